@@ -1,0 +1,100 @@
+"""Finding algorithms by file name: `las` is the class `Las` in `schedule/las.py`.
+
+There is no table to add to. A file that holds several small algorithms of one idea
+lists them in `__all__`; a name that starts with an underscore is a helper, never found.
+Settings may follow a name: `isotonic(reading=sliced)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from cotune.errors import NotFound, UsageError, suggestion
+
+KINDS = {
+    "predict": "predictor",
+    "plan": "search",
+    "strategies": "strategy",
+    "schedule": "policy",
+    "run": "engine",
+}
+_CALL = re.compile(r"(\w+)(?:\((.*)\))?", re.DOTALL)
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the names of every algorithm of a kind, sorted."""
+    return tuple(sorted(_found(kind)))
+
+
+def load(kind: str, name: str) -> Any:
+    """Return the class of that name."""
+    found = _found(kind)
+    if name not in found:
+        raise NotFound(f"no {KINDS[kind]} named {name!r}; there are {', '.join(names(kind))}{suggestion(name, found)}")
+    module, cls, _ = found[name]
+    return getattr(importlib.import_module(f"cotune.{kind}.{module}"), cls)
+
+
+def create(kind: str, text: str) -> Any:
+    """Return an instance from 'name' or 'name(setting=value, ...)'."""
+    call = _CALL.fullmatch(text.strip())
+    if call is None:
+        raise UsageError(f"cannot read {text!r} as a {KINDS[kind]}; write name or name(setting=value)")
+    cls = load(kind, call[1])
+    settings = _settings(call[2] or "")
+    try:
+        return cls(**settings)
+    except TypeError as error:
+        known = ", ".join(getattr(cls, "__dataclass_fields__", {})) or "none"
+        raise UsageError(f"{text!r}: {error}; its settings are: {known}") from None
+
+
+def summary(kind: str, name: str) -> str:
+    """Return the one line that says what an algorithm does, without importing it."""
+    return _found(kind)[name][2]
+
+
+def _settings(text: str) -> Mapping[str, Any]:
+    pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+    return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+
+
+@cache
+def _found(kind: str) -> dict[str, tuple[str, str, str]]:
+    """Return name -> (module, class, one line) for a kind, read from the source alone."""
+    found: dict[str, tuple[str, str, str]] = {}
+    folder = files("cotune") / kind
+    if not folder.is_dir():
+        return found
+    for entry in folder.iterdir():
+        if not entry.name.endswith(".py") or entry.name.startswith("_"):
+            continue
+        module = entry.name[:-3]
+        tree = ast.parse(entry.read_text(encoding="utf-8"))
+        listed = _listed(tree)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and (node.name in listed or _snake(node.name) == module):
+                line = (ast.get_docstring(node) or "").partition("\n")[0]
+                found[_snake(node.name)] = (module, node.name, line)
+    return found
+
+
+def _listed(tree: ast.Module) -> set[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

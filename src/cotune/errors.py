@@ -1,0 +1,77 @@
+"""What can go wrong for a user, each kind with the exit code that scripts rely on.
+
+    1 unexpected   2 usage       3 not found    4 invalid file or store
+    5 infeasible   6 missed      7 engine       8 over budget   130 interrupted
+
+The message says what was asked, what is nearest and what to do; the attributes carry
+the facts, so that a caller need not parse the words.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CotuneError(Exception):
+    """Something a user can act on."""
+
+    exit_code = 1
+
+
+class UsageError(CotuneError):
+    """A wrong argument on the command line."""
+
+    exit_code = 2
+
+
+class NotFound(CotuneError):
+    """A file, job, sample or algorithm that is not there."""
+
+    exit_code = 3
+
+
+class InvalidFile(CotuneError):
+    """A file, recording or store that cannot be read as what it should be."""
+
+    exit_code = 4
+
+
+class Infeasible(CotuneError):
+    """A goal that no config can meet; `nearest` holds the closest plans as JSON-ready records."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, constraint: str = "", nearest: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+        self.nearest = nearest
+
+
+class Missed(CotuneError):
+    """A run that finished without meeting its target or deadline."""
+
+    exit_code = 6
+
+
+class EngineError(CotuneError):
+    """A worker or the engine itself failed."""
+
+    exit_code = 7
+
+
+class OverBudget(CotuneError):
+    """Measuring would cost more than was allowed, and nothing could be learnt."""
+
+    exit_code = 8
+
+
+def missing_extra(what: str, extra: str) -> NotFound:
+    """Return the error that names the extra to install."""
+    return NotFound(f"{what} is not installed: pip install 'cotune[{extra}]'")
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the nearest known word, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,54 @@
+"""The waist between learning and choosing: what is expected of many configs, as seeded draws.
+
+    Configs -> Outlook          one row: Config -> Forecast
+
+Draw d of config i takes  epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
+and its accuracy after epoch e is  accuracy[m, e] + accuracy_spread[m, e] * z_accuracy[d]
+with m = recipe[i]: configs of one recipe share one learning curve. Keeping the factors
+instead of the draws makes a hundred thousand configs fit into memory. The draws are the
+same for all configs, so that two configs are compared under the same luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.space import Configs
+from cotune.types import Floats, Ints
+
+Sources = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Forecasts of many configs in factored form; accuracy rises (sign applied)."""
+
+    configs: Configs
+    epoch_seconds: Floats  # (n,) median
+    spread: Floats  # (n,) standard deviation of the logarithm
+    seconds_source: Sources  # (n,)
+    startup: Floats  # (n,) seconds, once
+    overhead: Floats  # (n,) seconds of evaluation and checkpoint, each epoch
+    z_time: Floats  # (draws,) standard normal
+    z_accuracy: Floats  # (draws,) standard normal
+    recipe: Ints | None = None  # (n,) row of `accuracy`
+    accuracy: Floats | None = None  # (recipes, epochs) median after epoch 1, 2, ...
+    accuracy_spread: Floats | None = None  # (recipes, epochs)
+    accuracy_source: Sources | None = None  # (recipes,)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def draws(self) -> int:
+        return len(self.z_time)
+
+
+def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
+    """Return two independent standard normal sets, spread evenly so that few are enough."""
+    from scipy.stats import norm, qmc
+
+    points = qmc.Sobol(d=2, scramble=True, rng=np.random.default_rng(seed)).random(draws)
+    inside = np.clip(points, 1e-6, 1 - 1e-6)
+    return norm.ppf(inside[:, 0]), norm.ppf(inside[:, 1])

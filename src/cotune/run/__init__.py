@@ -1,0 +1,87 @@
+"""Engines: what really happens when a config is started.
+
+An engine starts launches, tells what they do as events, and can stop them. It keeps
+all state; whoever drives it only reads events. Time is the engine's own (`now`), so a
+simulation is an engine whose clock jumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from cotune.types import Config, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of one config: what to run, for how long at most, and where its files go."""
+
+    id: str
+    job: Job
+    config: Config
+    epochs: int
+    folder: Path
+    target: float | None = None
+    seed: int = 0
+    resume: bool = False
+    probe_epochs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Rank 0 told something: so many epochs done, `at` seconds on the engine's clock."""
+
+    launch: str
+    at: float
+    epoch: float | None = None
+    accuracy: float | None = None
+    terms: tuple[tuple[str, float], ...] = ()
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """All workers are up; the job's own code begins."""
+
+    launch: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A launch is over and nothing of it runs any more."""
+
+    launch: str
+    at: float
+    outcome: Literal["done", "stopped", "failed"]
+    reason: str | None = None
+    warning: str | None = None
+
+
+Event = Started | Reported | Ended
+
+
+class Engine(Protocol):
+    """Where launches run."""
+
+    def start(self, launch: Launch) -> None:
+        """Start a launch; its events follow from `wait`."""
+        ...
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        """Ask a launch to end, and end it after `grace` seconds; `Ended` follows from `wait`."""
+        ...
+
+    def wait(self, timeout: float) -> Event | None:
+        """Return the next event, or None after `timeout` seconds without one."""
+        ...
+
+    def now(self) -> float:
+        """Return the engine's time in seconds."""
+        ...
+
+    def close(self) -> None:
+        """End everything this engine started."""
+        ...

@@ -1,0 +1,164 @@
+"""What may be chosen: axes with their values, and many configs at once as columns.
+
+A `Space` is a product of axes; a point is one index per axis. `Configs` holds the same
+columns for many configs, so that a hundred thousand of them are predicted in one
+numpy expression; its rows are ordinary `Config` records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.types import Config, Floats, Ints, Value, axes_of
+
+LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A named choice among some values."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The product of some axes; with `global_batch` fixed the batch per worker follows from it."""
+
+    axes: tuple[Axis, ...]
+    global_batch: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.values) for axis in self.axes)
+
+    def __len__(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def points(self) -> Ints:
+        """Return every point, one row of indices each."""
+        grids = np.indices(self.shape, dtype=np.int64)
+        return grids.reshape(len(self.axes), -1).T
+
+    def configs(self, points: Ints | None = None) -> Configs:
+        """Return the configs of some points (of all of them by default), as columns."""
+        chosen = self.points if points is None else points
+        columns: dict[str, npt.NDArray[np.generic]] = {
+            axis.name: np.asarray(axis.values, dtype=_dtype(axis))[chosen[:, place]]
+            for place, axis in enumerate(self.axes)
+        }
+        if self.global_batch is not None:
+            layout = Configs(columns, len(chosen))
+            spread = layout.workers * layout.accumulate
+            # A batch that does not divide evenly becomes 0 and `Configs.valid` rules it out.
+            columns["batch_size"] = np.where(self.global_batch % spread == 0, self.global_batch // spread, 0)
+        return Configs(columns, len(chosen))
+
+
+def _dtype(axis: Axis) -> type:
+    return np.int64 if all(type(value) is int for value in axis.values) else object
+
+
+@dataclass(frozen=True)
+class Configs(Sequence[Config]):
+    """Many configs as columns; rows are `Config` records."""
+
+    columns: Mapping[str, npt.NDArray[np.generic]]
+    length: int
+
+    @classmethod
+    def of(cls, configs: Sequence[Config]) -> Configs:
+        """Return the columns of some records."""
+        if isinstance(configs, Configs):
+            return configs
+        names = sorted({name for config in configs for name, _ in config.axes})
+        columns: dict[str, npt.NDArray[np.generic]] = {
+            "workers": np.array([config.workers for config in configs], dtype=np.int64),
+            "batch_size": np.array([config.batch_size for config in configs], dtype=np.int64),
+            "accumulate": np.array([config.accumulate for config in configs], dtype=np.int64),
+            "servers": np.array([config.servers for config in configs], dtype=np.int64),
+            "device": np.array([config.device for config in configs], dtype=object),
+        }
+        for name in names:
+            columns[name] = np.array([dict(config.axes).get(name, "") for config in configs], dtype=object)
+        return cls(columns, len(configs))
+
+    def _integers(self, name: str, default: int) -> Ints:
+        if name in self.columns:
+            return self.columns[name].astype(np.int64)
+        return np.full(self.length, default, dtype=np.int64)
+
+    @cached_property
+    def workers(self) -> Ints:
+        return self._integers("workers", 1)
+
+    @cached_property
+    def batch_size(self) -> Ints:
+        return self._integers("batch_size", 1)
+
+    @cached_property
+    def accumulate(self) -> Ints:
+        return self._integers("accumulate", 1)
+
+    @cached_property
+    def servers(self) -> Ints:
+        return self._integers("servers", 0)
+
+    @cached_property
+    def global_batch(self) -> Ints:
+        return self.batch_size * self.accumulate * self.workers
+
+    @cached_property
+    def device(self) -> npt.NDArray[np.object_]:
+        if "device" in self.columns:
+            return self.columns["device"].astype(object)
+        return np.full(self.length, "cpu", dtype=object)
+
+    @property
+    def named(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the columns of the axes that the user named."""
+        return {name: column for name, column in self.columns.items() if name not in LAYOUT}
+
+    @property
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """Return which rows can be run at all."""
+        return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
+
+    def steps(self, examples: int) -> Floats:
+        """Return the optimiser steps in an epoch, which need not be whole."""
+        return examples / np.maximum(self.global_batch, 1).astype(np.float64)
+
+    def take(self, rows: Ints | npt.NDArray[np.bool_]) -> Configs:
+        """Return some of the rows."""
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Configs(columns, int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, row: int) -> Config:  # type: ignore[override]  # rows only, slices by `take`
+        if not -self.length <= row < self.length:
+            raise IndexError(row)
+        axes = {name: _plain(column[row]) for name, column in self.named.items() if column[row] != ""}
+        return Config.data_parallel(
+            int(self.batch_size[row]),
+            int(self.workers[row]),
+            str(self.device[row]),
+            servers=int(self.servers[row]),
+            accumulate=int(self.accumulate[row]),
+            axes=axes_of(axes),
+        )
+
+    def __iter__(self) -> Iterator[Config]:
+        return (self[row] for row in range(self.length))
+
+
+def _plain(value: object) -> Value:
+    return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]

@@ -1,0 +1,281 @@
+"""What flows through cotune: frozen records, from the job to the plan.
+
+    job ─profile▶ samples ─predict▶ forecast ─plan▶ plan ─run▶ samples
+
+A change is a new record (`dataclasses.replace`). Quantities are named by their unit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Value = str | int | float | bool
+Axes = tuple[tuple[str, Value], ...]
+Prefer = Literal["cheap", "fast", "accurate"]
+Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of machine with its price in money per hour; no price counts device-seconds."""
+
+    name: str = "cpu"
+    count: int | None = None
+    price_per_hour: float | None = None
+    per_node: int | None = None
+    bill: Literal["device", "node"] = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The devices there are, and the currency of their prices."""
+
+    devices: tuple[Device, ...] = (Device(),)
+    currency: str = "USD"
+
+    def device(self, name: str) -> Device:
+        """Return the device of that name."""
+        return next(device for device in self.devices if device.name == name)
+
+    @property
+    def priced(self) -> bool:
+        return all(device.price_per_hour is not None for device in self.devices)
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of every cost on this cluster."""
+        return self.currency if self.priced else "device-seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A run of layers on one kind of device, shared by its workers."""
+
+    device: str
+    workers: int
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How a job is trained; a data-parallel job is a pipeline of one stage."""
+
+    batch_size: int
+    stages: tuple[Stage, ...]
+    servers: int = 0
+    accumulate: int = 1
+    axes: Axes = ()
+
+    @classmethod
+    def data_parallel(
+        cls,
+        batch_size: int,
+        workers: int,
+        device: str = "cpu",
+        *,
+        servers: int = 0,
+        accumulate: int = 1,
+        axes: Axes = (),
+    ) -> Config:
+        return cls(batch_size, (Stage(device, workers),), servers, accumulate, axes)
+
+    @property
+    def workers(self) -> int:
+        return sum(stage.workers for stage in self.stages)
+
+    @property
+    def device(self) -> str:
+        return self.stages[0].device
+
+    @property
+    def replicas(self) -> int:
+        return self.stages[0].workers
+
+    @property
+    def global_batch(self) -> int:
+        return self.batch_size * self.accumulate * self.replicas
+
+    def __str__(self) -> str:
+        extra = [f"accumulate {self.accumulate}"] if self.accumulate > 1 else []
+        extra += [f"{self.servers} servers"] if self.servers else []
+        extra += [f"{name} {value}" for name, value in self.axes]
+        workers = f"{self.workers} worker" + ("s" if self.workers > 1 else "")
+        return f"batch {self.batch_size} on {workers}" + "".join(f", {word}" for word in extra)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRate:
+    """A learning rate measured at one global batch, and the rule that carries it to others."""
+
+    at: float
+    global_batch: int
+    rule: Literal["linear", "sqrt", "fixed"] = "linear"
+
+    def of(self, global_batch: int) -> float:
+        """Return the rate for a global batch."""
+        power = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}[self.rule]
+        return float(self.at * (global_batch / self.global_batch) ** power)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is trained: a command with placeholders, its data and its metric."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    examples: int | None = None
+    metric: str = "accuracy"
+    better: Literal["higher", "lower"] = "higher"
+    lr: LearningRate | None = None
+    pattern: str | None = None
+    folder: str = "."
+    env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sign(self) -> int:
+        """Return 1 where higher is better and -1 where lower is: sign x metric always rises."""
+        return 1 if self.better == "higher" else -1
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what makes samples comparable: the command, its data, metric and rate."""
+        rate = (self.lr.at, self.lr.global_batch, self.lr.rule) if self.lr else None
+        facts = [self.command, self.examples, self.metric, self.better, rate, sorted(self.env)]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is asked: reach `target` within `deadline` seconds and `max_cost`, with `confidence`.
+
+    `epochs` fixes the amount of work; without it a run may take up to `max_epochs`.
+    """
+
+    target: float | None = None
+    deadline: float | None = None
+    max_cost: float | None = None
+    epochs: int | None = None
+    max_epochs: int = 30
+    confidence: float = 0.9
+    prefer: Prefer = "cheap"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where the seconds of a run go; None where it is not known.
+
+    `startup` is paid once, `evaluation` and `checkpoint` each time; `compute`,
+    `communication` and `input` are parts of a whole epoch.
+    """
+
+    startup: float | None = None
+    compute: float | None = None
+    communication: float | None = None
+    input: float | None = None
+    evaluation: float | None = None
+    checkpoint: float | None = None
+
+    def known(self) -> dict[str, float]:
+        """Return the terms that are known, by name."""
+        values = {term.name: getattr(self, term.name) for term in fields(self)}
+        return {name: float(value) for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The metric after some epochs, `seconds` after the start of the run."""
+
+    epoch: float
+    accuracy: float
+    seconds: float
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One start of one config, as measured: how far it got, how fast, how well."""
+
+    config: Config
+    epochs: float = 0.0
+    epoch_seconds: float | None = None
+    accuracy: float | None = None
+    terms: Terms = Terms()
+    curve: tuple[Evaluation, ...] = ()
+    seconds: float = 0.0
+    failure: str | None = None
+    purpose: Literal["probe", "run"] = "probe"
+    id: str = ""
+    started: str = ""
+    ended: bool = True
+    engine: str = "local"
+    warning: str | None = None
+    folder: str = ""
+    resumed_from: str | None = None
+
+    @property
+    def device_seconds(self) -> float:
+        """Return what this sample cost: seconds times the units held, servers included."""
+        return self.seconds * (self.config.workers + self.config.servers)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A predicted number: its 10th, 50th and 90th percentiles, and where it comes from."""
+
+    low: float
+    mid: float
+    high: float
+    source: Source
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is expected of a config that runs to its target, or for its epochs.
+
+    `probability` is the joint chance that target, deadline and budget are all met.
+    `epochs` is the cap: beyond it no draw that succeeds has any use for more.
+    """
+
+    config: Config
+    epochs: int
+    seconds: Quantity
+    cost: Quantity
+    epoch_seconds: Quantity
+    accuracy: Quantity | None
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The chosen config with its forecast, the cap on epochs, its rivals and the reason."""
+
+    forecast: Forecast
+    goal: Goal
+    reason: str
+    rivals: tuple[Forecast, ...] = ()
+    searched: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def config(self) -> Config:
+        return self.forecast.config
+
+    @property
+    def epochs(self) -> int:
+        return self.forecast.epochs
+
+
+def axes_of(values: Mapping[str, Value]) -> Axes:
+    """Return named axes in one order, so that equal configs compare equal."""
+    return tuple(sorted(values.items()))

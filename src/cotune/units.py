@@ -1,0 +1,67 @@
+"""Durations, counts and prices as people write them, and as they like to read them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from cotune.errors import UsageError
+
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
+_SLURM = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?")
+_ISO = re.compile(
+    r"P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+
+
+def seconds(text: str | float) -> float:
+    """Return the seconds in '90', '90m', '1h30m', 'PT4H' or 'D-HH:MM:SS'; it must be positive."""
+    value = _seconds(str(text).strip())
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"a duration must be positive, not {text!r}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    if slurm := _SLURM.fullmatch(text):
+        days, hours, minutes, rest = (int(part or 0) for part in slurm.groups())
+        if slurm[1] is None and slurm[4] is None:  # Slurm reads two fields as MM:SS
+            return hours * 60.0 + minutes
+        return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + rest
+    if len(text) > 1 and (iso := _ISO.fullmatch(text)) and any(iso.groups()):
+        factors = (604800.0, 86400.0, 3600.0, 60.0, 1.0)
+        return sum(float(part or 0) * factor for part, factor in zip(iso.groups(), factors, strict=True))
+    parts = _PARTS.findall(text)
+    if parts and _PARTS.sub("", text).strip() == "":
+        return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)
+    raise UsageError(f"cannot read {text!r} as a duration; write 90s, 45m, 1h30m, PT2H or 1-12:00:00")
+
+
+def duration(value: float) -> str:
+    """Return seconds in words, with as many digits as they deserve."""
+    if not math.isfinite(value):
+        return "never"
+    if value < 60:
+        return f"{value:.3g} s"
+    minutes, left = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with some significant digits and no exponent for everyday sizes."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}" if abs(value) >= 1e-4 else f"{value:.2e}"
