@@ -1,0 +1,67 @@
+"""Options that several verbs share, and how they are laid over the job file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cotune.config import Settings
+    from cotune.store import Store
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Command = Annotated[list[str] | None, typer.Argument(help="The training command, after --.", show_default=False)]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="The job file (default: cotune.yaml here or above).")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", envvar="COTUNE_STORE", help="Where samples are kept: a file or database URL.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="The job's name.")]
+Examples = Annotated[int | None, typer.Option("--examples", min=1, help="Examples in one epoch.")]
+Workers = Annotated[str | None, typer.Option("--workers", "-w", help="Worker counts: 4, 1,2,4 or 1..8.")]
+BatchSize = Annotated[str | None, typer.Option("--batch-size", "-b", help="Batch sizes per worker: 64, 32,64 or 1..8.")]
+Axis = Annotated[
+    list[str] | None, typer.Option("--axis", help="A named axis: precision=fp32,bf16. May be given several times.")
+]
+Target = Annotated[str | None, typer.Option("--target", help="What to reach: accuracy=0.98.")]
+Deadline = Annotated[str | None, typer.Option("--deadline", help="In which time: 90s, 45m, 2h.")]
+MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", min=1, help="Most epochs a run may take.")]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="Most a run may cost, in the unit of costs.")]
+Confidence = Annotated[
+    float | None, typer.Option("--confidence", min=0.01, max=0.999, help="Joint probability asked for (0.9).")
+]
+Prefer = Annotated[str | None, typer.Option("--prefer", help="cheap, fast or accurate.")]
+Pattern = Annotated[
+    str | None, typer.Option("--pattern", help="A regular expression with (?P<epoch>) and (?P<accuracy>).")
+]
+Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+
+
+def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Return the job file's settings (or none's) with the flags laid over them."""
+    from cotune import config
+
+    return config.load(file or config.find(Path.cwd()), overrides)
+
+
+def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
+    """Return what the flags say about the axes."""
+    from cotune.errors import UsageError
+
+    axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size}
+    for entry in axis or []:
+        name, equals, values = entry.partition("=")
+        if not equals or not values:
+            raise UsageError(f"cannot read --axis {entry!r}; write --axis precision=fp32,bf16")
+        axes[name.strip()] = values
+    return {name: values for name, values in axes.items() if values is not None} or None
+
+
+def open_store(url: str | None) -> Store:
+    """Return the store named by the flag, or the project's own."""
+    from cotune.store import open_store
+
+    return open_store(url, Path.cwd())

@@ -1,0 +1,106 @@
+"""What verbs print: one JSON document on stdout, or plain tables; progress goes to stderr.
+
+Without a terminal there are no colours, no boxes and no moving bars: a table is
+columns of text and progress is one line per step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cotune.units import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def emit_json(verb: str, document: Mapping[str, Any]) -> None:
+    """Print one document with its schema and version; numbers that are not finite become null."""
+    print(json.dumps({"schema": f"cotune.{verb}", "version": 1, **_finite(document)}))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def console(stderr: bool = False) -> Console:
+    """Return a console that is plain when nobody watches."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 160
+    return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """Print a table; the first column is left-aligned, columns of numbers are right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    out = console()
+    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
+    listed = [[str(cell) for cell in row] for row in rows]
+    for place, name in enumerate(columns):
+        numeric = all(row[place][:1].isdigit() or row[place][:1] in "-+~" or row[place] == "" for row in listed)
+        grid.add_column(name, justify="right" if numeric and listed else "left", overflow="fold")
+    for row in listed:
+        grid.add_row(*row)
+    out.print(grid)
+
+
+def say(text: str = "") -> None:
+    """Print a line for people, on stdout."""
+    console().print(text, markup=False)
+
+
+def note(text: str) -> None:
+    """Print a remark on stderr."""
+    print(text, file=sys.stderr)
+
+
+class Progress:
+    """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
+
+    def __init__(self, total: float, unit: str) -> None:
+        self.total, self.unit = total, unit
+        self._begun = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+        self._said = ""
+
+    def update(self, done: float, text: str, left: float | None = None) -> None:
+        """Show how far it is, what is going on, and the seconds left where they are known."""
+        tail = f", about {duration(left)} left" if left is not None else ""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
+        elif text != self._said:
+            self._said = text
+            note(f"[{duration(time.monotonic() - self._begun)}] {text}{tail}")
+
+
+@contextmanager
+def progress(total: float, unit: str = "") -> Iterator[Progress]:
+    """Show progress on stderr while the block runs."""
+    shown = Progress(total, unit)
+    if not sys.stderr.isatty():
+        yield shown
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(bar_width=24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+        shown._bar, shown._task = bar, bar.add_task("", total=total)
+        yield shown

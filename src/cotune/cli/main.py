@@ -1,0 +1,60 @@
+"""The `cotune` program: its verbs in the order of the flow, and what happens on errors."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from cotune import __version__
+from cotune.errors import CotuneError, Infeasible
+
+VERBS = ("algorithms",)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cotune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cotune(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How many workers, which batch size, which devices? Measure a training job, plan it, run it."""
+
+
+for _verb in VERBS:
+    app.command(name=_verb)(getattr(importlib.import_module(f"cotune.cli.{_verb}"), _verb))
+
+
+def main() -> None:
+    """Run the command line; errors a user can act on end as one line and their exit code."""
+    try:
+        app()
+    except CotuneError as error:
+        _tell(error)
+        sys.exit(error.exit_code)
+
+
+def _tell(error: CotuneError) -> None:
+    if "--json" in sys.argv:
+        facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        if isinstance(error, Infeasible):
+            facts |= {"constraint": error.constraint, "nearest": list(error.nearest)}
+        print(json.dumps({"schema": "cotune.error", "version": 1, "error": facts}))
+    print(f"cotune: {error}", file=sys.stderr)

@@ -1,0 +1,368 @@
+"""The job file `cotune.yaml`: every field optional, flags win, unknown keys are errors.
+
+What is read becomes the records of `types`: a `Job`, a `Goal`, a `Space` and a `Cluster`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
+from cotune.space import LAYOUT, Axis, Space
+from cotune.types import Cluster, Device, Goal, Job, LearningRate, Prefer, Value
+from cotune.units import seconds
+
+FILE_NAME = "cotune.yaml"
+BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+_RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
+_BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
+
+
+def _duration(value: object) -> float:
+    if not isinstance(value, str | int | float):
+        raise ValueError("a duration such as 90s, 45m or 2h")  # noqa: TRY004  # pydantic turns ValueError into its report
+    try:
+        return seconds(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+def _values(value: object) -> tuple[Value, ...]:
+    """Return the values of '1..8', '16,32', a list or a single value."""
+    if isinstance(value, str) and (ends := _RANGE.fullmatch(value.strip())):
+        first, last = int(ends[1]), int(ends[2])
+        if first > last:
+            raise ValueError(f"a range that rises, not {value!r}")
+        return tuple(range(first, last + 1))
+    if isinstance(value, str) and "," in value:
+        value = [yaml.safe_load(part) for part in value.split(",")]
+    elif isinstance(value, str):
+        value = [yaml.safe_load(value)]
+    values = value if isinstance(value, list | tuple) else [value]
+    if not values or not all(isinstance(entry, str | int | float | bool) for entry in values):
+        raise ValueError("a range such as 1..8 or a list such as [16, 32, 64]")
+    return tuple(values)
+
+
+def _target(value: object) -> object:
+    """Read 'accuracy=0.98', 0.98 or a mapping."""
+    if isinstance(value, str) and "=" in value:
+        metric, _, level = value.partition("=")
+        return {"metric": metric.strip(), "at_least_as_good": level.strip()}
+    return value if isinstance(value, Mapping) else {"at_least_as_good": value}
+
+
+Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
+Values = Annotated[tuple[Value, ...], BeforeValidator(_values, json_schema_input_type=str | list[Value])]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TargetSection(_Section):
+    """What counts as good enough."""
+
+    metric: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    at_least_as_good: float | None = None
+
+    @model_validator(mode="after")
+    def _one_level(self) -> TargetSection:
+        if sum(level is not None for level in (self.at_least, self.at_most, self.at_least_as_good)) != 1:
+            raise ValueError("exactly one of at_least and at_most")
+        return self
+
+
+class LearningRateSection(_Section):
+    """A learning rate known at one global batch, and how it scales."""
+
+    at: float = Field(gt=0)
+    global_batch: int = Field(gt=0)
+    rule: Literal["linear", "sqrt", "fixed"] = "linear"
+
+
+class BudgetSection(_Section):
+    """What may be spent: seconds of measuring, cost of the run."""
+
+    profile: Duration = 300.0
+    max_cost: float | None = Field(default=None, gt=0)
+
+
+class DeviceSection(_Section):
+    """A kind of machine."""
+
+    price_per_hour: float | None = Field(default=None, ge=0)
+    count: int | None = Field(default=None, gt=0)
+    per_node: int | None = Field(default=None, gt=0)
+    bill: Literal["device", "node"] = "device"
+
+
+class JobFile(_Section):
+    """A job, its goal, what may be chosen, and what there is to run it on."""
+
+    name: str | None = Field(default=None, min_length=1)
+    run: str | list[str] | None = None
+    examples: int | None = Field(default=None, gt=0)
+    pattern: str | None = None
+    env: dict[str, str] = {}
+    better: Literal["higher", "lower"] | None = None
+    target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
+    deadline: Duration | None = None
+    epochs: int | None = Field(default=None, gt=0)
+    max_epochs: int = Field(default=30, gt=0)
+    confidence: float = Field(default=0.9, gt=0, lt=1)
+    prefer: Prefer = "cheap"
+    global_batch: int | None = Field(default=None, gt=0)
+    search: dict[str, Values] = {}
+    lr: LearningRateSection | None = None
+    budget: BudgetSection = BudgetSection()
+    timeout: Duration | None = None
+    devices: dict[str, DeviceSection] = {}
+    currency: str = "USD"
+    engine: str | dict[str, dict[str, Any]] = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A job file as records, ready for use."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
+    profile_seconds: float
+    timeout: float | None
+    engine: str
+    engine_settings: Mapping[str, Any]
+
+
+def find(start: Path) -> Path | None:
+    """Return the job file of this folder or the nearest one above."""
+    candidates = (folder / FILE_NAME for folder in (start, *start.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings of a job file with the flags laid over it."""
+    source = str(path) if path else "command line"
+    text = _read(path) if path else "{}"
+    raw = _parse(source, text)
+    merged = _merge(raw, overrides)
+    try:
+        file = JobFile.model_validate(merged)
+    except ValidationError as error:
+        _explain(source, text, error)
+    return _records(file, (path.parent if path else Path.cwd()).resolve(), source)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the job file."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobFile.model_json_schema()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"no job file at {path}; `cotune init` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"cannot read {path}: {error}") from None
+
+
+def _parse(source: str, text: str) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error)
+        raise InvalidFile(f"{source}{place}: not valid YAML: {problem}") from None
+    if not isinstance(raw, dict):
+        raise InvalidFile(f"{source}: expected keys and values, found {type(raw).__name__}")
+    return raw
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return base with over laid on top; only `search` and `budget` are merged key by key."""
+    merged = dict(base)
+    for key, value in over.items():
+        if value is None:
+            continue
+        deep = key in ("search", "budget") and isinstance(merged.get(key), Mapping)
+        merged[key] = {**merged[key], **value} if deep else value
+    return merged
+
+
+def _explain(source: str, text: str, error: ValidationError) -> NoReturn:
+    problems = error.errors()
+    first = problems[0]
+    path = [part for part in first["loc"] if not str(part).startswith("function-")]
+    key = ".".join(str(part) for part in path)
+    if first["type"] == "extra_forbidden":
+        words = f"unknown key{suggestion(str(path[-1]), _known_keys(path[:-1]))}"
+    else:
+        words = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        words = f"expected {words}, not {_short(first['input'])}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise InvalidFile(f"{source}{_line(text, path)}: {key}: {words}{more}") from None
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _known_keys(path: list[str | int]) -> list[str]:
+    sections: dict[str, type[BaseModel]] = {
+        "target": TargetSection,
+        "lr": LearningRateSection,
+        "budget": BudgetSection,
+        "devices": DeviceSection,
+    }
+    model = sections.get(str(path[0]), JobFile) if path else JobFile
+    return list(model.model_fields)
+
+
+def _line(text: str, path: list[str | int]) -> str:
+    """Return ':line' of the deepest part of the path that stands in the text."""
+    node = yaml.compose(text)
+    line = None
+    for part in path:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        entry = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+        if entry is None:
+            break
+        line, node = entry[0].start_mark.line + 1, entry[1]
+    return f":{line}" if line else ""
+
+
+def _records(file: JobFile, folder: Path, source: str) -> Settings:
+    command = tuple(shlex.split(file.run) if isinstance(file.run, str) else file.run or ())
+    job = Job(
+        name=file.name or _name(command, folder),
+        command=command,
+        examples=file.examples,
+        metric=(file.target and file.target.metric) or "accuracy",
+        better=_better(file),
+        lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule) if file.lr else None,
+        pattern=file.pattern,
+        folder=str(folder),
+        env=tuple(sorted(file.env.items())),
+    )
+    cluster = Cluster(
+        tuple(
+            Device(name, section.count, section.price_per_hour, section.per_node, section.bill)
+            for name, section in (file.devices or {"cpu": DeviceSection()}).items()
+        ),
+        file.currency,
+    )
+    goal = Goal(
+        target=_level(file.target),
+        deadline=file.deadline,
+        max_cost=file.budget.max_cost,
+        epochs=file.epochs,
+        max_epochs=file.epochs or file.max_epochs,
+        confidence=file.confidence,
+        prefer=file.prefer,
+    )
+    engine, settings = _engine(file, source)
+    space = _space(file, cluster, command, source)
+    return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings)
+
+
+def _better(file: JobFile) -> Literal["higher", "lower"]:
+    implied: Literal["higher", "lower"] = "lower" if file.target and file.target.at_most is not None else "higher"
+    return file.better or implied
+
+
+def _level(target: TargetSection | None) -> float | None:
+    if target is None:
+        return None
+    levels = (target.at_least, target.at_most, target.at_least_as_good)
+    return next(level for level in levels if level is not None)
+
+
+def _name(command: tuple[str, ...], folder: Path) -> str:
+    script = next((Path(word).stem for word in command if word.endswith(".py")), None)
+    return script or folder.name or "job"
+
+
+def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(file.engine, str):
+        return file.engine, {}
+    if len(file.engine) != 1:
+        raise InvalidFile(f"{source}: engine: expected one engine, not {', '.join(file.engine) or 'none'}")
+    return next(iter(file.engine.items()))
+
+
+def _space(file: JobFile, cluster: Cluster, command: tuple[str, ...], source: str) -> Space:
+    axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(cluster) + 1))}
+    axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
+    axes |= {"device": tuple(device.name for device in cluster.devices)}
+    for name, values in file.search.items():
+        _check_axis(name, values, command, source)
+        axes[name] = values
+    if file.global_batch is not None and "batch_size" in file.search:
+        raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
+    if command and "batch_size" not in file.search:
+        _check_placeholder(command, source)
+    return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
+
+
+def _most_workers(cluster: Cluster) -> int:
+    counts = [device.count for device in cluster.devices if device.count]
+    return max(counts) if counts else len(os.sched_getaffinity(0))
+
+
+def _check_axis(name: str, values: tuple[Value, ...], command: tuple[str, ...], source: str) -> None:
+    near = suggestion(name, LAYOUT)
+    if name not in LAYOUT and near and not any("{" + name + "}" in word for word in command):
+        raise InvalidFile(
+            f"{source}: search.{name}: unknown axis{near} (a named axis must stand as a placeholder in run)"
+        )
+    least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
+    for value in values:
+        if least is not None and (type(value) is not int or value < least):
+            raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
+
+
+def _check_placeholder(command: tuple[str, ...], source: str) -> None:
+    if any("{batch_size}" in word or "{global_batch}" in word for word in command):
+        return
+    words = list(command)
+    for place, word in enumerate(words):
+        if _BATCH_FLAG.match(word):
+            if "=" in word:
+                words[place] = word.partition("=")[0] + "={batch_size}"
+            elif place + 1 < len(words):
+                words[place + 1] = "{batch_size}"
+            break
+    else:
+        words.append("--batch-size={batch_size}")
+    raise UsageError(
+        f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; write: {' '.join(words)}"
+        " (or list search.batch_size if the script reads COTUNE_BATCH_SIZE)"
+    )
+
+
+def with_goal(settings: Settings, **changes: Any) -> Settings:
+    """Return the settings with a changed goal."""
+    return replace(settings, goal=replace(settings.goal, **changes))
+
+
+def dump_schema() -> str:
+    """Return the JSON Schema as text, as published beside the package."""
+    return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
