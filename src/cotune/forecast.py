@@ -46,9 +46,17 @@ class Outlook:
 
 
 def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
-    """Return two independent standard normal sets, spread evenly so that few are enough."""
-    from scipy.stats import norm, qmc
+    """Return two independent standard normal sets, spread evenly so that few are enough.
 
-    points = qmc.Sobol(d=2, scramble=True, rng=np.random.default_rng(seed)).random(draws)
+    They are the points k (1/g, 1/g^2) mod 1 with g the plastic number, shifted by the
+    seed: a sequence that fills the square evenly (Roberts 2018), without the half second
+    that scipy's quasi-random module takes to import.
+    """
+    from scipy.special import ndtri
+
+    plastic = 1.324717957244746
+    steps = np.array([1 / plastic, 1 / plastic**2])
+    shift = np.random.default_rng(seed).random(2)
+    points = (shift + np.arange(1, draws + 1)[:, None] * steps) % 1.0
     inside = np.clip(points, 1e-6, 1 - 1e-6)
-    return norm.ppf(inside[:, 0]), norm.ppf(inside[:, 1])
+    return ndtri(inside[:, 0]), ndtri(inside[:, 1])

@@ -1,0 +1,214 @@
+"""What each config would take to meet a goal, draw by draw.
+
+    N    = first epoch whose accuracy meets the target      (per recipe and draw)
+    t    = startup + N (epoch_seconds e^(spread z) + overhead)
+    cost = t x rate
+    P    = share of draws with N <= max_epochs, t <= deadline and cost <= max_cost
+
+A run stops at the first evaluation that meets the target, so seconds and cost do not
+depend on the deadline: only the probability does. Hence a longer deadline can only add
+choices and never makes the cheapest plan dearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.forecast import Outlook
+from cotune.space import Configs
+from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Quantity, Source
+
+_ROWS = 8192  # rows of draws held in memory at a time
+LOW, MID, HIGH = 0.1, 0.5, 0.9
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Every config of an outlook judged against a goal, as columns."""
+
+    outlook: Outlook
+    goal: Goal
+    rate: Floats  # (n,) cost per second
+    unit: str
+    sign: int
+    needed: Floats  # (recipes or 1, draws) epochs a run takes; infinite where the target stays out of reach
+    probability: Floats  # (n,)
+    seconds: Floats  # (n,) median
+    epochs: Ints  # (n,) the cap
+
+    @property
+    def cost(self) -> Floats:
+        return self.seconds * self.rate
+
+    @property
+    def feasible(self) -> npt.NDArray[np.bool_]:
+        """Return which configs meet the goal with the confidence asked for."""
+        return self.probability >= self.goal.confidence
+
+    @property
+    def final_accuracy(self) -> Floats | None:
+        """Return the median accuracy (which rises) of each config after its cap of epochs."""
+        if self.outlook.accuracy is None or self.outlook.recipe is None:
+            return None
+        column = np.minimum(self.epochs, self.outlook.accuracy.shape[1]) - 1
+        return np.asarray(self.outlook.accuracy[self.outlook.recipe, np.maximum(column, 0)])
+
+    def forecast(self, row: int) -> Forecast:
+        """Return one row with its intervals."""
+        one = np.array([row])
+        taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self._most(row))
+        pace = _pace(self.outlook, one)[0]
+        spent = self.outlook.startup[row] + taken * (pace + self.outlook.overhead[row])
+        source: Source = self.outlook.seconds_source[row]
+        return Forecast(
+            config=self.outlook.configs[row],
+            epochs=int(self.epochs[row]),
+            seconds=_quantity(spent, self._weakest(row, source), "s"),
+            cost=_quantity(spent * self.rate[row], self._weakest(row, source), self.unit),
+            epoch_seconds=_quantity(pace, source, "s"),
+            accuracy=self._accuracy(row, taken),
+            probability=float(self.probability[row]),
+        )
+
+    def _most(self, row: int) -> int:
+        """Return the epochs that a run which never meets its target takes."""
+        return int(self.epochs[row]) if self.goal.prefer == "accurate" else self.goal.max_epochs
+
+    def _accuracy(self, row: int, taken: Floats) -> Quantity | None:
+        outlook = self.outlook
+        if outlook.accuracy is None or outlook.recipe is None or outlook.accuracy_source is None:
+            return None
+        assert outlook.accuracy_spread is not None
+        recipe = outlook.recipe[row]
+        column = np.maximum(np.minimum(taken, outlook.accuracy.shape[1]).astype(np.int64) - 1, 0)
+        reached = outlook.accuracy[recipe, column] + outlook.accuracy_spread[recipe, column] * outlook.z_accuracy
+        return _quantity(self.sign * reached, outlook.accuracy_source[recipe], "")
+
+    def _weakest(self, row: int, source: Source) -> Source:
+        """Return the less certain of the two sources that seconds to a target rest on."""
+        if self.goal.epochs is not None or self.outlook.recipe is None or self.outlook.accuracy_source is None:
+            return source
+        order: tuple[Source, ...] = ("measured", "interpolated", "extrapolated", "assumed")
+        return max(source, self.outlook.accuracy_source[self.outlook.recipe[row]], key=order.index)
+
+
+def rates(configs: Configs, cluster: Cluster) -> Floats:
+    """Return the cost per second of each config: device-seconds, or money where prices are given.
+
+    Servers are paid for like workers; `bill: node` counts whole nodes.
+    """
+    rate = np.full(len(configs), np.inf)
+    for device in cluster.devices:
+        rows = configs.device == device.name
+        units = (configs.workers + configs.servers)[rows].astype(np.float64)
+        if device.bill == "node" and device.per_node:
+            units = np.ceil(units / device.per_node) * device.per_node
+        price = device.price_per_hour / 3600 if cluster.priced and device.price_per_hour is not None else 1.0
+        fits = units <= device.count if device.count else np.ones(len(units), dtype=bool)
+        rate[rows] = np.where(fits, units * price, np.inf)
+    return rate
+
+
+def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int) -> Assessment:
+    """Return every config of the outlook judged against the goal."""
+    needed = _epochs_needed(outlook, goal, sign)
+    rate = rates(outlook.configs, cluster)
+    rate[~outlook.configs.valid] = np.inf
+    count = len(outlook.configs)
+    probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.int64)
+    for rows, met, spent in runs(outlook, goal, rate, needed):
+        probability[rows] = met.mean(axis=1)
+        middle[rows] = np.median(spent, axis=1)
+        cap[rows] = np.where(met, _of_rows(needed, outlook, rows), 0).max(axis=1)
+    # Where no draw succeeds the cap is all that is allowed: the nearest plans are shown with it.
+    cap = np.where(cap > 0, cap, goal.max_epochs)
+    found = Assessment(outlook, goal, rate, cluster.unit, sign, needed, probability, middle, cap)
+    return _longest(found) if goal.prefer == "accurate" and goal.epochs is None else found
+
+
+def runs(
+    outlook: Outlook, goal: Goal, rate: Floats, needed: Floats
+) -> Iterator[tuple[Ints, npt.NDArray[np.bool_], Floats]]:
+    """Yield blocks of (rows, whether each draw meets the goal, seconds each draw takes)."""
+    for rows in _blocks(outlook, rate):
+        wanted = _of_rows(needed, outlook, rows)
+        each = _pace(outlook, rows) + outlook.overhead[rows, None]
+        spent = outlook.startup[rows, None] + np.minimum(wanted, goal.max_epochs) * each
+        met = np.isfinite(wanted)
+        if goal.deadline is not None:
+            met &= spent <= goal.deadline
+        if goal.max_cost is not None:
+            met &= spent * rate[rows, None] <= goal.max_cost
+        yield rows, met, spent
+
+
+def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats) -> Iterator[tuple[Ints, Ints]]:
+    """Yield blocks of (rows, most whole epochs that deadline and budget allow at the confidence asked for)."""
+    for rows in _blocks(outlook, rate):
+        slow = np.quantile(_pace(outlook, rows) + outlook.overhead[rows, None], goal.confidence, axis=1)
+        allowed = np.full(len(rows), np.inf)
+        if goal.deadline is not None:
+            allowed = np.minimum(allowed, goal.deadline)
+        if goal.max_cost is not None:
+            allowed = np.minimum(allowed, goal.max_cost / rate[rows])
+        fits = np.floor((allowed - outlook.startup[rows]) / slow)
+        yield rows, np.clip(fits, 0, goal.max_epochs).astype(np.int64)
+
+
+def _longest(found: Assessment) -> Assessment:
+    """Return the assessment of runs that use all the time there is, for the best accuracy."""
+    outlook, goal = found.outlook, found.goal
+    epochs = np.ones(len(found.seconds), dtype=np.int64)
+    probability, middle = np.zeros_like(found.seconds), np.full_like(found.seconds, np.inf)
+    for rows, fits in longest_epochs(outlook, goal, found.rate):
+        taken = np.maximum(fits, 1)
+        spent = outlook.startup[rows, None] + taken[:, None] * (_pace(outlook, rows) + outlook.overhead[rows, None])
+        met = np.repeat(fits[:, None] > 0, outlook.draws, axis=1)
+        if goal.deadline is not None:
+            met &= spent <= goal.deadline
+        if goal.target is not None:
+            met &= _of_rows(found.needed, outlook, rows) <= fits[:, None]
+        epochs[rows], probability[rows], middle[rows] = taken, met.mean(axis=1), np.median(spent, axis=1)
+    # Such a run does not stop at its target, so in every draw it takes all of its epochs.
+    never = np.full((1, outlook.draws), np.inf)
+    return replace(found, probability=probability, seconds=middle, epochs=epochs, needed=never)
+
+
+def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
+    """Return for each recipe and draw the epochs a run takes (one row when all take the same)."""
+    if goal.epochs is not None or goal.target is None or outlook.accuracy is None:
+        return np.full((1, outlook.draws), float(goal.epochs or goal.max_epochs))
+    assert outlook.accuracy_spread is not None
+    level = sign * goal.target
+    needed = np.full((len(outlook.accuracy), outlook.draws), np.inf)
+    for column in reversed(range(min(outlook.accuracy.shape[1], goal.max_epochs))):
+        reached = outlook.accuracy[:, column, None] + outlook.accuracy_spread[:, column, None] * outlook.z_accuracy
+        needed[reached >= level] = column + 1
+    return needed
+
+
+def _of_rows(needed: Floats, outlook: Outlook, rows: Ints) -> Floats:
+    """Return the epochs needed by some configs."""
+    if len(needed) == 1 or outlook.recipe is None:
+        return np.repeat(needed[:1], len(rows), axis=0)
+    return needed[outlook.recipe[rows]]
+
+
+def _pace(outlook: Outlook, rows: Ints) -> Floats:
+    """Return the seconds per epoch of some configs, in every draw."""
+    return np.asarray(outlook.epoch_seconds[rows, None] * np.exp(outlook.spread[rows, None] * outlook.z_time))
+
+
+def _blocks(outlook: Outlook, rate: Floats) -> Iterator[Ints]:
+    """Yield the rows of configs that can run at all, a block at a time."""
+    rows = np.flatnonzero(np.isfinite(rate) & np.isfinite(outlook.epoch_seconds))
+    return (rows[begin : begin + _ROWS] for begin in range(0, len(rows), _ROWS))
+
+
+def _quantity(draws: Floats, source: Source, unit: str) -> Quantity:
+    low, mid, high = (float(value) for value in np.quantile(draws, (LOW, MID, HIGH)))
+    return Quantity(low, mid, high, source, unit)

@@ -1,0 +1,111 @@
+"""Why nothing meets a goal: what binds, by how much, and the three nearest plans.
+
+Each constraint is relaxed alone. Where that is enough, the least value that would do is
+the quantile, at the confidence asked for, of what the best config takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cotune.errors import Infeasible
+from cotune.plan.assess import Assessment, longest_epochs, runs
+from cotune.types import Floats, Forecast, Goal, Ints, Job
+from cotune.units import duration, number
+
+
+def infeasible(job: Job, found: Assessment) -> Infeasible:
+    """Return the error for a goal that no config meets."""
+    nearest = tuple(found.forecast(int(row)) for row in _nearest(found))
+    if not nearest:
+        return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
+    constraint, words = _binding(job, found)
+    shown = "; ".join(f"{near.config}: {_outcome(job, near)}" for near in nearest)
+    asked = f"no config {_asked(job, found.goal)} with confidence {found.goal.confidence:g}"
+    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest)
+
+
+def one_of_each(rows: Ints, group: Ints) -> Ints:
+    """Return the first row of every group, in the order of the rows."""
+    _, first = np.unique(group[rows], return_index=True)
+    return rows[np.sort(first)]
+
+
+def _nearest(found: Assessment) -> Ints:
+    """Return the three rows that miss by the least, of different worker counts where there are so many."""
+    able = np.flatnonzero(np.isfinite(found.seconds))
+    order = able[np.lexsort((found.cost[able], _excess(found)[able], -found.probability[able]))]
+    varied = one_of_each(order, found.outlook.configs.workers)
+    return varied[:3] if len(varied) >= 3 else order[:3]
+
+
+def _excess(found: Assessment) -> Floats:
+    """Return by which share of what was asked each config goes beyond it."""
+    goal, excess = found.goal, np.zeros(len(found.seconds))
+    if goal.deadline is not None:
+        excess += np.maximum(found.seconds / goal.deadline - 1, 0)
+    if goal.max_cost is not None:
+        excess += np.maximum(found.cost / goal.max_cost - 1, 0)
+    if goal.target is not None and (accuracy := found.final_accuracy) is not None:
+        excess += np.maximum(found.sign * goal.target - accuracy, 0) / max(abs(goal.target), 1e-12)
+    return excess
+
+
+def _asked(job: Job, goal: Goal) -> str:
+    parts = [f"reaches {job.metric} {goal.target:g}"] if goal.target is not None else ["finishes"]
+    parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
+    parts += [f"for at most {number(goal.max_cost)}"] if goal.max_cost is not None else []
+    return " ".join(parts)
+
+
+def _outcome(job: Job, near: Forecast) -> str:
+    reached = f"{job.metric} {near.accuracy.mid:.4g} in " if near.accuracy else ""
+    return f"{reached}{duration(near.seconds.mid)}, probability {near.probability:.2f}"
+
+
+def _binding(job: Job, found: Assessment) -> tuple[str, str]:
+    """Return the constraint whose relaxation alone would do, and the amount it would take."""
+    goal = found.goal
+    if goal.deadline is not None:
+        least = _least(found, replace(goal, deadline=None), by_cost=False)
+        if np.isfinite(least):
+            return "deadline", f"the deadline binds: it takes {duration(least)}, {duration(least - goal.deadline)} more"
+    if goal.max_cost is not None:
+        least = _least(found, replace(goal, max_cost=None), by_cost=True)
+        if np.isfinite(least):
+            return "max_cost", f"the cost binds: it takes {number(least)} {found.unit}"
+    if goal.target is not None and found.outlook.accuracy is not None:
+        best = _best_accuracy(found)
+        if np.isfinite(best):
+            return "target", f"the target binds: {job.metric} {found.sign * best:.4g} is the best that can be had"
+    return "several", "several constraints bind at once: relax the target, the deadline or the cost"
+
+
+def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:
+    """Return the least seconds (or cost) at which some config would meet the relaxed goal."""
+    least = np.inf
+    for rows, met, spent in runs(found.outlook, relaxed, found.rate, found.needed):
+        price = found.rate[rows, None] if by_cost else 1.0
+        taken = np.where(met, spent * price, np.inf)
+        place = int(np.ceil(relaxed.confidence * taken.shape[1])) - 1
+        least = min(least, float(np.partition(taken, place, axis=1)[:, place].min()))
+    return least
+
+
+def _best_accuracy(found: Assessment) -> float:
+    """Return the best accuracy (which rises) had in time, at the confidence asked for."""
+    outlook, goal = found.outlook, found.goal
+    assert outlook.accuracy is not None
+    assert outlook.accuracy_spread is not None
+    assert outlook.recipe is not None
+    best = -np.inf
+    unlucky = float(np.quantile(outlook.z_accuracy, 1 - goal.confidence))
+    surest = np.maximum.accumulate(outlook.accuracy + unlucky * outlook.accuracy_spread, axis=1)
+    for rows, epochs in longest_epochs(outlook, goal, found.rate):
+        fits = epochs > 0
+        if fits.any():
+            column = np.minimum(epochs[fits], surest.shape[1]) - 1
+            best = max(best, float(surest[outlook.recipe[rows[fits]], column].max()))
+    return best

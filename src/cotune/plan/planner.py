@@ -1,0 +1,86 @@
+"""Choosing a plan: rank every config by its forecast, search, and say why.
+
+A config is feasible when target, deadline and budget are met together with the
+confidence asked for. Among those the cheapest wins (or the fastest, or the most
+accurate); ties go to the quicker one, then to fewer workers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from cotune.forecast import Outlook
+from cotune.plan import Rank, Search
+from cotune.plan.assess import Assessment, assess
+from cotune.plan.nearest import infeasible, one_of_each
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
+
+Forecaster = Callable[[Configs, int], Outlook]
+RIVALS = 5
+
+
+def choose(
+    job: Job, goal: Goal, space: Space, cluster: Cluster, *, forecast: Forecaster, search: Search, seed: int = 0
+) -> Plan:
+    """Return the best plan for a goal, or raise `Infeasible`."""
+    points = space.points
+    found = assess(forecast(space.configs(points), goal.max_epochs), goal, cluster, job.sign)
+    keys = _keys(found)
+    best = search.search(space, _rank(space, keys), random.Random(seed))
+    row = int(np.ravel_multi_index(best, space.shape))
+    if not np.isfinite(keys[row, 0]):
+        raise infeasible(job, found)
+    rivals = _rivals(found, keys, row)
+    return Plan(
+        forecast=found.forecast(row),
+        goal=goal,
+        reason=_reason(found, keys, row),
+        rivals=tuple(found.forecast(rival) for rival in rivals),
+        searched=len(points),
+        notes=found.outlook.notes,
+    )
+
+
+def _keys(found: Assessment) -> Floats:
+    """Return the ranking of every config; infinite where the goal is not met."""
+    cost, seconds = found.cost, found.seconds
+    accuracy = found.final_accuracy
+    by = {
+        "cheap": (cost, seconds),
+        "fast": (seconds, cost),
+        "accurate": (-accuracy if accuracy is not None else cost, cost),
+    }[found.goal.prefer]
+    columns = [np.where(found.feasible, by[0], np.inf), by[1], found.outlook.configs.workers.astype(np.float64)]
+    return np.column_stack(columns)
+
+
+def _rank(space: Space, keys: Floats) -> Rank:
+    def rank(points: Ints) -> Floats:
+        return np.asarray(keys[np.ravel_multi_index(tuple(points.T), space.shape)])
+
+    return rank
+
+
+def _rivals(found: Assessment, keys: Floats, row: int) -> list[int]:
+    """Return the best config of each other number of workers, the best first."""
+    order = np.lexsort((found.seconds, -found.probability, keys[:, 0]))
+    able = order[np.isfinite(found.seconds[order])]
+    workers = found.outlook.configs.workers
+    return [int(rival) for rival in one_of_each(able, workers) if workers[rival] != workers[row]][:RIVALS]
+
+
+def _reason(found: Assessment, keys: Floats, row: int) -> str:
+    feasible = int(np.count_nonzero(found.feasible))
+    best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
+    words = f"{best} of {feasible} feasible configs ({len(keys)} in all)"
+    order = np.lexsort(keys.T[::-1])[:2]
+    if feasible > 1 and found.goal.prefer != "accurate":
+        second = int(order[1]) if order[0] == row else int(order[0])
+        more = keys[second, 0] / keys[row, 0] - 1
+        what = "costs" if found.goal.prefer == "cheap" else "takes"
+        words += f"; the next, {found.outlook.configs[second]}, {what} {more:.1%} more"
+    return words

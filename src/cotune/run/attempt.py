@@ -1,0 +1,168 @@
+"""One start of one config, from launch to sample.
+
+A profile is a short run and a run is a long profile: both are this generator, which
+yields the sample as it grows, so that whoever reads it can store every step. It decides
+when enough was seen (`Until`) and what the reports say about speed.
+
+Seconds per epoch are the slope of training time over epochs, where training time leaves
+out evaluation and checkpoints. The first part also pays for start-up and caching and is
+dropped as soon as there is more; what is left is a median over reports, weighted by the
+epochs they cover. Start-up is where the slope meets epoch 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from cotune.run import Ended, Engine, Launch, Reported, Started
+from cotune.types import Evaluation, Sample, Terms
+
+_PARTS = ("compute", "communication", "input")
+_TIMES = ("evaluation", "checkpoint")
+_TICK = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When to stop a start: enough epochs, or too many seconds (in all, or without a word)."""
+
+    epochs: float | None = None
+    seconds: float | None = None
+    silence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A report that tells progress: epochs done, and seconds of pure training up to it."""
+
+    epoch: float
+    training: float
+
+
+def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Iterator[Sample]:
+    """Start the launch and yield its sample as it grows; the last one has `ended` set."""
+    begun = engine.now()
+    engine.start(launch)
+    growing = _Growing(launch, begun, replace(sample, ended=False))
+    yield growing.sample
+    stopping: str | None = None
+    heard = begun
+    while True:
+        event = engine.wait(_TICK)
+        now = engine.now()
+        if isinstance(event, Ended) and event.launch == launch.id:
+            yield growing.finish(event, stopping)
+            return
+        if isinstance(event, Started) and event.launch == launch.id:
+            heard = event.at
+            growing.started(event)
+        if isinstance(event, Reported) and event.launch == launch.id:
+            heard = now
+            if growing.told(event):
+                yield growing.sample
+        if stopping is None:
+            stopping = growing.reason_to_stop(until, now, heard)
+            if stopping is not None:
+                engine.stop(launch.id, grace=1.0 if stopping == _ENOUGH else 5.0)
+
+
+_ENOUGH = "enough"
+
+
+class _Growing:
+    """The sample of a start in flight."""
+
+    def __init__(self, launch: Launch, begun: float, sample: Sample) -> None:
+        self.launch, self.begun, self.sample = launch, begun, sample
+        self.marks: list[_Mark] = []
+        self.spent: dict[str, list[float]] = {}
+        self.paused = 0.0
+        self.up = begun
+
+    def started(self, event: Started) -> None:
+        self.up = event.at
+
+    def told(self, event: Reported) -> bool:
+        """Take in a report; return whether the sample says more than before."""
+        for name, value in event.terms:
+            self.spent.setdefault(name, []).append(value)
+            self.paused += value if name in _TIMES else 0.0
+        if event.epoch is None or not math.isfinite(event.epoch):
+            return False
+        self.marks.append(_Mark(event.epoch, event.at - self.begun - self.paused))
+        elapsed = event.at - self.begun
+        curve = self.sample.curve
+        if event.accuracy is not None and math.isfinite(event.accuracy):
+            curve = (*curve, Evaluation(event.epoch, event.accuracy, elapsed, event.metrics))
+        self.sample = self._measured(replace(self.sample, epochs=event.epoch, curve=curve, seconds=elapsed))
+        return event.accuracy is not None or len(self.marks) == 2
+
+    def _measured(self, sample: Sample) -> Sample:
+        pace, startup = speed(self.marks, self.up - self.begun)
+        return replace(
+            sample,
+            epoch_seconds=pace,
+            accuracy=sample.curve[-1].accuracy if sample.curve else None,
+            terms=self._terms(startup),
+        )
+
+    def _terms(self, startup: float | None) -> Terms:
+        seen = self.marks[-1].epoch if self.marks else 0.0
+        parts = {name: sum(self.spent[name]) / seen for name in _PARTS if name in self.spent and seen > 0}
+        times = {name: median(self.spent[name]) for name in _TIMES if name in self.spent}
+        told = self.spent.get("startup")
+        return Terms(startup=told[0] if told else startup, **parts, **times)
+
+    def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
+        if until.epochs is not None and self.sample.epochs >= until.epochs and self.sample.epoch_seconds is not None:
+            return _ENOUGH
+        if until.seconds is not None and now - self.begun > until.seconds:
+            return _ENOUGH if self.sample.epoch_seconds is not None else f"no result within {until.seconds:g} s"
+        if until.silence is not None and now - heard > until.silence:
+            return f"no report for {until.silence:g} s: it hangs or never calls cotune.report"
+        return None
+
+    def finish(self, event: Ended, stopping: str | None) -> Sample:
+        seconds = event.at - self.begun
+        failure = event.reason if event.outcome == "failed" else None
+        if stopping not in (None, _ENOUGH):
+            failure = f"timed out: {stopping}"
+        elif failure is None and not self.marks and stopping is None:
+            failure = "ended without a report: call cotune.report(epoch=..., accuracy=...) or give a --pattern"
+        return replace(self.sample, seconds=seconds, failure=failure, warning=event.warning, ended=True)
+
+
+def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None]:
+    """Return (seconds per epoch, start-up seconds) as far as the marks tell them."""
+    steps = [
+        (later.epoch - earlier.epoch, later.training - earlier.training)
+        for earlier, later in zip(marks, marks[1:], strict=False)
+        if later.epoch > earlier.epoch
+    ]
+    if not steps:
+        if not marks or marks[-1].epoch <= 0:
+            return None, None
+        # One report only: it also holds the start of the job's own code, which cannot be told apart.
+        return (marks[-1].training - up) / marks[-1].epoch, up
+    covered = sum(epochs for epochs, _ in steps)
+    warm, kept = 0.0, []
+    for epochs, seconds in steps:
+        if warm >= 0.2 * covered or len(steps) < 3:
+            kept.append((seconds / epochs, epochs))
+        warm += epochs
+    pace = _weighted_median(kept)
+    first = marks[0]
+    return pace, max(first.training - first.epoch * pace, 0.0)
+
+
+def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
+    half = sum(weight for _, weight in values) / 2
+    reached = 0.0
+    for value, weight in sorted(values):
+        reached += weight
+        if reached >= half:
+            return value
+    raise AssertionError("values are never empty")
