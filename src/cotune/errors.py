@@ -73,5 +73,7 @@ def missing_extra(what: str, extra: str) -> NotFound:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest known word, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    words = list(known)
+    begun = [other for other in words if len(word) > 2 and other.startswith(word)]
+    near = begun or difflib.get_close_matches(word, words, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

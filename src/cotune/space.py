@@ -47,6 +47,17 @@ class Space:
         grids = np.indices(self.shape, dtype=np.int64)
         return grids.reshape(len(self.axes), -1).T
 
+    def row(self, config: Config) -> int | None:
+        """Return the place of a config among `points`, or None when it lies outside the space."""
+        values: dict[str, Value] = {name: getattr(config, name) for name in LAYOUT} | dict(config.axes)
+        chosen = {axis.name: values.get(axis.name) for axis in self.axes}
+        inside = all(chosen[axis.name] in axis.values for axis in self.axes)
+        if not inside or self.global_batch not in (None, config.global_batch):
+            return None
+        point = tuple(axis.values.index(values[axis.name]) for axis in self.axes)
+        row = int(np.ravel_multi_index(point, self.shape))
+        return row if self.configs(np.array([point], dtype=np.int64))[0] == config else None
+
     def configs(self, points: Ints | None = None) -> Configs:
         """Return the configs of some points (of all of them by default), as columns."""
         chosen = self.points if points is None else points

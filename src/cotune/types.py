@@ -22,6 +22,7 @@ Value = str | int | float | bool
 Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,11 @@ class Sample:
     warning: str | None = None
     folder: str = ""
     resumed_from: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the config is to blame: a crash, no memory, a time-out, but not an interruption."""
+        return self.failure is not None and not self.failure.startswith(INTERRUPTED)
 
     @property
     def device_seconds(self) -> float:

@@ -36,6 +36,10 @@ Prefer = Annotated[str | None, typer.Option("--prefer", help="cheap, fast or acc
 Pattern = Annotated[
     str | None, typer.Option("--pattern", help="A regular expression with (?P<epoch>) and (?P<accuracy>).")
 ]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Train exactly so many epochs.")]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="Most seconds for one start, or without a report.")]
+Predictor = Annotated[str, typer.Option("--predictor", help="What predicts seconds per epoch.")]
+AccuracyPredictor = Annotated[str, typer.Option("--accuracy-predictor", help="What predicts accuracy.")]
 Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 
@@ -58,6 +62,24 @@ def search_overrides(workers: str | None, batch_size: str | None, axis: list[str
             raise UsageError(f"cannot read --axis {entry!r}; write --axis precision=fp32,bf16")
         axes[name.strip()] = values
     return {name: values for name, values in axes.items() if values is not None} or None
+
+
+def goal_overrides(
+    target: str | None,
+    deadline: str | None,
+    max_cost: float | None,
+    *,
+    prefer: str | None = None,
+    confidence: float | None = None,
+) -> dict[str, Any]:
+    """Return what the flags say about the goal."""
+    return {
+        "target": target,
+        "deadline": deadline,
+        "prefer": prefer,
+        "confidence": confidence,
+        "budget": {"max_cost": max_cost} if max_cost is not None else None,
+    }
 
 
 def open_store(url: str | None) -> Store:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 
 from cotune.run import Ended, Engine, Launch, Reported, Started
@@ -23,6 +24,8 @@ from cotune.types import Evaluation, Sample, Terms
 _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
 _TICK = 0.5
+_MOST_MARKS = 256  # a long run keeps every second mark when it has more
+_ENOUGH = "enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A report that tells progress: epochs done, and seconds of pure training up to it."""
+    """A report that tells progress: epochs done in this start, and seconds of pure training up to it."""
 
     epoch: float
     training: float
@@ -69,9 +72,6 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
                 engine.stop(launch.id, grace=1.0 if stopping == _ENOUGH else 5.0)
 
 
-_ENOUGH = "enough"
-
-
 class _Growing:
     """The sample of a start in flight."""
 
@@ -81,6 +81,7 @@ class _Growing:
         self.spent: dict[str, list[float]] = {}
         self.paused = 0.0
         self.up = begun
+        self.resumed_at = sample.epochs
 
     def started(self, event: Started) -> None:
         self.up = event.at
@@ -92,7 +93,9 @@ class _Growing:
             self.paused += value if name in _TIMES else 0.0
         if event.epoch is None or not math.isfinite(event.epoch):
             return False
-        self.marks.append(_Mark(event.epoch, event.at - self.begun - self.paused))
+        self.marks.append(_Mark(event.epoch - self.resumed_at, event.at - self.begun - self.paused))
+        if len(self.marks) > _MOST_MARKS:
+            self.marks = self.marks[::2]
         elapsed = event.at - self.begun
         curve = self.sample.curve
         if event.accuracy is not None and math.isfinite(event.accuracy):
@@ -139,7 +142,7 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
     """Return (seconds per epoch, start-up seconds) as far as the marks tell them."""
     steps = [
         (later.epoch - earlier.epoch, later.training - earlier.training)
-        for earlier, later in zip(marks, marks[1:], strict=False)
+        for earlier, later in pairwise(marks)
         if later.epoch > earlier.epoch
     ]
     if not steps:

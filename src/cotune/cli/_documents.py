@@ -1,0 +1,125 @@
+"""Records as JSON documents and as table cells, in one place so that all verbs agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotune.types import Config, Forecast, Goal, Plan, Quantity, Sample
+from cotune.units import duration, number
+
+
+def config_document(config: Config) -> dict[str, Any]:
+    """Return a config by the names of the contract."""
+    return {
+        "workers": config.workers,
+        "batch_size": config.batch_size,
+        "global_batch": config.global_batch,
+        "accumulate": config.accumulate,
+        "servers": config.servers,
+        "device": config.device,
+        **dict(config.axes),
+    }
+
+
+def quantity_document(quantity: Quantity) -> dict[str, Any]:
+    """Return a quantity with its interval, source and unit."""
+    document: dict[str, Any] = {
+        "low": quantity.low,
+        "mid": quantity.mid,
+        "high": quantity.high,
+        "source": quantity.source,
+    }
+    return document | ({"unit": quantity.unit} if quantity.unit else {})
+
+
+def forecast_document(forecast: Forecast) -> dict[str, Any]:
+    """Return a forecast with its config."""
+    quantities = {
+        "seconds": forecast.seconds,
+        "accuracy": forecast.accuracy,
+        "cost": forecast.cost,
+        "epoch_seconds": forecast.epoch_seconds,
+    }
+    return {
+        "config": config_document(forecast.config),
+        "epochs": forecast.epochs,
+        "forecast": {name: quantity_document(value) if value else None for name, value in quantities.items()},
+        "probability": forecast.probability,
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Return a plan: its config, cap, forecast, probability and reason."""
+    return forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
+
+
+def goal_document(goal: Goal) -> dict[str, Any]:
+    """Return what was asked."""
+    return {name: getattr(goal, name) for name in goal.__dataclass_fields__}
+
+
+def sample_document(sample: Sample) -> dict[str, Any]:
+    """Return a sample as measured."""
+    return {
+        "id": sample.id,
+        "purpose": sample.purpose,
+        "started": sample.started,
+        "engine": sample.engine,
+        "config": config_document(sample.config),
+        "epochs": sample.epochs,
+        "epoch_seconds": sample.epoch_seconds,
+        "accuracy": sample.accuracy,
+        "seconds": sample.seconds,
+        "device_seconds": sample.device_seconds,
+        "terms": sample.terms.known(),
+        "failure": sample.failure,
+        "warning": sample.warning,
+        "ended": sample.ended,
+        "folder": sample.folder,
+        "curve": [
+            {"epoch": point.epoch, "accuracy": point.accuracy, "seconds": point.seconds, **dict(point.metrics)}
+            for point in sample.curve
+        ],
+    }
+
+
+def profile_document(samples: list[Sample], reused: float = 0.0) -> dict[str, Any]:
+    """Return what measuring took so far."""
+    return {
+        "samples": len(samples),
+        "configs": len({sample.config for sample in samples}),
+        "device_seconds": sum(sample.device_seconds for sample in samples),
+        "reused_device_seconds": reused,
+    }
+
+
+def spread(quantity: Quantity | None, digits: int = 3) -> str:
+    """Return 'mid (low..high)' for a table."""
+    if quantity is None:
+        return "unknown"
+    low, mid, high = (number(value, digits) for value in (quantity.low, quantity.mid, quantity.high))
+    return f"{mid} ({low}..{high})"
+
+
+def time_spread(quantity: Quantity) -> str:
+    """Return 'mid (low..high)' as durations."""
+    return f"{duration(quantity.mid)} ({duration(quantity.low)}..{duration(quantity.high)})"
+
+
+DECISION_COLUMNS = ("", "workers", "batch", "global batch", "time", "accuracy", "cost", "P(met)", "known from")
+
+
+def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
+    """Return a row of the decision table."""
+    config = forecast.config
+    return (
+        mark,
+        config.workers,
+        config.batch_size,
+        config.global_batch,
+        time_spread(forecast.seconds),
+        spread(forecast.accuracy, 4),
+        f"{spread(forecast.cost)} {forecast.cost.unit}",
+        f"{forecast.probability:.2f}",
+        forecast.seconds.source,
+    )

@@ -1,0 +1,26 @@
+"""Engines on the command line: made from the settings, and always closed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cotune.config import Settings
+from cotune.run import Engine
+
+
+@contextmanager
+def running_engine(settings: Settings) -> Iterator[Engine]:
+    """Yield the engine of the job file; whatever happens, nothing it started stays behind."""
+    from cotune import algorithms
+    from cotune.errors import UsageError
+
+    cls = algorithms.load("run", settings.engine)
+    try:
+        engine: Engine = cls(**settings.engine_settings)
+    except TypeError as error:
+        raise UsageError(f"engine {settings.engine}: {error}") from None
+    try:
+        yield engine
+    finally:
+        engine.close()

@@ -1,0 +1,72 @@
+"""`cotune doctor`: what this machine offers, and what would be missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from cotune.cli._options import Json, StoreUrl
+
+
+def doctor(store: StoreUrl = None, json: Json = False) -> None:
+    """Check this machine: cores, GPUs, packages, isolation of workers, the store."""
+    from cotune.cli._output import emit_json, table
+
+    checks = [
+        ("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
+        ("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
+        _gpus(),
+        *(_package(name, extra) for name, extra in (("torch", "torch"), ("sklearn", "workloads"), ("ray", "ray"))),
+        _isolation(),
+        _store(store),
+    ]
+    healthy = all(good is not False for _, good, _ in checks)
+    if json:
+        emit_json(
+            "doctor",
+            {"healthy": healthy, "checks": [dict(zip(("name", "ok", "detail"), c, strict=True)) for c in checks]},
+        )
+    else:
+        words = {True: "ok", None: "absent", False: "problem"}
+        table(("check", "state", "detail"), [(name, words[good], detail) for name, good, detail in checks])
+    if not healthy:
+        raise typer.Exit(1)
+
+
+Check = tuple[str, bool | None, str]
+
+
+def _gpus() -> Check:
+    from cotune.run.local import visible_gpus
+
+    found = visible_gpus()
+    return ("gpus", True if found else None, ", ".join(found) or "none: workers are CPU processes")
+
+
+def _package(name: str, extra: str) -> Check:
+    import importlib.metadata
+    import importlib.util
+
+    if importlib.util.find_spec(name) is None:
+        return (name, None, f"pip install 'cotune[{extra}]'")
+    distribution = {"sklearn": "scikit-learn"}.get(name, name)
+    return (name, True, importlib.metadata.version(distribution))
+
+
+def _isolation() -> Check:
+    from cotune.run.local import isolation
+
+    return ("isolation", True, isolation())
+
+
+def _store(url: str | None) -> Check:
+    from cotune.cli._options import open_store
+    from cotune.errors import CotuneError
+
+    try:
+        with open_store(url) as kept:
+            return ("store", True, f"{kept.label}: {len(kept.samples())} samples")
+    except CotuneError as error:
+        return ("store", False, str(error))

@@ -1,0 +1,61 @@
+"""`cotune init`: a job file to start from, and a place for its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cotune.cli._options import Command, Examples, Json, Name
+
+TEMPLATE = """\
+# What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
+name: {name}
+run: {run}
+{examples}
+target: {{metric: accuracy, at_least: 0.95}}
+deadline: 10m
+max_epochs: 30
+search: {{workers: 1..{cores}, batch_size: [16, 32, 64, 128, 256]}}
+# lr: {{at: 0.05, global_batch: 64, rule: linear}}     # fills {{lr}}: linear, sqrt or fixed
+# pattern: 'epoch (?P<epoch>\\d+) .*accuracy (?P<accuracy>[\\d.]+)'   # when the script does not call cotune.report
+budget: {{profile: 3m}}
+engine: local
+"""
+
+
+def init(
+    command: Command = None,
+    name: Name = None,
+    examples: Examples = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing cotune.yaml.")] = False,
+    json: Json = False,
+) -> None:
+    """Write a cotune.yaml for this folder and a .cotune folder for its samples."""
+    import os
+    import shlex
+
+    from cotune import config
+    from cotune.cli._output import emit_json, say
+    from cotune.errors import UsageError
+
+    file = Path.cwd() / config.FILE_NAME
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already; --force writes over it")
+    words = command or ["python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"]
+    text = TEMPLATE.format(
+        name=name or Path.cwd().name,
+        run=shlex.join(words).replace("'{", "{").replace("}'", "}"),
+        examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
+        cores=len(os.sched_getaffinity(0)),
+    )
+    file.write_text(text, encoding="utf-8")
+    folder = Path.cwd() / ".cotune"
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    config.load(file, {})
+    if json:
+        emit_json("init", {"file": str(file), "store": str(folder)})
+    else:
+        say(f"wrote {file.name}; next: cotune profile, then cotune plan, then cotune run")

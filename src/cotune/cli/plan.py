@@ -1,0 +1,134 @@
+"""`cotune plan`: the cheapest config that reaches the target in time, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotune.cli._options import (
+    AccuracyPredictor,
+    Axis,
+    BatchSize,
+    Command,
+    Confidence,
+    Deadline,
+    Epochs,
+    File,
+    Json,
+    MaxCost,
+    MaxEpochs,
+    Name,
+    Predictor,
+    Prefer,
+    Seed,
+    StoreUrl,
+    Target,
+    Workers,
+)
+
+if TYPE_CHECKING:
+    from cotune.config import Settings
+    from cotune.types import Plan
+
+
+def plan(
+    command: Command = None,
+    target: Target = None,
+    deadline: Deadline = None,
+    max_cost: MaxCost = None,
+    prefer: Prefer = None,
+    confidence: Confidence = None,
+    epochs: Epochs = None,
+    max_epochs: MaxEpochs = None,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    axis: Axis = None,
+    search: Annotated[str, typer.Option("--search", help="How to search: grid (exact), tabu, ...")] = "grid",
+    predictor: Predictor = "auto",
+    accuracy: AccuracyPredictor = "auto",
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Choose workers and batch size: reach the target by the deadline at the least cost."""
+    import time
+
+    from cotune import algorithms
+    from cotune.cli._documents import forecast_document, goal_document, plan_document, profile_document
+    from cotune.cli._forecasting import known_samples, make_forecaster
+    from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
+    from cotune.cli._output import emit_json
+    from cotune.errors import Infeasible, NotFound
+    from cotune.plan.planner import choose
+
+    overrides: dict[str, Any] = {"run": command, "name": name, "search": search_overrides(workers, batch_size, axis)}
+    asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
+    settings = load_settings(file, overrides | asked | {"epochs": epochs, "max_epochs": max_epochs})
+    searcher = algorithms.create("plan", search)
+    with open_store(store) as kept:
+        samples = known_samples(settings, kept)
+        if _needs_curves(settings) and not any(sample.curve for sample in samples):
+            raise NotFound(
+                f"no {settings.job.metric} of {settings.job.name} was measured, so a target cannot be planned for; "
+                "run cotune profile again, or fix the recipe (global_batch and epochs)"
+            )
+        begun = time.perf_counter()
+        forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
+        try:
+            chosen = choose(
+                settings.job,
+                settings.goal,
+                settings.space,
+                settings.cluster,
+                forecast=forecast,
+                search=searcher,
+                seed=seed,
+            )
+        except Infeasible as error:
+            error.nearest = tuple(forecast_document(near) for near in error.nearest)
+            raise
+        took = time.perf_counter() - begun
+        kept.save_plan(settings.job, chosen)
+    if json:
+        document = {
+            "job": settings.job.name,
+            "goal": goal_document(settings.goal),
+            "plan": plan_document(chosen),
+            "rivals": [forecast_document(rival) for rival in chosen.rivals],
+            "profile": profile_document(samples),
+            "searched": {"configs": chosen.searched, "seconds": took},
+        }
+        emit_json("plan", document)
+        return
+    _show(settings, chosen, took)
+
+
+def _needs_curves(settings: Settings) -> bool:
+    fixed = settings.goal.epochs is not None or settings.space.global_batch is not None
+    return not fixed and (settings.goal.target is not None or settings.goal.prefer == "accurate")
+
+
+def _show(settings: Settings, chosen: Plan, took: float) -> None:
+    from cotune.cli._documents import DECISION_COLUMNS, decision_row
+    from cotune.cli._output import say, table
+    from cotune.units import duration, number
+
+    forecast, goal = chosen.forecast, chosen.goal
+    rows = [decision_row("->", forecast), *(decision_row("", rival) for rival in chosen.rivals)]
+    table(DECISION_COLUMNS, rows)
+    say()
+    say(f"plan      {chosen.config} (global batch {chosen.config.global_batch}), at most {chosen.epochs} epochs")
+    parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
+    if forecast.accuracy is not None:
+        asked = f" of {goal.target:g} asked" if goal.target is not None else ""
+        parts.append(f"{settings.job.metric} {number(forecast.accuracy.mid)}{asked}")
+    parts.append(f"{number(forecast.cost.mid)} {forecast.cost.unit}")
+    parts.append(f"probability {forecast.probability:.2f}")
+    say(f"forecast  {', '.join(parts)}")
+    say(f"reason    {chosen.reason}")
+    for line in chosen.notes:
+        say(f"note      {line}")
+    say(f"searched  {chosen.searched} configs in {took:.2f} s; next: cotune run")

@@ -1,0 +1,151 @@
+"""`cotune profile`: measure a few short runs within a budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli._options import (
+    Axis,
+    BatchSize,
+    Command,
+    Deadline,
+    Engine,
+    Examples,
+    File,
+    Json,
+    MaxEpochs,
+    Name,
+    Pattern,
+    Seed,
+    StoreUrl,
+    Target,
+    Timeout,
+    Workers,
+)
+
+if TYPE_CHECKING:
+    from cotune.config import Settings
+    from cotune.profile import Limits
+    from cotune.store import Store
+    from cotune.types import Sample
+
+
+def profile(
+    command: Command = None,
+    budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
+    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts.")] = 16,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed configs again.")] = False,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    axis: Axis = None,
+    target: Target = None,
+    deadline: Deadline = None,
+    max_epochs: MaxEpochs = None,
+    examples: Examples = None,
+    pattern: Pattern = None,
+    timeout: Timeout = None,
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    engine: Engine = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Measure a job with a few short real runs, within a budget."""
+    from cotune.cli._documents import profile_document, sample_document
+    from cotune.cli._options import load_settings, open_store, search_overrides
+    from cotune.cli._output import emit_json, say
+    from cotune.errors import OverBudget
+    from cotune.profile import Limits
+    from cotune.units import duration
+
+    settings = load_settings(
+        file,
+        {
+            "run": command,
+            "name": name,
+            "examples": examples,
+            "pattern": pattern,
+            "target": target,
+            "deadline": deadline,
+            "max_epochs": max_epochs,
+            "timeout": timeout,
+            "engine": engine,
+            "search": search_overrides(workers, batch_size, axis),
+            "budget": {"profile": budget} if budget else None,
+        },
+    )
+    limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
+    with open_store(store) as kept:
+        known = list(kept.samples(settings.job))
+        new = _measure(settings, kept, known, limits, retry_failed=retry_failed, seed=seed)
+    usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
+    if not usable:
+        reasons = "; ".join(dict.fromkeys(sample.failure for sample in new if sample.failure))
+        raise OverBudget(
+            f"nothing could be learnt of {settings.job.name} within {duration(limits.seconds)} and {len(new)} starts"
+            + (f": {reasons}" if reasons else "; allow a larger --budget")
+        )
+    if json:
+        documents = [sample_document(sample) for sample in new]
+        emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(usable)})
+        return
+    _table(new)
+    failed = sum(sample.failed for sample in new)
+    spent = sum(sample.device_seconds for sample in new)
+    say(
+        f"measured {len(new) - failed} new samples in {duration(sum(sample.seconds for sample in new))} "
+        f"({spent:.3g} device-seconds)" + (f", {failed} failed" if failed else "") + f"; {len(usable)} usable in all"
+    )
+    say("next: cotune plan --target ... --deadline ...")
+
+
+def _measure(
+    settings: Settings, kept: Store, known: list[Sample], limits: Limits, *, retry_failed: bool, seed: int
+) -> list[Sample]:
+    """Measure and store; return the new samples."""
+    from cotune.cli._output import note, progress
+    from cotune.cli._running import running_engine
+    from cotune.errors import NotFound
+    from cotune.profile import Design
+    from cotune.profile import profile as measure
+
+    if not settings.job.command:
+        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
+    usable = [sample for sample in known if not (sample.failed and retry_failed)]
+    design = Design(settings.job, settings.goal, settings.space)
+    finished: dict[str, Sample] = {}
+    with running_engine(settings) as engine, progress(limits.seconds) as shown:
+        begun = engine.now()
+        for step in measure(engine, design, usable, limits, kept.runs_folder, seed=seed):
+            kept.save(settings.job, step.sample)
+            finished[step.sample.id] = step.sample
+            spent = engine.now() - begun
+            shown.update(spent, f"{step.number} of {step.of}: {step.probe.reason}", limits.seconds - spent)
+            if step.sample.ended and step.sample.failed:
+                note(f"failed: {step.probe.config}: {step.sample.failure}")
+    return list(finished.values())
+
+
+def _table(samples: list[Sample]) -> None:
+    from cotune.cli._output import table
+    from cotune.units import number
+
+    columns = ("workers", "batch", "global batch", "epochs", "s/epoch", "accuracy", "start-up s", "outcome")
+    rows = [
+        (
+            sample.config.workers,
+            sample.config.batch_size,
+            sample.config.global_batch,
+            f"{sample.epochs:.3g}",
+            number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
+            number(sample.accuracy) if sample.accuracy is not None else "",
+            number(sample.terms.startup, 2) if sample.terms.startup is not None else "",
+            sample.failure or sample.warning or "ok",
+        )
+        for sample in samples
+    ]
+    if rows:
+        table(columns, rows)

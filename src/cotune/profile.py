@@ -1,0 +1,209 @@
+"""Which configs to try next, and trying them.
+
+Time is measured by short probes, spread over the space: corners first, then always the
+config farthest (in logarithms) from all that were measured. Accuracy depends on the
+global batch alone, so a few global batches (smallest, largest, in between) are trained
+further, each on its quickest layout, and share what is left of the budget. A config that
+failed is not tried again, and after an out-of-memory nor is any larger batch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.run import Engine, Launch
+from cotune.run.attempt import Until, attempt
+from cotune.space import Configs, Space
+from cotune.types import Config, Floats, Goal, Job, Sample
+
+TIME_STEPS = 30
+MOST_TIME_EPOCHS = 2.0
+CURVES = 4
+OUT_OF_MEMORY = "out of memory"
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What measuring may take: seconds on the engine's clock, starts, and seconds per start."""
+
+    seconds: float = 300.0
+    samples: int = 16
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A config worth measuring: for how many epochs, and why."""
+
+    config: Config
+    epochs: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where a profile stands: the probe in hand and its sample so far."""
+
+    number: int
+    of: int
+    probe: Probe
+    sample: Sample
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is worth measuring of a job, given what was measured."""
+
+    job: Job
+    goal: Goal
+    space: Space
+
+    @cached_property
+    def _configs(self) -> Configs:
+        return self.space.configs()
+
+    @cached_property
+    def _places(self) -> Floats:
+        """Return every config's place: logarithms scaled to 0..1 for numbers, corners of a simplex for words."""
+        points, columns = self.space.points, []
+        for place, axis in enumerate(self.space.axes):
+            if all(type(value) in (int, float) for value in axis.values):
+                logs = np.log1p(np.array(axis.values, dtype=np.float64))
+                scaled = (logs - logs.min()) / (np.ptp(logs) or 1.0)
+                columns.append(scaled[points[:, place]])
+            else:
+                columns += [(points[:, place] == index) / np.sqrt(2) for index in range(len(axis.values))]
+        return np.column_stack(columns)
+
+    def next(self, samples: Sequence[Sample], left: int) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it."""
+        curves = self.curves(samples)
+        if left > len(curves) and (config := self._farthest(samples)) is not None:
+            return Probe(config, self._time_epochs(config), f"seconds per epoch of {config}")
+        if curves:
+            config = self._quickest(curves[0], samples)
+            return Probe(config, float(self.goal.max_epochs), f"learning curve at global batch {config.global_batch}")
+        return None
+
+    def remaining(self, samples: Sequence[Sample]) -> int:
+        """Return how many probes would still be worth having."""
+        return int(np.count_nonzero(~self._closed(samples))) + len(self.curves(samples))
+
+    def curves(self, samples: Sequence[Sample]) -> list[int]:
+        """Return the global batches whose learning curve is still wanted, the middle ones first."""
+        if self.goal.epochs is not None or self.space.global_batch is not None:
+            return []
+        batches = np.unique(self._configs.global_batch[self._able(samples)])
+        if len(batches) == 0:
+            return []
+        levels = np.geomspace(batches[0], batches[-1], min(CURVES, len(batches)))
+        wanted = list(dict.fromkeys(int(batches[np.argmin(np.abs(np.log(batches / level)))]) for level in levels))
+        trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
+        return [batch for batch in (*wanted[1:-1], *wanted[:1], *wanted[1:][-1:]) if batch not in trained]
+
+    def _trained(self, sample: Sample) -> bool:
+        """Return whether a sample met the target, or shows more of its curve than a time probe would."""
+        if sample.failed:
+            return False
+        if self.goal.target is not None and sample.accuracy is not None:
+            met = self.job.sign * sample.accuracy >= self.job.sign * self.goal.target
+            return met or len(sample.curve) > MOST_TIME_EPOCHS
+        return len(sample.curve) > MOST_TIME_EPOCHS
+
+    def _time_epochs(self, config: Config) -> float:
+        if self.job.examples is None:
+            return 1.0
+        return min(MOST_TIME_EPOCHS, TIME_STEPS * config.global_batch / self.job.examples)
+
+    def _mask(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs of the space these samples are of."""
+        mask = np.zeros(len(self.space), dtype=bool)
+        rows = [self.space.row(sample.config) for sample in samples]
+        mask[[row for row in rows if row is not None]] = True
+        return mask
+
+    def _able(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs can run as far as is known."""
+        configs = self._configs
+        able = configs.valid & ~self._mask([sample for sample in samples if sample.failed])
+        for sample in samples:
+            if sample.failed and OUT_OF_MEMORY in (sample.failure or ""):
+                larger = configs.batch_size >= sample.config.batch_size
+                able &= ~(larger & (configs.device == sample.config.device))
+        return able
+
+    def _closed(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs need no probe of their seconds."""
+        return self._mask([s for s in samples if s.epoch_seconds is not None]) | ~self._able(samples)
+
+    def _farthest(self, samples: Sequence[Sample]) -> Config | None:
+        """Return the open config farthest from all tried ones; the first is one worker with the largest batch."""
+        closed = self._closed(samples)
+        if closed.all():
+            return None
+        configs, tried = self._configs, np.flatnonzero(self._mask(samples))
+        if len(tried) == 0:
+            return configs[int(np.lexsort((-configs.batch_size, configs.workers, closed))[0])]
+        apart = np.full(len(configs), np.inf)
+        for row in tried:
+            apart = np.minimum(apart, np.linalg.norm(self._places - self._places[row], axis=1))
+        return configs[int(np.argmax(np.where(closed, -1.0, apart)))]
+
+    def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
+        """Return the quickest measured layout of a global batch, else the one with the most workers."""
+        rows = np.flatnonzero((self._configs.global_batch == global_batch) & self._able(samples))
+        measured = {sample.config: sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None}
+        layouts = [self._configs[int(row)] for row in rows]
+        return min(layouts, key=lambda config: (measured.get(config, np.inf), -config.workers))
+
+
+def profile(
+    engine: Engine,
+    design: Design,
+    known: Sequence[Sample],
+    limits: Limits,
+    folder: Path,
+    *,
+    seed: int = 0,
+) -> Iterator[Step]:
+    """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
+    begun = engine.now()
+    samples = list(known)
+    for number in range(1, limits.samples + 1):
+        left = limits.seconds - (engine.now() - begun)
+        probe = design.next(samples, limits.samples - number + 1)
+        if probe is None or left <= 0:
+            return
+        of = min(limits.samples, number - 1 + design.remaining(samples))
+        share = left if probe.epochs <= MOST_TIME_EPOCHS else left / max(1, len(design.curves(samples)))
+        until = Until(probe.epochs, min(share, limits.timeout or share))
+        launch = _launch(design, probe, folder / new_id(), seed + number)
+        begin = Sample(probe.config, id=launch.id, started=timestamp(), folder=str(launch.folder))
+        for sample in attempt(engine, launch, until, begin):
+            yield Step(number, of, probe, sample)
+        samples.append(sample)
+
+
+def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:
+    most = max(1, int(np.ceil(probe.epochs)))
+    return Launch(folder.name, design.job, probe.config, most, folder, design.goal.target, seed)
+
+
+def new_id() -> str:
+    """Return a short name for one start."""
+    return uuid.uuid4().hex[:12]
+
+
+def timestamp() -> str:
+    """Return the present as ISO 8601, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
