@@ -1,0 +1,22 @@
+"""The store: what was measured and planned, kept so that a kill loses at most the step in flight.
+
+    save(job, sample) ─▶ samples, evaluations ─▶ samples(job) ─▶ predict
+    save_plan(job, plan) ─▶ plans ─▶ latest_plan(job) ─▶ run
+
+One SQLite file in the project's `.cotune/` folder or the platform's data folder, or a
+PostgreSQL database for a team. Every save is a transaction of its own.
+"""
+
+from cotune.store.database import KnownJob, Store, StoredPlan, new_id, open_store
+from cotune.store.outcome import INTERRUPTED, failed_configs, interrupted
+
+__all__ = [
+    "INTERRUPTED",
+    "KnownJob",
+    "Store",
+    "StoredPlan",
+    "failed_configs",
+    "interrupted",
+    "new_id",
+    "open_store",
+]

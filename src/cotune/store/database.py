@@ -1,0 +1,282 @@
+"""The store itself: jobs, samples and plans in, the same records out.
+
+Samples grow: `save` is called again and again with the same id and adds what is new. A
+sample whose writer died is closed as interrupted when the store is next opened; the
+epochs it had measured stay.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+from sqlalchemy import URL, ColumnElement, Connection, and_, func, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from cotune import redact
+from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.store import rows, schema, writer
+from cotune.store.location import WRITE, connect, label, locate, one_line_errors
+from cotune.store.outcome import INTERRUPTED
+from cotune.store.schema import evaluations, jobs, plans, samples
+from cotune.types import Evaluation, Job, Plan, Sample
+
+_SHOWN = 5
+
+
+class Named(Protocol):
+    """What samples belong to: a `Job`, or a `KnownJob` of the store."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """A job as the store knows it; its definition has the secrets masked."""
+
+    name: str
+    fingerprint: str
+    definition: Job
+    first_seen: str
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan, when it was made and for which job."""
+
+    id: str
+    job: str
+    fingerprint: str
+    created: str
+    plan: Plan
+
+
+def new_id() -> str:
+    """Return an id for a sample or plan that no other will have."""
+    return secrets.token_hex(6)
+
+
+def open_store(url: str | None = None, start: Path = Path()) -> Store:
+    """Return the store at a path or URL, or the nearest one from `start` upwards, ready to use."""
+    return Store(locate(url, start))
+
+
+class Store:
+    """An open store."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.label = label(url)
+        self._engine = connect(url)
+        dialect = self._engine.dialect.name
+        self._writes = self._engine.execution_options(begin=WRITE)
+        # Both queries of a read see the same moment; SQLite's transactions always do.
+        snapshot = {"isolation_level": "REPEATABLE READ"} if dialect == "postgresql" else {}
+        self._reads = self._engine.execution_options(**snapshot)
+        self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        self._writer = writer.me()
+        self._known: set[tuple[str, str]] = set()
+        try:
+            self._prepare()
+            self.close_orphans()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    def _prepare(self) -> None:
+        with self._reading() as connection:
+            if schema.version(connection, self.label) == schema.VERSION:
+                return
+        if self.url.get_backend_name() == "sqlite":
+            outside = self._engine.execution_options(begin="")  # the mode cannot change within a transaction
+            with one_line_errors(self.url), outside.begin() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        with self._writing() as connection:
+            schema.migrate(connection, self.label)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with one_line_errors(self.url), self._reads.begin() as connection:
+                yield connection
+        except (ValueError, KeyError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise InvalidFile(f"the store {self.label} holds a row that cannot be read ({reason})") from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with one_line_errors(self.url), self._writes.begin() as connection:
+            yield connection
+
+    def save_job(self, job: Job) -> None:
+        """Keep a job's definition, secrets masked, unless it is known already."""
+        with self._writing() as connection:
+            self._introduce(connection, job)
+        self._known.add((job.name, job.fingerprint))
+
+    def _introduce(self, connection: Connection, job: Job) -> None:
+        if (job.name, job.fingerprint) in self._known:
+            return
+        known = self._insert(jobs).on_conflict_do_nothing()
+        definition = rows.of_record(redact.job(job))
+        connection.execute(
+            known, {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
+        )
+
+    def jobs(self) -> tuple[KnownJob, ...]:
+        """Return every job there is, first seen first."""
+        count = select(func.count()).where(_of(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
+        query = select(jobs, count.label("samples")).order_by(jobs.c.first_seen, jobs.c.fingerprint)
+        with self._reading() as connection:
+            found = connection.execute(query).all()
+            return tuple(
+                KnownJob(row.name, row.fingerprint, rows.job(row.definition), row.first_seen, row.samples)
+                for row in found
+            )
+
+    def save(self, job: Job, sample: Sample) -> None:
+        """Write a sample as it is now; its curve only ever grows, so only new evaluations are added."""
+        if not sample.id:
+            raise ValueError("a sample needs an id to be saved")
+        row = {**rows.of_sample(sample), "job": job.name, "fingerprint": job.fingerprint, "writer": self._writer}
+        insert = self._insert(samples).values(row)
+        upsert = insert.on_conflict_do_update(
+            index_elements=["id"],
+            set_={name: insert.excluded[name] for name in row if name != "id"},
+            where=_of(samples, insert.excluded.job, insert.excluded.fingerprint),
+        ).returning(samples.c.number)
+        with self._writing() as connection:
+            self._introduce(connection, job)
+            if connection.scalar(upsert) is None:
+                raise ValueError(f"sample {sample.id} belongs to another job")
+            self._append(connection, sample)
+        self._known.add((job.name, job.fingerprint))
+
+    def _append(self, connection: Connection, sample: Sample) -> None:
+        if not sample.curve:
+            return
+        count = select(func.count()).where(evaluations.c.sample == sample.id)
+        stored = connection.scalar(count) or 0
+        new = enumerate(sample.curve[stored:], stored)
+        points = [rows.of_evaluation(evaluation, sample.id, place) for place, evaluation in new]
+        if points:
+            connection.execute(evaluations.insert(), points)
+
+    def samples(self, job: Named | None = None, purpose: Literal["probe", "run"] | None = None) -> tuple[Sample, ...]:
+        """Return the samples of a job with this very fingerprint (of all jobs by default), oldest first."""
+        wanted = true() if job is None else _of(samples, job.name, job.fingerprint)
+        return self._samples(wanted if purpose is None else and_(wanted, samples.c.purpose == purpose))
+
+    def others(self, job: Named) -> int:
+        """Return how many samples bear the job's name but another command, data, metric or rate."""
+        other = and_(samples.c.job == job.name, samples.c.fingerprint != job.fingerprint)
+        with self._reading() as connection:
+            return connection.scalar(select(func.count()).where(other)) or 0
+
+    def sample(self, prefix: str) -> Sample:
+        """Return the sample whose id starts so."""
+        if not prefix:
+            raise UsageError("a sample is named by its id, or by enough of its first letters")
+        found = self._samples(func.substr(samples.c.id, 1, len(prefix)) == prefix)
+        exact = [sample for sample in found if sample.id == prefix]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise NotFound(f"no sample whose id starts with {prefix!r} in {self.label}")
+        ids = ", ".join(sample.id for sample in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+        raise UsageError(f"{len(found)} samples start with {prefix!r}: {ids}; give more letters")
+
+    def unfinished_runs(self, job: Named) -> tuple[Sample, ...]:
+        """Return the runs that failed or were interrupted and not taken up again since, newest first."""
+        resumed = select(samples.c.resumed_from).where(samples.c.resumed_from.is_not(None))
+        stopped = and_(samples.c.purpose == "run", samples.c.ended, samples.c.failure.is_not(None))
+        wanted = and_(_of(samples, job.name, job.fingerprint), stopped, samples.c.id.not_in(resumed))
+        return self._samples(wanted)[::-1]
+
+    def _samples(self, wanted: ColumnElement[bool]) -> tuple[Sample, ...]:
+        points = evaluations.c
+        curve = (
+            select(points.sample, points.epoch, points.accuracy, points.seconds, points.metrics)
+            .where(points.sample.in_(select(samples.c.id).where(wanted)))
+            .order_by(points.sample, points.place)
+        )
+        with self._reading() as connection:
+            found = connection.execute(select(samples).where(wanted).order_by(samples.c.number)).all()
+            curves: dict[str, list[Evaluation]] = {}
+            for sample, *columns in connection.execute(curve):
+                curves.setdefault(sample, []).append(rows.evaluation(*columns))
+            return tuple(rows.sample(row._asdict(), tuple(curves.get(row.id, ()))) for row in found)
+
+    def close_orphans(self) -> tuple[str, ...]:
+        """End, as interrupted, the samples whose writer is known to be dead; return their ids."""
+        growing = select(samples.c.id, samples.c.writer).where(~samples.c.ended, samples.c.writer.is_not(None))
+        with self._reading() as connection:
+            orphans = tuple(id for id, who in connection.execute(growing) if writer.gone(who))
+        if orphans:
+            failure = func.coalesce(samples.c.failure, f"{INTERRUPTED}: cotune was gone before it ended")
+            close = update(samples).where(samples.c.id.in_(orphans)).values(ended=True, failure=failure)
+            with self._writing() as connection:
+                connection.execute(close)
+        return orphans
+
+    def save_plan(self, job: Job, plan: Plan) -> str:
+        """Keep a plan; return its id."""
+        id = new_id()
+        row = {
+            "id": id,
+            "job": job.name,
+            "fingerprint": job.fingerprint,
+            "created": _now(),
+            "goal": rows.of_record(plan.goal),
+            "plan": rows.of_record(plan),
+        }
+        with self._writing() as connection:
+            self._introduce(connection, job)
+            connection.execute(plans.insert(), row)
+        self._known.add((job.name, job.fingerprint))
+        return id
+
+    def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
+        """Return the plans of a job (of all jobs by default), newest first, at most `last` of them."""
+        wanted = true() if job is None else _of(plans, job.name, job.fingerprint)
+        query = select(plans).where(wanted).order_by(plans.c.number.desc()).limit(last)
+        with self._reading() as connection:
+            found = connection.execute(query).all()
+            return tuple(
+                StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.plan(row.plan)) for row in found
+            )
+
+    def latest_plan(self, job: Named) -> Plan | None:
+        """Return the plan made last for a job, or None when there is none."""
+        newest = self.plans(job, last=1)
+        return newest[0].plan if newest else None
+
+
+def _of(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:
+    return and_(table.c.job == name, table.c.fingerprint == fingerprint)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

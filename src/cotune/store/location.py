@@ -1,0 +1,142 @@
+"""Where the store is, how it is opened, and its troubles in one line each.
+
+    given, else COTUNE_STORE, else .cotune/ here or above, else the platform's data folder
+
+SQLite is used in WAL mode: readers never wait, writers wait for one another, and a
+process that is killed leaves a file that opens. What a transaction had committed
+survives the process; only a power cut may take the last ones with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from cotune import redact
+from cotune.errors import CotuneError, InvalidFile, UsageError, missing_extra
+
+FILE = "store.db"
+PROJECT_FOLDER = ".cotune"
+BUSY_SECONDS = 30
+READ = "BEGIN"
+WRITE = "BEGIN IMMEDIATE"  # a writer waits at the start: one that reads first could find its view outdated
+_REACH_SECONDS = 10
+_TORN = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
+_CLOSED = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR")
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+def locate(given: str | None, start: Path) -> URL:
+    """Return the URL of the store to use, making the folder of the platform's own."""
+    asked = given or os.environ.get("COTUNE_STORE")
+    if asked:
+        return _asked(asked)
+    folders = (folder / PROJECT_FOLDER for folder in (start.absolute(), *start.absolute().parents))
+    project = next((folder for folder in folders if folder.is_dir()), None)
+    return _file((project or _data_folder()) / FILE)
+
+
+def _asked(text: str) -> URL:
+    if "://" not in text:
+        return _file(Path(text).expanduser()) if text != ":memory:" else URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise UsageError(f"cannot read {redact.text(text)!r} as the URL of a store") from None
+    if url.drivername in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise UsageError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()!r}")
+    return url
+
+
+def _file(path: Path) -> URL:
+    return URL.create("sqlite", database=str(path))
+
+
+def _data_folder() -> Path:
+    folder = platformdirs.user_data_path("cotune")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidFile(
+            f"cannot make {folder} for the store ({error.strerror}); name one with COTUNE_STORE"
+        ) from None
+    return folder
+
+
+def label(url: URL) -> str:
+    """Return how the store is called in messages: its path, or its URL without the password."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or ":memory:"
+    return redact.text(url.render_as_string(hide_password=True))
+
+
+def connect(url: URL) -> Engine:
+    """Return an engine whose transactions really begin where they are said to."""
+    lite = url.get_backend_name() == "sqlite"
+    patience = {"timeout": BUSY_SECONDS} if lite else {"connect_timeout": _REACH_SECONDS}
+    dump = partial(json.dumps, allow_nan=False, separators=(",", ":"))
+    try:
+        engine = create_engine(url, connect_args=patience, json_serializer=dump, pool_pre_ping=not lite)
+    except ModuleNotFoundError:
+        raise missing_extra("psycopg, the driver of PostgreSQL,", "postgres") from None
+    except NoSuchModuleError:
+        raise UsageError(f"there is no driver {url.drivername!r}; write postgresql+psycopg://") from None
+    if lite:
+        event.listen(engine, "connect", _set_up)
+        event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # the driver must not open or close transactions by itself
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin(connection: Connection) -> None:
+    if begin := connection.get_execution_options().get("begin", READ):
+        connection.exec_driver_sql(begin)
+
+
+@contextmanager
+def one_line_errors(url: URL) -> Iterator[None]:
+    """Turn the database's errors into ones a user can act on, without its stack or password."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explained(error, url) from None
+
+
+def _explained(error: DBAPIError, url: URL) -> CotuneError:
+    reason = " ".join(str(error.orig).split())
+    if url.password:
+        reason = reason.replace(str(url.password), redact.MASK)
+    reason, where = redact.text(reason), label(url)
+    kind = getattr(error.orig, "sqlite_errorname", "")
+    if kind.startswith(_TORN):
+        move = f"mv {shlex.quote(where)} {shlex.quote(where + '.broken')}"
+        return InvalidFile(f"{where} is not a readable store ({reason}); move it away and start a new one: {move}")
+    if kind.startswith(_CLOSED):
+        return InvalidFile(
+            f"cannot open or write the store {where} ({reason}); its folder must be there and writable, "
+            "or name another store with COTUNE_STORE"
+        )
+    if kind.startswith(_NO_ROOM):
+        return InvalidFile(f"cannot write the store {where} ({reason}): is the disk full? What it held is unharmed")
+    if kind.startswith(_BUSY):
+        return CotuneError(f"the store {where} was kept locked by another process for {BUSY_SECONDS} s; try again")
+    return InvalidFile(f"cannot use the store {where} ({reason})")

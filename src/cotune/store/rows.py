@@ -1,0 +1,161 @@
+"""Records to rows and back, without losing a bit.
+
+Numbers that must be there (epochs, seconds, axes) are finite or refused. Where a number
+may be unknown, what is not finite is stored as unknown. An evaluation that yielded no
+number (a diverged model) keeps its place in the curve and reads back as NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from cotune import redact
+from cotune.types import Config, Evaluation, Goal, Job, Plan, Sample, Stage, Terms
+
+Row = Mapping[str, Any]
+
+
+def of_config(config: Config) -> dict[str, Any]:
+    """Return a config as JSON; named axes keep their order and types."""
+    for name, value in config.axes:
+        if isinstance(value, float):
+            _number(value, f"axis {name}")
+    return {
+        "batch_size": config.batch_size,
+        "stages": [asdict(stage) for stage in config.stages],
+        "servers": config.servers,
+        "accumulate": config.accumulate,
+        "axes": dict(config.axes),
+    }
+
+
+def config(row: Row) -> Config:
+    """Return the config of its JSON."""
+    stages = tuple(Stage(**stage) for stage in row["stages"])
+    return Config(row["batch_size"], stages, row["servers"], row["accumulate"], tuple(row["axes"].items()))
+
+
+def of_sample(sample: Sample) -> dict[str, Any]:
+    """Return the columns of a sample, all but its curve."""
+    layout = sample.config
+    return {
+        "id": sample.id,
+        "config": of_config(layout),
+        "workers": layout.workers,
+        "batch_size": layout.batch_size,
+        "accumulate": layout.accumulate,
+        "servers": layout.servers,
+        "device": layout.device,
+        "global_batch": layout.global_batch,
+        "purpose": sample.purpose,
+        "engine": sample.engine,
+        "started": sample.started,
+        "epochs": _number(sample.epochs, "epochs"),
+        "epoch_seconds": _known(sample.epoch_seconds),
+        "accuracy": _known(sample.accuracy),
+        "terms": {name: value for name, value in sample.terms.known().items() if math.isfinite(value)},
+        "seconds": _number(sample.seconds, "seconds"),
+        "failure": _words(sample.failure),
+        "warning": _words(sample.warning),
+        "ended": sample.ended,
+        "folder": sample.folder,
+        "resumed_from": sample.resumed_from,
+    }
+
+
+def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
+    """Return the sample of a row and its curve."""
+    return Sample(
+        config=config(row["config"]),
+        epochs=row["epochs"],
+        epoch_seconds=row["epoch_seconds"],
+        accuracy=row["accuracy"],
+        terms=Terms(**row["terms"]),
+        curve=curve,
+        seconds=row["seconds"],
+        failure=row["failure"],
+        purpose=row["purpose"],
+        id=row["id"],
+        started=row["started"],
+        ended=row["ended"],
+        engine=row["engine"],
+        warning=row["warning"],
+        folder=row["folder"],
+        resumed_from=row["resumed_from"],
+    )
+
+
+def of_evaluation(evaluation: Evaluation, sample_id: str, place: int) -> dict[str, Any]:
+    """Return the columns of one point of a curve."""
+    return {
+        "sample": sample_id,
+        "place": place,
+        "epoch": _number(evaluation.epoch, "epoch"),
+        "accuracy": _known(evaluation.accuracy),
+        "seconds": _number(evaluation.seconds, "seconds"),
+        "metrics": {name: _known(value) for name, value in evaluation.metrics} or None,
+    }
+
+
+def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Row | None) -> Evaluation:
+    """Return one point of a curve from its columns."""
+    numbers = tuple((name, _or_nan(value)) for name, value in metrics.items()) if metrics else ()
+    return Evaluation(epoch, _or_nan(accuracy), seconds, numbers)
+
+
+def of_record(record: Job | Goal | Plan) -> Any:
+    """Return a record as plain JSON; a number that is not finite becomes a word."""
+    return _plain(asdict(record))
+
+
+def job(definition: Row) -> Job:
+    """Return a job, its secrets masked, from its definition."""
+    read: Job = _reader(Job).validate_python(definition)
+    return read
+
+
+def plan(definition: Row) -> Plan:
+    """Return a plan from its JSON."""
+    read: Plan = _reader(Plan).validate_python(definition)
+    return read
+
+
+@cache
+def _reader(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: float, what: str) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{what} must be a finite number, not {value}")
+    return float(value)
+
+
+def _known(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _words(text: str | None) -> str | None:
+    """Return a program's last words without secrets and without what no database can hold."""
+    if text is None:
+        return None
+    clean = text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return redact.text(clean)
