@@ -10,6 +10,7 @@ A new data set is one entry in SOURCES.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,14 @@ class Examples:
 
     def to(self, device: torch.device) -> Examples:
         return Examples(self.inputs.to(device), self.labels.to(device))
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield inputs and labels, `size` at a time."""
+        yield from zip(torch.split(self.inputs, size), torch.split(self.labels, size), strict=True)
+
+    def share(self, rank: int, workers: int) -> Examples:
+        """Return one worker's part; the parts differ by one example at most."""
+        return Examples(self.inputs.tensor_split(workers)[rank], self.labels.tensor_split(workers)[rank])
 
 
 @dataclass(frozen=True, slots=True)

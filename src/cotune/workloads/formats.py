@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -180,7 +181,7 @@ def _mosaics(file: Path) -> Part:
     with np.load(file) as arrays:
         labels, jpeg, offsets = arrays["y"], arrays["jpeg"].tobytes(), arrays["offsets"]
     tiles = []
-    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, end in pairwise(offsets):
         mosaic = np.asarray(Image.open(io.BytesIO(jpeg[start:end])))
         tiles.append(mosaic.reshape(32, 32, 32, 32, 3).transpose(0, 2, 4, 1, 3).reshape(1024, 3, 32, 32))
     return Part(np.concatenate(tiles)[: len(labels)], labels)

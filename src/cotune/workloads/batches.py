@@ -1,0 +1,46 @@
+"""Who trains on which example, so that each is seen once an epoch whatever the number of workers.
+
+    order   one permutation of the examples per (seed, epoch), the same on every rank
+    step    the next batch_size x accumulate x workers examples of it, fewer in the last step
+    share   the part of a step that one rank takes, in batches of at most batch_size
+
+Every rank takes equally many steps, and a step's examples do not depend on how they are
+shared out: one worker with the same global batch walks the same path. The order also
+lets a run go on in the middle of an epoch with another number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rank's batches (indices of examples) and how many examples all ranks take together.
+
+    A rank left without an example in the last step is idle: it takes part with a stand-in
+    that must not count, since the others wait for its gradients.
+    """
+
+    batches: tuple[Tensor, ...]
+    examples: int
+    idle: bool = False
+
+
+def order(examples: int, seed: int, epoch: int) -> Tensor:
+    """Return the order in which an epoch sees its examples."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return torch.randperm(examples, generator=generator)
+
+
+def steps(order: Tensor, batch_size: int, accumulate: int = 1, rank: int = 0, workers: int = 1) -> Iterator[Step]:
+    """Yield what a rank does in each step."""
+    for together in torch.split(order, batch_size * accumulate * workers):
+        share = together.tensor_split(workers)[rank]
+        idle = not len(share)
+        batches = together[:1] if idle else share
+        yield Step(torch.split(batches, batch_size), len(together), idle)

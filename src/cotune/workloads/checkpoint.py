@@ -1,0 +1,92 @@
+"""Where a run stands, kept in one file so that another start can go on from there.
+
+cotune names the file in COTUNE_CHECKPOINT and asks to go on by COTUNE_RESUME=1. The file
+is written beside its place and then moved there: it is always whole. It holds how many
+examples of the epoch were seen, so a run may go on in mid-epoch, with more or fewer workers.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from cotune.errors import InvalidFile
+from cotune.workloads.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whole epochs done, and examples seen of the one begun."""
+
+    epoch: int = 0
+    seen: int = 0
+
+
+def save(place: Place, model: nn.Module, optimiser: Optimizer, workers: Workers) -> bool:
+    """Write the checkpoint if cotune named a file for it; return whether it did."""
+    named = os.environ.get("COTUNE_CHECKPOINT")
+    if not named:
+        return False
+    if workers.rank == 0:
+        state = {
+            "epoch": place.epoch,
+            "seen": place.seen,
+            "model": model.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "random": torch.get_rng_state(),
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        _write(Path(named), buffer.getbuffer())
+    return True
+
+
+def restore(model: nn.Module, optimiser: Optimizer, workers: Workers) -> Place:
+    """Put back what the checkpoint holds and return its place; the beginning if there is nothing to go on from."""
+    named = os.environ.get("COTUNE_CHECKPOINT")
+    if not named or os.environ.get("COTUNE_RESUME") != "1":
+        return Place()
+    found = workers.from_first(_read(Path(named)) if workers.rank == 0 else None)
+    if isinstance(found, str):
+        raise InvalidFile(found)
+    if not isinstance(found, dict):
+        return Place()
+    try:
+        model.load_state_dict(found["model"])
+        optimiser.load_state_dict(found["optimiser"])
+        torch.set_rng_state(found["random"])
+        return Place(found["epoch"], found["seen"])
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise InvalidFile(f"{named} is no checkpoint of this model; start without COTUNE_RESUME") from error
+
+
+def _write(file: Path, content: memoryview) -> None:
+    beside = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(content)
+        beside.replace(file)
+    except OSError as error:  # hours of training must outlive a full disk
+        beside.unlink(missing_ok=True)
+        print(f"train: no checkpoint written: {error}", file=sys.stderr, flush=True)
+
+
+def _read(file: Path) -> dict[str, Any] | str | None:
+    """Return the state, None where there is none, or what is wrong with it, to be told to all ranks."""
+    if not file.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        return f"cannot read the checkpoint {file}: {str(error).splitlines()[0]}"
+    return state
