@@ -8,10 +8,12 @@ simulation is an engine whose clock jumps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from cotune.types import Config, Job
+if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be imported
+    from pathlib import Path
+
+    from cotune.types import Config, Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,52 @@
+"""GPUs: each worker its own, or an equal share of one by CUDA's multi-process service.
+
+With as many GPUs as workers every rank sees all GPUs of its launch and uses the one of
+its LOCAL_RANK, as under torchrun. With fewer, each rank sees the one it shares, as its
+LOCAL_RANK 0, and MPS gives it 100 / (workers per GPU) per cent of the threads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cotune.errors import NotFound
+
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+
+
+def visible_gpus(env: Mapping[str, str] = os.environ) -> tuple[int, ...]:
+    """Return the GPUs this process may use, found without touching CUDA."""
+    there = tuple(range(len(list(_DRIVER.iterdir())))) if _DRIVER.is_dir() else ()
+    allowed = env.get("CUDA_VISIBLE_DEVICES")
+    if allowed is None:
+        return there
+    return tuple(int(word) for word in allowed.split(",") if word.strip().isdigit() and int(word) in there)
+
+
+def gpu_env(taken: Sequence[int], rank: int, pipe: Path) -> dict[str, str]:
+    """Return one rank's variables when rank i was given GPU taken[i]; none given means CPU only."""
+    if not taken:
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    if len(set(taken)) == len(taken):
+        return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, taken))}
+    sharing = max(taken.count(gpu) for gpu in taken)
+    return {
+        "CUDA_VISIBLE_DEVICES": str(taken[rank]),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "CUDA_MPS_PIPE_DIRECTORY": str(pipe),
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(100 // sharing),
+    }
+
+
+def mps_daemon(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command and variables of an MPS daemon of our own, which runs in the foreground."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        raise NotFound("several workers on one GPU need nvidia-cuda-mps-control (CUDA MPS), which is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    ours = {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
+    return [control, "-f"], {**os.environ, **ours}

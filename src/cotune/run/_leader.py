@@ -1,0 +1,192 @@
+"""The leader of one launch: forks its workers, watches them, leaves nothing behind.
+
+A worker that is done waits for its peers before it exits, so that nobody loses a
+connection that is still needed; one that fails ends all. What counts is the record a
+worker has written, not its exit code: gloo may abort after a good run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from cotune.run._messages import Group, Record, Slice, tell
+from cotune.run._processes import (
+    adopt_orphans,
+    close_all_but,
+    die_with_parent,
+    end_descendants,
+    reap,
+    signals_as_bytes,
+    signals_as_usual,
+)
+from cotune.run._worker import work
+
+_EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
+_CHUNK = 1 << 16
+
+
+def lead(group: Group, events: int) -> NoReturn:
+    """Run a group of workers to its end, tell the engine, and exit."""
+    adopt_orphans()
+    die_with_parent(signal.SIGTERM)
+    try:
+        _Leader(group, events).run()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        end_descendants()
+        os._exit(1)
+    os._exit(0)
+
+
+class _Leader:
+    def __init__(self, group: Group, events: int) -> None:
+        self.group = group
+        self.events = events
+        self.alive: dict[int, int] = {}
+        self.begun: dict[int, float] = {}
+        self.finished: set[int] = set()
+        self.failed: int | None = None
+        self.statuses: dict[int, int] = {}
+        self.deadline: float | None = None
+        self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
+        self.told, self.tell = os.pipe()
+        self.held, self.release = os.pipe()
+
+    def run(self) -> None:
+        env = {**self.group.env, **_store_address(self.group)}
+        self.alive = {self._fork(worker, env): worker.rank for worker in self.group.workers}
+        os.close(self.tell)
+        os.close(self.held)
+        while self.alive and self.failed is None and not self._overdue():
+            self._look()
+        ended = time.monotonic()
+        killed = set(self.alive.values())
+        end_descendants()
+        for rank in range(len(self.group.workers)):
+            self._record(rank, killed, ended)
+        aborted = [[rank, os.WTERMSIG(status)] for rank, status in self._ended_by_signal() if rank in self.finished]
+        tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted)
+
+    def _fork(self, worker: Slice, env: dict[str, str]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            signals_as_usual()
+            close_all_but({self.tell, self.held})
+            die_with_parent(signal.SIGKILL)
+            work(self.group, worker, env, self.tell, self.held)
+        return pid
+
+    def _overdue(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def _look(self) -> None:
+        """Wait for the next thing to happen, and note it."""
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        readable, _, _ = select.select([self.told, self.signals], [], [], left)
+        if self.signals in readable:
+            self._hear(os.read(self.signals, _CHUNK))
+        silent = self._bury(reap())
+        failed = self._listen() if self.told in readable else []
+        # A worker that died in silence explains the broken connections of its peers, not they its death.
+        self.failed = next(iter([*silent, *failed]), None)
+        if len(self.finished) == len(self.group.workers) and self.release >= 0:
+            os.close(self.release)
+            self.release = -1
+            self.deadline = time.monotonic() + _EXIT_SECONDS
+
+    def _hear(self, numbers: bytes) -> None:
+        if signal.SIGUSR1 in numbers:
+            self.deadline = time.monotonic()
+        elif signal.SIGTERM in numbers:
+            self.deadline = time.monotonic() + self.group.term_seconds
+            for pid in self.alive:
+                os.kill(pid, signal.SIGTERM)
+
+    def _bury(self, ended: dict[int, int]) -> list[int]:
+        """Note who has ended; return the ranks that ended badly and without a record."""
+        silent: list[int] = []
+        for pid, status in ended.items():
+            if pid not in self.alive:
+                continue
+            rank = self.alive.pop(pid)
+            self.statuses[rank] = status
+            if Record.read(self.group.folder, rank) is not None:
+                continue
+            self._record(rank, set(), time.monotonic())
+            if status == 0:
+                self.finished.add(rank)
+            else:
+                silent.append(rank)
+        return silent
+
+    def _listen(self) -> list[int]:
+        """Read what workers say; return the ranks that say they failed, in that order."""
+        failed: list[int] = []
+        for line in os.read(self.told, _CHUNK).decode().splitlines():
+            word, rank, at = line.split()
+            if word == "begun":
+                self.begun[int(rank)] = float(at)
+                if len(self.begun) == len(self.group.workers):
+                    tell(self.events, "started", launch=self.group.launch, at=max(self.begun.values()))
+            elif word == "done":
+                self.finished.add(int(rank))
+            else:
+                failed.append(int(rank))
+        return failed
+
+    def _record(self, rank: int, killed: set[int], at: float) -> None:
+        """Write the record of a worker that did not write one."""
+        if Record.read(self.group.folder, rank) is not None:
+            return
+        started = self.begun.get(rank, at)
+        if rank in killed:
+            Record("killed", None, started, at).write(self.group.folder, rank)
+            return
+        code = os.waitstatus_to_exitcode(self.statuses[rank])
+        if code < 0:
+            record = Record("failed", None, started, at, signal=-code)
+        else:
+            record = Record("failed" if code else "done", code, started, at)
+        record.write(self.group.folder, rank)
+
+    def _ended_by_signal(self) -> list[tuple[int, int]]:
+        return [(rank, status) for rank, status in self.statuses.items() if os.WIFSIGNALED(status)]
+
+
+def _store_address(group: Group) -> dict[str, str]:
+    """Start a store for the rendezvous in a process of its own; return the variables that lead to it.
+
+    A store on port 0 cannot collide, and one outside the workers outlives all of them.
+    """
+    if group.program.kind == "exec" or "torch" not in sys.modules:
+        return {}
+    read, write = os.pipe()
+    if os.fork() == 0:
+        signals_as_usual()
+        close_all_but({write})
+        die_with_parent(signal.SIGKILL)
+        _hold_store(write)
+    os.close(write)
+    port = os.read(read, 16).decode()
+    os.close(read)
+    if not port:
+        raise RuntimeError("the rendezvous store did not start")
+    return {"MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+
+
+def _hold_store(write: int) -> NoReturn:
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not listed
+
+    try:
+        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(write, str(store.port).encode())
+        os.close(write)
+        while True:
+            signal.pause()
+    finally:
+        os._exit(1)

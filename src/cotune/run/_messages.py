@@ -1,0 +1,94 @@
+"""What the engine and its fork server tell each other: records that travel as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+_ATOMIC_BYTES = 4096  # a pipe takes so much from each of several writers without mixing them
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How a command is run: a script or module in the fork, or a program by exec."""
+
+    kind: Literal["script", "module", "exec"]
+    target: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one worker gets of the machine, and the variables that only it sees."""
+
+    rank: int
+    cores: tuple[int, ...]
+    env: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The workers of one launch, as the server needs to know them."""
+
+    launch: str
+    folder: str
+    cwd: str
+    program: Program
+    env: dict[str, str]
+    workers: tuple[Slice, ...]
+    seed: int
+    term_seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Group:
+        program = value["program"]
+        return cls(
+            **{
+                **value,
+                "program": Program(program["kind"], program["target"], tuple(program["arguments"])),
+                "workers": tuple(Slice(s["rank"], tuple(s["cores"]), s["env"]) for s in value["workers"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How one worker ended, written by itself before it leaves, or by its leader if it could not.
+
+    `started` and `ended` enclose the job's own code, in seconds of the monotonic clock.
+    """
+
+    status: Literal["done", "failed", "killed"]
+    exit_code: int | None
+    started: float
+    ended: float
+    error: str | None = None
+    message: str | None = None
+    where: str | None = None
+    signal: int | None = None
+
+    def write(self, folder: str | Path, rank: int) -> None:
+        """Write the record in one step: it is there whole, or not at all."""
+        path = Path(folder) / f"rank-{rank}.result.json"
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, folder: str | Path, rank: int) -> Record | None:
+        """Return a worker's record, or None when there is none."""
+        path = Path(folder) / f"rank-{rank}.result.json"
+        return cls(**json.loads(path.read_text())) if path.exists() else None
+
+
+def tell(events: int, event: str, **facts: Any) -> None:
+    """Write one event, in one piece, to the pipe that all leaders share."""
+    line = json.dumps({"event": event, **facts}).encode() + b"\n"
+    assert len(line) <= _ATOMIC_BYTES, f"an event of {len(line)} bytes could be torn"
+    os.write(events, line)

@@ -1,0 +1,96 @@
+"""What Linux offers so that no process is left behind.
+
+A process may ask for a signal when its parent dies, and may adopt the orphans below
+it; so whoever sits at the top of a tree can always find, end and reap all of it.
+Only the standard library: this is imported before the namespace is entered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Collection
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Ask for a signal when the parent's main thread ends."""
+    libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below that loses its own."""
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes below `root`, nearest first."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                stat = (entry / "stat").read_text(errors="replace")
+                parent = int(stat.rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found = list(children.get(root, ()))
+    for pid in found:  # grows while it is read
+        found += children.get(pid, ())
+    return found
+
+
+def end_descendants() -> None:
+    """Kill everything below this process and return when it is gone."""
+    while True:
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def reap() -> dict[int, int]:
+    """Return pid -> wait status of the children that have ended, without waiting."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            ended[pid] = status
+    return ended
+
+
+def signals_as_bytes(*numbers: signal.Signals) -> int:
+    """Return a file descriptor on which each of these signals arrives as one byte."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    return read
+
+
+def signals_as_usual() -> None:
+    """Undo `signals_as_bytes` in a forked child: all signals do what they do by default."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """Close what a fork has inherited, except the standard streams and `kept`."""
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names of numbers, not paths
+        if int(entry) > 2 and int(entry) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(entry))
