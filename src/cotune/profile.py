@@ -10,7 +10,7 @@ failed is not tried again, and after an out-of-memory nor is any larger batch.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,6 +27,7 @@ from cotune.types import Config, Floats, Goal, Job, Sample
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
 CURVES = 4
+LEAST_PATIENCE = 20.0  # seconds without a report before a probe counts as hanging
 OUT_OF_MEMORY = "out of memory"
 
 Mask = npt.NDArray[np.bool_]
@@ -85,9 +86,12 @@ class Design:
                 columns += [(points[:, place] == index) / np.sqrt(2) for index in range(len(axis.values))]
         return np.column_stack(columns)
 
-    def next(self, samples: Sequence[Sample], left: int) -> Probe | None:
-        """Return what to measure next with so many starts left, or None when nothing is worth it."""
-        curves = self.curves(samples)
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it.
+
+        `seen` are global batches whose curve had its share of the budget.
+        """
+        curves = [batch for batch in self.curves(samples) if batch not in seen]
         if left > len(curves) and (config := self._farthest(samples)) is not None:
             return Probe(config, self._time_epochs(config), f"seconds per epoch of {config}")
         if curves:
@@ -179,19 +183,29 @@ def profile(
     """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
     begun = engine.now()
     samples = list(known)
+    seen: set[int] = set()
     for number in range(1, limits.samples + 1):
         left = limits.seconds - (engine.now() - begun)
-        probe = design.next(samples, limits.samples - number + 1)
-        if probe is None or left <= 0:
+        probe = design.next(samples, limits.samples - number + 1, seen)
+        if probe is None or left < least_seconds(samples):
             return
         of = min(limits.samples, number - 1 + design.remaining(samples))
-        share = left if probe.epochs <= MOST_TIME_EPOCHS else left / max(1, len(design.curves(samples)))
-        until = Until(probe.epochs, min(share, limits.timeout or share))
+        share = left
+        if probe.epochs > MOST_TIME_EPOCHS:
+            share = left / max(1, len(design.curves(samples)) - len(seen))
+            seen.add(probe.config.global_batch)
+        patience = limits.timeout or max(LEAST_PATIENCE, limits.seconds / 3)
+        until = Until(probe.epochs, share, limits.timeout, patience)
         launch = _launch(design, probe, folder / new_id(), seed + number)
         begin = Sample(probe.config, id=launch.id, started=timestamp(), folder=str(launch.folder))
         for sample in attempt(engine, launch, until, begin):
             yield Step(number, of, probe, sample)
         samples.append(sample)
+
+
+def least_seconds(samples: Sequence[Sample]) -> float:
+    """Return what even the shortest probe takes, as far as is known: start-up."""
+    return min((sample.terms.startup for sample in samples if sample.terms.startup is not None), default=0.0)
 
 
 def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:

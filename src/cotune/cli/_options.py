@@ -82,6 +82,13 @@ def goal_overrides(
     }
 
 
+def runs_folder() -> Path:
+    """Return where the files of every start go."""
+    from cotune.store import work_folder
+
+    return work_folder(Path.cwd()) / "runs"
+
+
 def open_store(url: str | None) -> Store:
     """Return the store named by the flag, or the project's own."""
     from cotune.store import open_store

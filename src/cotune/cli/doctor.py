@@ -39,10 +39,10 @@ Check = tuple[str, bool | None, str]
 
 
 def _gpus() -> Check:
-    from cotune.run.local import visible_gpus
+    from cotune.run._gpus import visible_gpus
 
     found = visible_gpus()
-    return ("gpus", True if found else None, ", ".join(found) or "none: workers are CPU processes")
+    return ("gpus", True if found else None, f"{len(found)} visible" if found else "none: workers are CPU processes")
 
 
 def _package(name: str, extra: str) -> Check:

@@ -63,6 +63,7 @@ def plan(
     from cotune.cli._output import emit_json
     from cotune.errors import Infeasible, NotFound
     from cotune.plan.planner import choose
+    from cotune.types import Forecast
 
     overrides: dict[str, Any] = {"run": command, "name": name, "search": search_overrides(workers, batch_size, axis)}
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -88,8 +89,8 @@ def plan(
                 seed=seed,
             )
         except Infeasible as error:
-            error.nearest = tuple(forecast_document(near) for near in error.nearest)
-            raise
+            nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
+            raise Infeasible(str(error), error.constraint, nearest) from None
         took = time.perf_counter() - begun
         kept.save_plan(settings.job, chosen)
     if json:

@@ -106,6 +106,7 @@ def _measure(
     settings: Settings, kept: Store, known: list[Sample], limits: Limits, *, retry_failed: bool, seed: int
 ) -> list[Sample]:
     """Measure and store; return the new samples."""
+    from cotune.cli._options import runs_folder
     from cotune.cli._output import note, progress
     from cotune.cli._running import running_engine
     from cotune.errors import NotFound
@@ -119,11 +120,11 @@ def _measure(
     finished: dict[str, Sample] = {}
     with running_engine(settings) as engine, progress(limits.seconds) as shown:
         begun = engine.now()
-        for step in measure(engine, design, usable, limits, kept.runs_folder, seed=seed):
+        for step in measure(engine, design, usable, limits, runs_folder(), seed=seed):
             kept.save(settings.job, step.sample)
             finished[step.sample.id] = step.sample
             spent = engine.now() - begun
-            shown.update(spent, f"{step.number} of {step.of}: {step.probe.reason}", limits.seconds - spent)
+            shown.update(spent, f"{step.number} of {step.of}: {step.probe.reason}")
             if step.sample.ended and step.sample.failed:
                 note(f"failed: {step.probe.config}: {step.sample.failure}")
     return list(finished.values())

@@ -136,6 +136,7 @@ def _train(
     """Run to the end; every step is in the store before the next."""
     from pathlib import Path
 
+    from cotune.cli._options import runs_folder
     from cotune.cli._output import progress
     from cotune.cli._running import running_engine
     from cotune.profile import new_id, timestamp
@@ -144,7 +145,7 @@ def _train(
     from cotune.types import Sample
 
     name = new_id()
-    folder = Path(begin.folder) if begin else kept.runs_folder / name
+    folder = Path(begin.folder) if begin else runs_folder() / name
     epochs = goal.epochs or goal.max_epochs
     stop_at = None if goal.prefer == "accurate" else goal.target
     launch = Launch(name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None)

@@ -21,7 +21,9 @@ def samples(
     from cotune.units import number
 
     with open_store(store) as kept:
-        found = kept.all_samples(job)
+        found = [
+            (known.name, sample) for known in kept.jobs() if job in (None, known.name) for sample in kept.samples(known)
+        ]
     if json:
         emit_json("samples", {"samples": [{"job": name, **sample_document(sample)} for name, sample in found]})
         return

@@ -19,7 +19,7 @@ from itertools import pairwise
 from statistics import median
 
 from cotune.run import Ended, Engine, Launch, Reported, Started
-from cotune.types import Evaluation, Sample, Terms
+from cotune.types import INTERRUPTED, Evaluation, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
@@ -30,10 +30,14 @@ _ENOUGH = "enough"
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When to stop a start: enough epochs, or too many seconds (in all, or without a word)."""
+    """When to stop a start: enough epochs, no budget left, too many seconds in all or without a word.
+
+    The first two are no fault of the config; the last two are a time-out.
+    """
 
     epochs: float | None = None
-    seconds: float | None = None
+    budget: float | None = None
+    timeout: float | None = None
     silence: float | None = None
 
 
@@ -54,7 +58,11 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     stopping: str | None = None
     heard = begun
     while True:
-        event = engine.wait(_TICK)
+        try:
+            event = engine.wait(_TICK)
+        except KeyboardInterrupt:
+            yield growing.interrupted(engine.now())
+            raise
         now = engine.now()
         if isinstance(event, Ended) and event.launch == launch.id:
             yield growing.finish(event, stopping)
@@ -122,17 +130,23 @@ class _Growing:
     def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and self.sample.epoch_seconds is not None:
             return _ENOUGH
-        if until.seconds is not None and now - self.begun > until.seconds:
-            return _ENOUGH if self.sample.epoch_seconds is not None else f"no result within {until.seconds:g} s"
+        known, spent = self.sample.epoch_seconds is not None, now - self.begun
+        if until.budget is not None and spent > until.budget:
+            return _ENOUGH if known else f"{INTERRUPTED}: the budget for measuring ran out"
+        if until.timeout is not None and spent > until.timeout:
+            return _ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
         if until.silence is not None and now - heard > until.silence:
-            return f"no report for {until.silence:g} s: it hangs or never calls cotune.report"
+            return f"timed out: no report for {until.silence:g} s, it hangs or never calls cotune.report"
         return None
+
+    def interrupted(self, now: float) -> Sample:
+        return replace(self.sample, seconds=now - self.begun, failure=f"{INTERRUPTED}: by the user", ended=True)
 
     def finish(self, event: Ended, stopping: str | None) -> Sample:
         seconds = event.at - self.begun
         failure = event.reason if event.outcome == "failed" else None
         if stopping not in (None, _ENOUGH):
-            failure = f"timed out: {stopping}"
+            failure = stopping
         elif failure is None and not self.marks and stopping is None:
             failure = "ended without a report: call cotune.report(epoch=..., accuracy=...) or give a --pattern"
         return replace(self.sample, seconds=seconds, failure=failure, warning=event.warning, ended=True)

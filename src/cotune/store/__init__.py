@@ -8,6 +8,7 @@ PostgreSQL database for a team. Every save is a transaction of its own.
 """
 
 from cotune.store.database import KnownJob, Store, StoredPlan, new_id, open_store
+from cotune.store.location import work_folder
 from cotune.store.outcome import INTERRUPTED, failed_configs, interrupted
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "interrupted",
     "new_id",
     "open_store",
+    "work_folder",
 ]

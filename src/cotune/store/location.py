@@ -43,9 +43,14 @@ def locate(given: str | None, start: Path) -> URL:
     asked = given or os.environ.get("COTUNE_STORE")
     if asked:
         return _asked(asked)
+    return _file(work_folder(start) / FILE)
+
+
+def work_folder(start: Path) -> Path:
+    """Return the project's own folder, here or above, else the platform's."""
     folders = (folder / PROJECT_FOLDER for folder in (start.absolute(), *start.absolute().parents))
     project = next((folder for folder in folders if folder.is_dir()), None)
-    return _file((project or _data_folder()) / FILE)
+    return project or _data_folder()
 
 
 def _asked(text: str) -> URL:
