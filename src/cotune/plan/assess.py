@@ -179,15 +179,26 @@ def _longest(found: Assessment) -> Assessment:
 
 
 def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
-    """Return for each recipe and draw the epochs a run takes (one row when all take the same)."""
+    """Return for each recipe and draw the epochs a run takes (one row when all take the same).
+
+    A draw meets the target after epoch e when z >= (target - accuracy) / spread. With the
+    draws in order, epoch e is still needed by as many of them as lie below the least such
+    bound so far; counting those is one look-up per epoch instead of one test per draw.
+    """
     if goal.epochs is not None or goal.target is None or outlook.accuracy is None:
         return np.full((1, outlook.draws), float(goal.epochs or goal.max_epochs))
     assert outlook.accuracy_spread is not None
-    level = sign * goal.target
-    needed = np.full((len(outlook.accuracy), outlook.draws), np.inf)
-    for column in reversed(range(min(outlook.accuracy.shape[1], goal.max_epochs))):
-        reached = outlook.accuracy[:, column, None] + outlook.accuracy_spread[:, column, None] * outlook.z_accuracy
-        needed[reached >= level] = column + 1
+    missing = sign * goal.target - outlook.accuracy[:, : goal.max_epochs]
+    spread = np.maximum(outlook.accuracy_spread[:, : goal.max_epochs], np.finfo(float).tiny)
+    bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
+    recipes, epochs = bound.shape
+    order = np.argsort(outlook.z_accuracy)
+    waiting = np.searchsorted(outlook.z_accuracy[order], bound)
+    places = (np.arange(recipes)[:, None] * (outlook.draws + 1) + waiting).ravel()
+    counts = np.bincount(places, minlength=recipes * (outlook.draws + 1)).reshape(recipes, -1)
+    met_after = epochs - np.cumsum(counts, axis=1)[:, :-1] + 1.0
+    needed = np.empty((recipes, outlook.draws))
+    needed[:, order] = np.where(met_after <= epochs, met_after, np.inf)
     return needed
 
 

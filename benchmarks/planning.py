@@ -1,0 +1,88 @@
+"""How long planning takes: 8 x 241 configs (at most 50 ms) and 100,000 (at most 1 s).
+
+    python benchmarks/planning.py
+
+Also Tabu beside the grid on the small space: share of optimal plans and cost gap.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from cotune.forecast import Outlook, standard_draws
+from cotune.plan.grid import Grid
+from cotune.plan.planner import choose
+from cotune.plan.tabu import Tabu
+from cotune.space import Axis, Configs, Space
+from cotune.types import Cluster, Goal, Job
+
+EXAMPLES = 60_000
+JOB, GOAL = Job("made-up", examples=EXAMPLES), Goal(target=0.95, deadline=200)
+
+
+def outlook_of(configs: Configs, max_epochs: int) -> Outlook:
+    """Return a physical epoch time and a power-law learning curve: the planner's work, not the predictor's."""
+    z_time, z_accuracy = standard_draws(128, 0)
+    batches, recipe = np.unique(configs.global_batch, return_inverse=True)
+    pace = configs.steps(EXAMPLES) * (0.002 + 1e-5 * configs.batch_size + 0.001 * (configs.workers > 1))
+    epochs = np.arange(1, max_epochs + 1)
+    accuracy = 1 - 0.3 * (epochs / (1 + batches[:, None] / 2000) + 0.1) ** -0.7
+    words = np.full(len(configs), "interpolated", dtype=object)
+    return Outlook(
+        configs,
+        pace,
+        np.full(len(configs), 0.05),
+        words,
+        np.full(len(configs), 0.5),
+        np.full(len(configs), 0.1),
+        z_time,
+        z_accuracy,
+        recipe,
+        accuracy,
+        np.full(accuracy.shape, 0.004),
+        words[: len(batches)],
+    )
+
+
+def space_of(workers: int, batches: int) -> Space:
+    return Space((Axis("workers", tuple(range(1, workers + 1))), Axis("batch_size", tuple(range(16, 16 + batches)))))
+
+
+def seconds(space: Space, repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        choose(JOB, GOAL, space, Cluster(), forecast=outlook_of, search=Grid())
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def main() -> None:
+    small, large = space_of(8, 241), space_of(100, 1000)
+    seconds(small, 1)
+    print(f"plan {len(small):>7,} configs: {seconds(small, 9) * 1e3:6.1f} ms")
+    print(f"plan {len(large):>7,} configs: {seconds(large, 3) * 1e3:6.1f} ms")
+    helps = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "cotune", "--help"], check=True, capture_output=True)
+        helps.append(time.perf_counter() - begun)
+    print(f"cotune --help         : {statistics.median(helps) * 1e3:6.1f} ms")
+    best = choose(JOB, GOAL, small, Cluster(), forecast=outlook_of, search=Grid()).forecast.cost.mid
+    for rounds in (200, 1000, 5000):
+        found = [
+            choose(JOB, GOAL, small, Cluster(), forecast=outlook_of, search=Tabu(rounds=rounds), seed=seed)
+            for seed in range(20)
+        ]
+        gaps = [plan.forecast.cost.mid / best - 1 for plan in found]
+        share, middle = sum(gap < 1e-9 for gap in gaps) / len(gaps), statistics.median(gaps)
+        print(f"tabu {rounds:>5} rounds     : optimal for {share:4.0%} of 20 seeds, median {middle:.1%} dearer")
+
+
+if __name__ == "__main__":
+    main()
