@@ -1,17 +1,23 @@
 """Learning from samples what time and accuracy depend on.
 
+    job, samples ─fit▶ model ─forecaster▶ (Configs, max_epochs) -> Outlook
+
 A predictor is one file. It offers `fit_seconds`, `fit_accuracy` or both; what a fit
-returns predicts many configs at once. Accuracy always rises here: the job's sign is
-applied before fitting and taken off after predicting.
+returns predicts many configs at once. Accuracy always rises here: models learn and
+predict sign x metric, and whoever shows the metric takes the sign off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from cotune.errors import NotFound
 from cotune.space import Configs
-from cotune.types import Floats, Job, Sample
+from cotune.types import Cluster, Floats, Job, Sample
+
+if TYPE_CHECKING:
+    from cotune.predict._forecaster import Forecaster
 
 
 class SecondsModel(Protocol):
@@ -26,7 +32,7 @@ class AccuracyModel(Protocol):
     """A fitted model of accuracy."""
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
-        """Return the accuracy of each config (rows) after each number of epochs (columns)."""
+        """Return sign x accuracy of each config (rows) after each number of epochs (columns)."""
         ...
 
 
@@ -44,5 +50,26 @@ class AccuracyPredictor(Protocol):
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel: ...
 
 
-class TooFewSamples(ValueError):
+class TooFewSamples(NotFound):
     """A predictor needs more samples, or more varied ones, than it was given."""
+
+
+def forecaster(
+    job: Job,
+    samples: Sequence[Sample],
+    cluster: Cluster,
+    *,
+    predictor: str = "auto",
+    accuracy: str | None = "auto",
+    draws: int = 128,
+    seed: int = 0,
+) -> Forecaster:
+    """Return what forecasts configs: call it with `Configs` and the most epochs of interest.
+
+    `predictor` and `accuracy` name the predictors of time and of accuracy, settings
+    included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
+    which no learning curve is needed. Its `reason` says what was chosen and why.
+    """
+    from cotune.predict._forecaster import learn
+
+    return learn(job, samples, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)

@@ -1,0 +1,105 @@
+"""Accuracy of many recipes after each epoch: median, spread, and where it comes from.
+
+    spread^2 = noise^2 + (shift x slope)^2 + between^2 + beyond^2
+
+noise    the roughness of the measured curves, and the scatter of repeated ones
+shift    two runs of one recipe reach a target some per cent of epochs apart
+between  grows with the doublings to the nearest measured batch; the errors on batches left
+         out say how fast
+beyond   grows with the doublings of epochs after the end of the measured curves; the errors
+         on their later halves say how fast
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.forecast import Sources
+from cotune.predict import AccuracyModel
+from cotune.predict._samples import Curve, curves
+from cotune.predict._validation import AccuracyErrors
+from cotune.predict.curve import fallen, roughness
+from cotune.space import Configs
+from cotune.types import Floats, Job, Sample
+
+_SHIFT = 0.06  # of ln epochs to a target, over seeds
+_LEAST_NOISE = 0.003  # of the range of accuracies
+_UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
+_UNKNOWN_LATER = 0.10  # of that range, for each doubling, while curves are single points
+_COLLAPSED = 0.25  # of that range, around a curve that collapsed
+_OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
+
+
+@dataclass(frozen=True)
+class AccuracyOutlook:
+    """A fitted law of accuracy with what is known of its errors."""
+
+    model: AccuracyModel
+    found: tuple[Curve, ...]
+    range: float
+    noise: float
+    per_batch: float  # spread for each doubling away from a measured batch
+    per_epoch: float  # spread for each doubling after the end of the measured curves
+    assumed: bool
+
+    def predict(self, configs: Configs, max_epochs: int) -> tuple[Floats, Floats, Sources]:
+        """Return median and spread after epoch 1, 2, ... (columns) and the source of each recipe."""
+        epochs = np.arange(1.0, max_epochs + 1)
+        median = self.model.predict(configs, epochs)
+        wished = np.log2(np.maximum(configs.global_batch, 1).astype(np.float64))
+        places, ends, broken = self._measured()
+        away = np.abs(wished[:, None] - places[None, :]).min(axis=1)
+        outside = (wished < places[0]) | (wished > places[-1])
+        end = np.interp(wished, places, ends)
+        between = self.per_batch * away * np.where(outside, _OUTSIDE, 1.0)
+        between += _COLLAPSED * self.range * np.interp(wished, places, broken)
+        beyond = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
+        slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
+        variance = self.noise**2 + (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
+        source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
+        source[end + 1 < np.log2(max_epochs)] = "extrapolated"
+        if self.assumed:
+            source[:] = "assumed"
+        return median, np.sqrt(variance), source
+
+    def _measured(self) -> tuple[Floats, Floats, Floats]:
+        """Return log2 of the measured batches, of where their curves end, and which collapsed."""
+        batches = sorted({curve.global_batch for curve in self.found})
+        of = [[curve for curve in self.found if curve.global_batch == batch] for batch in batches]
+        ends = [max(float(curve.epochs[-1]) for curve in same) for same in of]
+        broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
+        return np.log2(batches), np.log2(ends), np.array(broken)
+
+
+def accuracy_outlook(
+    model: AccuracyModel, job: Job, samples: Sequence[Sample], errors: AccuracyErrors, *, assumed: bool
+) -> AccuracyOutlook:
+    """Return the outlook of a law whose errors on what was left out are known."""
+    found = curves(job, samples)
+    values = np.concatenate([curve.accuracy for curve in found])
+    span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
+    noise = max(_LEAST_NOISE * span, float(np.median([roughness(curve) for curve in found])), _scatter(found))
+    places = np.log2(sorted({curve.global_batch for curve in found}))
+    gap = float(np.median(np.diff(places))) if len(places) > 1 else 1.0
+    per_batch = _size(errors.batch) / gap if len(errors.batch) else _UNKNOWN_BATCH * span
+    per_epoch = _size(errors.later) if len(errors.later) else _UNKNOWN_LATER * span
+    return AccuracyOutlook(model, tuple(found), span, noise, per_batch, per_epoch, assumed)
+
+
+def _size(errors: Floats) -> float:
+    return float(np.sqrt((errors**2).mean()))
+
+
+def _scatter(found: Sequence[Curve]) -> float:
+    """Return the deviation between repeated curves of one batch, at the epochs they share."""
+    gaps = [
+        np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]]).mean() / np.sqrt(2) * 1.25
+        for place, one in enumerate(found)
+        for other in found[place + 1 :]
+        if one.global_batch == other.global_batch
+        and len((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0])
+    ]
+    return float(np.mean(gaps)) if gaps else 0.0

@@ -1,0 +1,195 @@
+"""From samples to forecasts: laws of time and accuracy, fitted once, asked for many configs.
+
+samples ─┬─ groups ─ law of seconds ─ errors left out ─▶ median, spread, source
+         ├─ law of accuracy ─ errors left out ─────────▶ median, spread, source
+         ├─ terms ─────────────────────────────────────▶ start-up, overhead
+         └─ out of memory ─────────────────────────────▶ impossible: infinite seconds
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune import algorithms
+from cotune.errors import UsageError
+from cotune.forecast import Outlook, standard_draws
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
+from cotune.predict._groups import groups_of, learn_groups
+from cotune.predict._samples import curves, timed
+from cotune.predict._seconds import SecondsOutlook, seconds_outlook
+from cotune.predict._validation import accuracy_errors, seconds_errors
+from cotune.predict.auto import Auto, with_nodes
+from cotune.space import Configs
+from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
+
+_MEMORY = ("out of memory", "outofmemory", "oom", "cannot allocate memory")
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """What was learnt from samples; call it with configs and the most epochs of interest."""
+
+    seconds: SecondsOutlook
+    accuracy: AccuracyOutlook | None
+    by_worker_batch: bool
+    startup: _Term
+    overhead: _Term
+    too_large: tuple[Config, ...]
+    draws: int
+    seed: int
+    reason: tuple[str, ...]
+
+    def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
+        """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
+        median, spread, source = self.seconds.predict(configs)
+        impossible = self._impossible(configs)
+        median[impossible] = np.inf
+        z_time, z_accuracy = standard_draws(self.draws, self.seed)
+        workers = configs.workers.astype(np.float64)
+        recipe = accuracy = accuracy_spread = accuracy_source = None
+        if self.accuracy is not None:
+            recipe, recipes = self._recipes(configs)
+            accuracy, accuracy_spread, accuracy_source = self.accuracy.predict(recipes, max_epochs)
+        notes = self.reason
+        if impossible.any():
+            notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+        return Outlook(
+            configs=configs,
+            epoch_seconds=median,
+            spread=spread,
+            seconds_source=source,
+            startup=self.startup.of(workers),
+            overhead=self.overhead.of(workers),
+            z_time=z_time,
+            z_accuracy=z_accuracy,
+            recipe=recipe,
+            accuracy=accuracy,
+            accuracy_spread=accuracy_spread,
+            accuracy_source=accuracy_source,
+            notes=notes,
+        )
+
+    def _recipes(self, configs: Configs) -> tuple[Ints, Configs]:
+        """Return the recipe of each config as a number, and one config of each recipe."""
+        column = configs.batch_size if self.by_worker_batch else configs.global_batch
+        _, first, recipe = np.unique(column, return_index=True, return_inverse=True)
+        return recipe.astype(np.int64), configs.take(first)
+
+    def _impossible(self, configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return which configs take at least a batch that ran out of memory, other things equal."""
+        result = np.zeros(configs.length, dtype=bool)
+        if not self.too_large:
+            return result
+        codes, groups = groups_of(configs)
+        places = {group: code for code, group in enumerate(groups)}
+        failed = Configs.of(self.too_large)
+        failed_codes, failed_groups = groups_of(failed)
+        for row, code in enumerate(failed_codes):
+            place = places.get(failed_groups[code], -1)
+            result |= (codes == place) & (configs.batch_size >= failed.batch_size[row])
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """Seconds that may grow with the workers: base + slope x workers."""
+
+    base: float = 0.0
+    slope: float = 0.0
+
+    @classmethod
+    def fit(cls, samples: Sequence[Sample], *names: str) -> _Term:
+        """Return the sum of some terms as measured: a line where several worker counts were."""
+        known = [(sample.config.workers, sample.terms.known()) for sample in timed(samples)]
+        parts = [cls._one([(n, terms[name]) for n, terms in known if name in terms]) for name in names]
+        return cls(sum(part.base for part in parts), sum(part.slope for part in parts))
+
+    @classmethod
+    def _one(cls, points: Sequence[tuple[int, float]]) -> _Term:
+        if not points:
+            return cls()
+        by_workers = {n: float(np.median([value for m, value in points if m == n])) for n, _ in points}
+        if len(by_workers) > 1:
+            slope, base = np.polyfit(list(by_workers), list(by_workers.values()), 1)
+            if slope > 0 and base >= 0:
+                return cls(float(base), float(slope))
+        return cls(float(np.median([value for _, value in points])))
+
+    def of(self, workers: Floats) -> Floats:
+        return self.base + self.slope * workers
+
+
+def learn(
+    job: Job,
+    samples: Sequence[Sample],
+    cluster: Cluster,
+    *,
+    predictor: str,
+    accuracy: str | None,
+    draws: int,
+    seed: int,
+) -> Forecaster:
+    """Return the forecaster learnt from some samples (see `cotune.predict.forecaster`)."""
+    known = timed(samples)
+    if not known:
+        raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
+    per_node = _per_node(cluster, known)
+    seconds, reason = _seconds(job, known, predictor, per_node)
+    learnt, why, by_worker = _accuracy(job, samples, accuracy)
+    return Forecaster(
+        seconds=seconds,
+        accuracy=learnt,
+        by_worker_batch=by_worker,
+        startup=_Term.fit(known, "startup"),
+        overhead=_Term.fit(known, "evaluation", "checkpoint"),
+        too_large=tuple(sample.config for sample in samples if _out_of_memory(sample)),
+        draws=draws,
+        seed=seed,
+        reason=tuple(line for line in (reason, why) if line),
+    )
+
+
+def _seconds(job: Job, known: Sequence[Sample], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
+    chosen = with_nodes(algorithms.create("predict", name), per_node)
+    if not isinstance(chosen, SecondsPredictor):
+        raise UsageError(f"predictor {name!r} does not predict time; isotonic, ring and auto do")
+    groups = learn_groups(job, known, per_node)
+    scaled = groups.scaled(known)
+    if isinstance(chosen, Auto):
+        model = chosen.fit_seconds(job, scaled)
+        outlook = seconds_outlook(model, groups, known, model.errors, per_node, assumed=model.assumed)
+        return outlook, f"time by {model.reason}"
+    fitted = chosen.fit_seconds(job, scaled)
+    errors = seconds_errors(chosen, job, scaled)
+    return seconds_outlook(fitted, groups, known, errors, per_node, assumed=False), f"time by {name}, as asked"
+
+
+def _accuracy(job: Job, samples: Sequence[Sample], name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
+    """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
+    if name is None or not curves(job, samples, least_points=0):
+        return None, "", False
+    chosen = algorithms.create("predict", name)
+    if not isinstance(chosen, AccuracyPredictor):
+        raise UsageError(f"predictor {name!r} does not predict accuracy; isotonic, curve and auto do")
+    if isinstance(chosen, Auto):
+        model = chosen.fit_accuracy(job, samples)
+        outlook = accuracy_outlook(model, job, samples, model.errors, assumed=model.assumed)
+        return outlook, f"accuracy by {model.reason}", False
+    fitted = chosen.fit_accuracy(job, samples)
+    outlook = accuracy_outlook(fitted, job, samples, accuracy_errors(chosen, job, samples), assumed=False)
+    return outlook, f"accuracy by {name}, as asked", getattr(chosen, "batch", "global") == "worker"
+
+
+def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:
+    """Return how many workers a node of the device with the most samples holds."""
+    usual = Counter(sample.config.device for sample in known).most_common(1)[0][0]
+    return next((device.per_node for device in cluster.devices if device.name == usual), None)
+
+
+def _out_of_memory(sample: Sample) -> bool:
+    return sample.failure is not None and any(word in sample.failure.lower() for word in _MEMORY)

@@ -1,0 +1,98 @@
+"""What predictors read from samples: epoch seconds by config, and learning curves.
+
+Repeats of a config become one row, their median. A failed sample says nothing about
+speed, but what it learnt before it failed still counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.predict import TooFewSamples
+from cotune.space import Configs
+from cotune.types import Config, Floats, Ints, Job, Sample
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Median epoch seconds of the configs that were measured."""
+
+    configs: Configs
+    seconds: Floats
+    repeats: Ints
+
+    @property
+    def per_step(self) -> Ints:
+        """Return what one worker takes between two synchronisations."""
+        return per_step(self.configs)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One learning curve: sign x accuracy after some epochs, in their order."""
+
+    global_batch: int
+    batch_size: int
+    epochs: Floats
+    accuracy: Floats
+
+
+def per_step(configs: Configs) -> Ints:
+    """Return the examples that one worker takes between two synchronisations."""
+    return configs.batch_size * configs.accumulate
+
+
+def timed(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples that tell how fast a config is."""
+    return [
+        sample
+        for sample in samples
+        if sample.failure is None
+        and sample.epoch_seconds is not None
+        and math.isfinite(sample.epoch_seconds)
+        and sample.epoch_seconds > 0
+    ]
+
+
+def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
+    """Return the median epoch seconds of every measured config, of which there must be some."""
+    measured: dict[Config, list[float]] = defaultdict(list)
+    for sample in timed(samples):
+        assert sample.epoch_seconds is not None
+        measured[sample.config].append(sample.epoch_seconds)
+    if len(measured) < least:
+        raise TooFewSamples(f"{len(measured)} configs have epoch seconds and at least {least} are needed: profile more")
+    return Timings(
+        Configs.of(list(measured)),
+        np.array([np.median(values) for values in measured.values()]),
+        np.array([len(values) for values in measured.values()], dtype=np.int64),
+    )
+
+
+def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[Curve]:
+    """Return the learning curves, which must hold some points between them."""
+    found = [curve for sample in samples if len((curve := _curve(job, sample)).epochs)]
+    points = len({(curve.global_batch, float(epoch)) for curve in found for epoch in curve.epochs})
+    if points < least_points:
+        raise TooFewSamples(
+            f"{points} evaluations of {job.metric} were measured and at least {least_points} are needed: profile longer"
+        )
+    return found
+
+
+def _curve(job: Job, sample: Sample) -> Curve:
+    points = {evaluation.epoch: evaluation.accuracy for evaluation in sample.curve}
+    if not points and sample.accuracy is not None:
+        points = {sample.epochs: sample.accuracy}
+    kept = sorted((epoch, value) for epoch, value in points.items() if epoch > 0 and math.isfinite(value))
+    return Curve(
+        sample.config.global_batch,
+        sample.config.batch_size,
+        np.array([epoch for epoch, _ in kept], dtype=np.float64),
+        job.sign * np.array([value for _, value in kept], dtype=np.float64),
+    )

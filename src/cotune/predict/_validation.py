@@ -1,0 +1,96 @@
+"""How wrong a predictor is on what it has not seen.
+
+Time: each config is left out in turn (in a few folds where there are many), and the
+logarithm of predicted / measured is kept. Accuracy: each batch's curves are left out in
+turn, and, once, the later half of every curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict._samples import curves, timed, timings
+from cotune.space import Configs
+from cotune.types import Floats, Job, Sample
+
+FOLDS = 8
+_LOST = 3.0  # the log error of a prediction that is not a positive number
+
+
+def seconds_errors(predictor: SecondsPredictor, job: Job, samples: Sequence[Sample]) -> Floats:
+    """Return ln(predicted / measured) of configs left out; those of refused fits are missing."""
+    known = timed(samples)
+    places = {config: place for place, config in enumerate(dict.fromkeys(sample.config for sample in known))}
+    fold = np.array([places[sample.config] % FOLDS for sample in known])
+    errors: list[Floats] = []
+    for turn in np.unique(fold) if len(places) > 1 else ():
+        seen = [sample for sample, other in zip(known, fold, strict=True) if other != turn]
+        unseen = timings([sample for sample, other in zip(known, fold, strict=True) if other == turn])
+        try:
+            model = predictor.fit_seconds(job, seen)
+        except TooFewSamples:
+            continue
+        errors.append(_log_ratio(model.predict(unseen.configs), unseen.seconds))
+    return np.concatenate(errors) if errors else np.empty(0)
+
+
+def _log_ratio(predicted: Floats, measured: Floats) -> Floats:
+    good = np.isfinite(predicted) & (predicted > 0)
+    return np.where(good, np.log(np.where(good, predicted, 1.0) / measured), _LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyErrors:
+    """Predicted - measured at batches left out, and after the epochs that were left out."""
+
+    batch: Floats
+    later: Floats
+
+    @property
+    def size(self) -> float:
+        """Return the mean absolute error over both kinds; infinite when there is none."""
+        kinds = [float(np.abs(errors).mean()) for errors in (self.batch, self.later) if len(errors)]
+        return float(np.mean(kinds)) if kinds else np.inf
+
+
+def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sample]) -> AccuracyErrors:
+    """Return the errors at batches left out in turn, and at the end of curves cut in half."""
+    batches = sorted({curve.global_batch for curve in curves(job, samples)})
+    at_batches = []
+    for turn in range(min(len(batches), FOLDS)) if len(batches) > 1 else ():
+        hidden = set(batches[turn::FOLDS])
+        seen = [sample for sample in samples if sample.config.global_batch not in hidden]
+        unseen = [sample for sample in samples if sample.config.global_batch in hidden]
+        at_batches += _errors(predictor, job, seen, unseen, first=0.0)
+    later = _errors(predictor, job, [_first_half(sample) for sample in samples], samples, first=0.5)
+    return AccuracyErrors(np.array(at_batches), np.array(later))
+
+
+def _first_half(sample: Sample) -> Sample:
+    points = sorted(sample.curve, key=lambda point: point.epoch)
+    kept = tuple(point for point in points if points and point.epoch <= points[-1].epoch / 2)
+    return replace(sample, curve=kept, accuracy=None)
+
+
+def _errors(
+    predictor: AccuracyPredictor, job: Job, seen: Sequence[Sample], unseen: Sequence[Sample], first: float
+) -> list[float]:
+    """Return the errors on the later points of unseen curves, from a share of their length on."""
+    try:
+        model = predictor.fit_accuracy(job, seen)
+    except TooFewSamples:
+        return []
+    errors: list[float] = []
+    for sample in unseen:
+        for curve in curves(job, [sample], least_points=0):
+            # The start of a curve is steep and of no interest to a target near its end.
+            late = curve.epochs > max(first, 0.25) * curve.epochs[-1]
+            if first and len(curve.epochs) < 2:
+                continue
+            expected = model.predict(Configs.of([sample.config]), curve.epochs[late])[0]
+            errors += (expected - curve.accuracy[late]).tolist()
+    return errors

@@ -1,0 +1,148 @@
+"""The predictor that did best on what it had not seen.
+
+    chosen = argmin over predictors of  mean |ln(predicted / measured)|      (time)
+                                        mean |predicted - measured|          (accuracy)
+
+over samples left out in turn (see `_validation`). All predictors of the box take part; a
+new file does so by itself. Below four configs leaving one out says nothing: the ring law
+stands in, and for a single config perfect scaling, which is an assumption and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from cotune import algorithms
+from cotune.predict import AccuracyModel, AccuracyPredictor, SecondsModel, SecondsPredictor, TooFewSamples
+from cotune.predict._samples import curves, timings
+from cotune.predict._validation import AccuracyErrors, accuracy_errors, seconds_errors
+from cotune.space import Configs
+from cotune.types import Floats, Job, Sample
+
+_COMPARABLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSeconds:
+    """The chosen model of seconds, the reason, and its log errors on configs left out."""
+
+    model: SecondsModel
+    name: str
+    reason: str
+    errors: Floats
+    assumed: bool = False
+
+    def predict(self, configs: Configs) -> Floats:
+        return self.model.predict(configs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenAccuracy:
+    """The chosen model of accuracy, the reason, and its errors on curves left out."""
+
+    model: AccuracyModel
+    name: str
+    reason: str
+    errors: AccuracyErrors
+    assumed: bool = False
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        return self.model.predict(configs, epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """The predictor of the box that cross-validation likes best."""
+
+    per_node: int | None = None
+    among: tuple[str, ...] = field(default=())
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> ChosenSeconds:
+        """Return the best model of seconds per epoch."""
+        count = timings(samples).configs.length
+        if count == 1:
+            reason = "one config measured: its speed is assumed to scale perfectly with the workers"
+            return ChosenSeconds(_Proportional.of(samples), "proportional", reason, np.empty(0), assumed=True)
+        candidates = self._candidates(SecondsPredictor)
+        if count < _COMPARABLE:
+            name = "ring" if "ring" in candidates else next(iter(candidates))
+            reason = f"{name}: {count} configs are too few to compare predictors"
+            return ChosenSeconds(candidates[name].fit_seconds(job, samples), name, reason, np.empty(0))
+        errors = {name: seconds_errors(candidate, job, samples) for name, candidate in candidates.items()}
+        sizes = {name: float(np.abs(found).mean()) for name, found in errors.items() if len(found)}
+        best, words = _best(sizes, "{:.1%}")
+        reason = f"{best} misses configs left out by {words} ({count} configs)"
+        return ChosenSeconds(candidates[best].fit_seconds(job, samples), best, reason, errors[best])
+
+    def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> ChosenAccuracy:
+        """Return the best model of sign x accuracy."""
+        curves(job, samples)
+        candidates = self._candidates(AccuracyPredictor)
+        errors = {name: accuracy_errors(candidate, job, samples) for name, candidate in candidates.items()}
+        sizes = {name: found.size for name, found in errors.items() if np.isfinite(found.size)}
+        if sizes:
+            best, words = _best(sizes, "{:.2g}")
+            reason = f"{best} misses {job.metric} left out by {words}"
+            return ChosenAccuracy(candidates[best].fit_accuracy(job, samples), best, reason, errors[best])
+        nothing = AccuracyErrors(np.empty(0), np.empty(0))
+        for name in sorted(candidates, key=lambda name: name != "curve"):
+            try:
+                model = candidates[name].fit_accuracy(job, samples)
+            except TooFewSamples:
+                continue
+            reason = f"{name}: too few evaluations of {job.metric} to compare predictors"
+            return ChosenAccuracy(model, name, reason, nothing)
+        reason = f"one evaluation of {job.metric}: it is assumed to stay where it is"
+        return ChosenAccuracy(_Held.of(job, samples), "held", reason, nothing, assumed=True)
+
+    def _candidates(self, offers: type) -> dict[str, Any]:
+        """Return the predictors of the box that offer a fit, by name."""
+        chosen = self.among or tuple(name for name in algorithms.names("predict") if name != "auto")
+        built = {name: with_nodes(algorithms.create("predict", name), self.per_node) for name in chosen}
+        return {name: predictor for name, predictor in built.items() if isinstance(predictor, offers)}
+
+
+def with_nodes(predictor: Any, per_node: int | None) -> Any:
+    """Return a predictor that knows how many workers a node holds, where it asks for that."""
+    asks = any(setting.name == "per_node" for setting in fields(predictor))
+    return replace(predictor, per_node=per_node) if asks and predictor.per_node is None else predictor
+
+
+def _best(sizes: dict[str, float], form: str) -> tuple[str, str]:
+    """Return the name with the least error, and the words that compare it with the next."""
+    ranked = sorted(sizes, key=lambda name: (sizes[name], name))
+    words = form.format(sizes[ranked[0]])
+    return ranked[0], words + (f", {ranked[1]} by {form.format(sizes[ranked[1]])}" if len(ranked) > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Proportional:
+    """Perfect scaling: worker-seconds per epoch are the same for all configs."""
+
+    worker_seconds: float
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> _Proportional:
+        measured = timings(samples)
+        return cls(float(measured.seconds[0] * measured.configs.workers[0]))
+
+    def predict(self, configs: Configs) -> Floats:
+        return self.worker_seconds / configs.workers.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The only value measured, whatever the batch and the epoch."""
+
+    value: float
+
+    @classmethod
+    def of(cls, job: Job, samples: Sequence[Sample]) -> _Held:
+        return cls(float(curves(job, samples)[0].accuracy[0]))
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        return np.full((configs.length, len(epochs)), self.value)

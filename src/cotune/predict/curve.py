@@ -1,0 +1,241 @@
+"""A learning curve whose pace depends on the global batch B.
+
+    accuracy(B, e) = A - C (u + u0)^-p           u = e / (1 + B / Bc + Bd / B)
+
+u is progress in epochs of the best batch: beyond Bc larger batches need more epochs, below
+Bd smaller ones do. Solved for the examples S that reach a target, this is the law of
+samples-to-target, S(B) = s (1 + B / Bc + Bd / B) = a + c B + d / B. All curves share the six
+letters, so one long curve tells how short ones go on. A and C have a closed form once the
+other four are given; those are found on a grid that is refined around its best point, with
+the weights of a robust (Huber) loss.
+
+What the law leaves over is kept: the residual of each measured batch is added at its own
+place and shared out between neighbours, straight in ln B; after the end of a curve its last
+residual stays. A curve that has collapsed stays where it is: it never rises again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.predict import AccuracyModel
+from cotune.predict._samples import Curve as Measured
+from cotune.predict._samples import curves
+from cotune.space import Configs
+from cotune.types import Floats, Job, Sample
+
+_POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
+_NEVER = 1e9
+_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One learning curve for all global batches, its pace slower for too large and too small ones."""
+
+    collapse: float = 0.25
+
+    def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel:
+        """Return sign x accuracy (B, e); `collapse` is the share of a rise whose loss is one."""
+        found = curves(job, samples, least_points=2)
+        rising = [_before_collapse(curve, self.collapse) for curve in found]
+        ceiling = _ceiling(job, found)
+        law = _fit(rising, ceiling)
+        batches = sorted({curve.global_batch for curve in found})
+        left = tuple(
+            _Left.of(law, batch, [c for c in found if c.global_batch == batch], self.collapse) for batch in batches
+        )
+        return _Model(law, ceiling, np.log(batches), left)
+
+
+def _ceiling(job: Job, found: Sequence[Measured]) -> float:
+    """Return what sign x metric cannot exceed: 1 for a share, 0 for a loss, else twice the rise."""
+    values = np.concatenate([curve.accuracy for curve in found])
+    top = float(values.max() + max(np.ptp(values), 0.05 * abs(values.max())))
+    if job.sign > 0 and values.min() >= 0 and values.max() <= 1:
+        return min(top, 1.0)
+    if job.sign < 0 and values.max() <= 0:
+        return min(top, 0.0)
+    return top
+
+
+def fallen(curve: Measured, share: float) -> bool:
+    """Return whether a curve ends far below where it had been, and did not get there by noise."""
+    if len(curve.epochs) < 3:
+        return False
+    top = int(curve.accuracy.argmax())
+    best = float(curve.accuracy[top])
+    rise = best - float(curve.accuracy.min())
+    end = float(curve.accuracy[-2:].max())
+    return top > 0 and best - end > max(share * rise, 4 * roughness(curve))
+
+
+def roughness(curve: Measured) -> float:
+    """Return the noise of a curve: the robust deviation of its second differences."""
+    if len(curve.accuracy) < 4:
+        return 0.0
+    bends = np.abs(np.diff(curve.accuracy, n=2))
+    return float(1.4826 * np.median(bends) / np.sqrt(6))
+
+
+def _before_collapse(curve: Measured, share: float) -> Measured:
+    if not fallen(curve, share):
+        return curve
+    last = int(curve.accuracy.argmax()) + 1
+    return Measured(curve.global_batch, curve.batch_size, curve.epochs[:last], curve.accuracy[:last])
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """The six letters."""
+
+    a: float
+    c: float
+    u0: float
+    p: float
+    bc: float
+    bd: float
+
+    def __call__(self, batch: Floats, epochs: Floats) -> Floats:
+        """Return the accuracy of batches (rows) after epochs (columns)."""
+        pace = 1 + batch / self.bc + self.bd / batch
+        return self.a - self.c * (epochs[None, :] / pace[:, None] + self.u0) ** -self.p
+
+
+def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
+    thin = [_thinned(curve) for curve in found]
+    batch = np.repeat([float(curve.global_batch) for curve in found], [len(points[0]) for points in thin])
+    epochs = np.concatenate([epochs for epochs, _ in thin])
+    target = np.concatenate([values for _, values in thin])
+    axes, ratios, prior = _first_grid(batch, epochs)
+    weights = np.ones_like(target)
+    for _ in range(_ROUNDS):
+        grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
+        penalty = sum(width * (np.log(axis) - centre) ** 2 for axis, (centre, width) in zip(grid, prior, strict=True))
+        a, c, errors = _solve(_progress(batch, epochs, grid), target, weights, ceiling)
+        best = int(np.argmin((errors + 1e-9) * (1 + penalty)))
+        u0, p, bc, bd = (float(axis[best]) for axis in grid)
+        law = _Law(float(a[best]), float(c[best]), u0, p, bc, bd)
+        off = np.abs(_along(law, batch, epochs) - target)
+        weights = 1 / np.maximum(1.0, off / (1.5 * 1.4826 * np.median(off) + 1e-9))
+        axes = [_around(value, ratio) for value, ratio in zip((u0, p, bc, bd), ratios, strict=True)]
+        ratios = [np.sqrt(ratio) for ratio in ratios]
+    return law
+
+
+def _thinned(curve: Measured) -> tuple[Floats, Floats]:
+    """Return a few points of a curve, close at its start and averages over ever more later."""
+    count = len(curve.epochs)
+    starts = np.unique(np.geomspace(1, count + 1, min(_POINTS, count) + 1).astype(np.int64)[:-1] - 1)
+    sizes = np.diff(np.append(starts, count))
+    return np.add.reduceat(curve.epochs, starts) / sizes, np.add.reduceat(curve.accuracy, starts) / sizes
+
+
+def _first_grid(batch: Floats, epochs: Floats) -> tuple[list[Floats], list[float], list[tuple[float, float]]]:
+    """Return the values of u0, p, Bc, Bd to try, their ratios, and the centre and weight of a prior on each."""
+    unit = float(np.exp(np.log(epochs).mean()))
+    axes = [unit * np.geomspace(0.02, 5, 6), np.geomspace(0.25, 3.0, 6)]
+    if np.ptp(batch) > 0:
+        axes += [batch.max() * np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 16, 64.0])]
+        axes += [batch.min() * np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 8, 16.0])]
+    else:
+        axes += [np.array([4 * batch.max()]), np.array([batch.min() / 16])]
+    ratios = [3.0, 1.65, 2.0, 2.0]
+    prior = [
+        (float(np.log(unit * 0.3)), 0.002),
+        (float(np.log(0.7)), 0.01),
+        (float(np.log(4 * batch.max())), 0.001),
+        (float(np.log(batch.min() / 16)), 0.001),
+    ]
+    return axes, ratios, prior
+
+
+def _around(value: float, ratio: float) -> Floats:
+    return value * np.array([1 / ratio, 1.0, ratio])
+
+
+def _progress(batch: Floats, epochs: Floats, grid: list[Floats]) -> Floats:
+    """Return (u + u0)^-p for every point of the grid (rows) and of the curves (columns)."""
+    u0, p, bc, bd = (axis[:, None] for axis in grid)
+    result: Floats = np.exp(-p * np.log(epochs / (1 + batch / bc + bd / batch) + u0))
+    return result
+
+
+def _solve(x: Floats, target: Floats, weights: Floats, ceiling: float) -> tuple[Floats, Floats, Floats]:
+    """Return A, C and the weighted squared error for every row of x."""
+    share = weights / weights.sum()
+    # einsum, because a threaded matrix product waits for cores that training may be using.
+    mean_x, mean_y = np.einsum("gp,p->g", x, share), float(target @ share)
+    xx = np.einsum("gp,gp,p->g", x, x, share)
+    xy = np.einsum("gp,p->g", x, share * target)
+    spread = np.maximum(xx - mean_x**2, 1e-300)
+    c = np.maximum(-(xy - mean_x * mean_y) / spread, 0.0)
+    a = mean_y + c * mean_x
+    over = a > ceiling
+    c = np.where(over, np.maximum((ceiling * mean_x - xy) / xx, 0.0), c)
+    a = np.where(over, ceiling, a)
+    yy = float((target**2) @ share)
+    errors = yy - 2 * (a * mean_y - c * xy) + a**2 - 2 * a * c * mean_x + c**2 * xx
+    return a, c, np.maximum(errors, 0.0)
+
+
+def _along(law: _Law, batch: Floats, epochs: Floats) -> Floats:
+    return law.a - law.c * (epochs / (1 + batch / law.bc + law.bd / batch) + law.u0) ** -law.p
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What the law leaves over at one batch, smoothed over epochs; `cap` after a collapse."""
+
+    batch: float
+    epochs: Floats
+    values: Floats
+    cap: float
+
+    @classmethod
+    def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float) -> _Left:
+        places = np.unique(np.concatenate([curve.epochs for curve in measured]))
+        rows = np.array([batch], dtype=np.float64)
+        kept = np.zeros((len(measured), len(places)))
+        for row, curve in enumerate(measured):
+            kept[row] = np.interp(places, curve.epochs, _smooth(curve.accuracy - law(rows, curve.epochs)[0]))
+        ends = [float(curve.accuracy[-1]) for curve in measured if fallen(curve, share)]
+        return cls(batch, places, kept.mean(axis=0), min(ends) if ends else np.inf)
+
+    def __call__(self, law: _Law, epochs: Floats) -> Floats:
+        """Return what is to be added to the law at this batch."""
+        added = np.interp(epochs, self.epochs, self.values)
+        if np.isinf(self.cap):
+            return added
+        whole = law(np.array([self.batch]), epochs)[0] + added
+        return np.where(epochs > self.epochs[-1], np.minimum(whole, self.cap), whole) - (whole - added)
+
+
+def _smooth(values: Floats) -> Floats:
+    """Return a running mean of three, the ends being means of two."""
+    if len(values) < 3:
+        return values
+    padded = np.pad(values, 1, mode="edge")
+    result: Floats = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    law: _Law
+    ceiling: float
+    places: Floats  # ln of the measured batches
+    left: tuple[_Left, ...]
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        batch = np.maximum(configs.global_batch, 1).astype(np.float64)
+        left = np.stack([one(self.law, epochs) for one in self.left])
+        at = np.interp(np.log(batch), self.places, np.arange(len(self.left), dtype=np.float64))
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, len(self.left) - 1)
+        share = (at - below)[:, None]
+        whole = self.law(batch, epochs) + (1 - share) * left[below] + share * left[above]
+        return np.minimum(whole, self.ceiling)
