@@ -27,6 +27,8 @@ def make_forecaster(
     settings: Settings, samples: Sequence[Sample], predictor: str, accuracy: str, seed: int
 ) -> Forecaster:
     """Return the waist: a function from configs to forecasts."""
-    from cotune.predict.forecaster import forecaster
+    from cotune.predict import forecaster
 
-    return forecaster(settings.job, samples, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
+    # A fixed recipe needs no accuracy model: its amount of work is the user's.
+    wanted = None if settings.goal.epochs is not None else accuracy
+    return forecaster(settings.job, samples, settings.cluster, predictor=predictor, accuracy=wanted, seed=seed)

@@ -19,7 +19,6 @@ def doctor(store: StoreUrl = None, json: Json = False) -> None:
         ("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
         _gpus(),
         *(_package(name, extra) for name, extra in (("torch", "torch"), ("sklearn", "workloads"), ("ray", "ray"))),
-        _isolation(),
         _store(store),
     ]
     healthy = all(good is not False for _, good, _ in checks)
@@ -53,12 +52,6 @@ def _package(name: str, extra: str) -> Check:
         return (name, None, f"pip install 'cotune[{extra}]'")
     distribution = {"sklearn": "scikit-learn"}.get(name, name)
     return (name, True, importlib.metadata.version(distribution))
-
-
-def _isolation() -> Check:
-    from cotune.run.local import isolation
-
-    return ("isolation", True, isolation())
 
 
 def _store(url: str | None) -> Check:

@@ -211,7 +211,8 @@ class _Left:
         if np.isinf(self.cap):
             return added
         whole = law(np.array([self.batch]), epochs)[0] + added
-        return np.where(epochs > self.epochs[-1], np.minimum(whole, self.cap), whole) - (whole - added)
+        capped = np.where(epochs > self.epochs[-1], np.minimum(whole, self.cap), whole)
+        return np.asarray(capped - (whole - added))
 
 
 def _smooth(values: Floats) -> Floats:
