@@ -28,6 +28,7 @@ from cotune.store.schema import evaluations, jobs, plans, samples
 from cotune.types import Evaluation, Job, Plan, Sample
 
 _SHOWN = 5
+_AT_ONCE = 1000  # rows of curves held at a time
 
 
 class Named(Protocol):
@@ -225,7 +226,7 @@ class Store:
         with self._reading() as connection:
             found = connection.execute(select(samples).where(wanted).order_by(samples.c.number)).all()
             curves: dict[str, list[Evaluation]] = {}
-            for sample, *columns in connection.execute(curve):
+            for sample, *columns in connection.execute(curve, execution_options={"yield_per": _AT_ONCE}):
                 curves.setdefault(sample, []).append(rows.evaluation(*columns))
             return tuple(rows.sample(row._asdict(), tuple(curves.get(row.id, ()))) for row in found)
 

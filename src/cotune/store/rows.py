@@ -105,8 +105,8 @@ def of_evaluation(evaluation: Evaluation, sample_id: str, place: int) -> dict[st
 
 def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Row | None) -> Evaluation:
     """Return one point of a curve from its columns."""
-    numbers = tuple((name, _or_nan(value)) for name, value in metrics.items()) if metrics else ()
-    return Evaluation(epoch, _or_nan(accuracy), seconds, numbers)
+    numbers = tuple((name, math.nan if value is None else value) for name, value in (metrics or {}).items())
+    return Evaluation(epoch, math.nan if accuracy is None else accuracy, seconds, numbers)
 
 
 def of_record(record: Job | Goal | Plan) -> Any:
@@ -147,10 +147,6 @@ def _number(value: float, what: str) -> float:
 
 def _known(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _words(text: str | None) -> str | None:
