@@ -9,6 +9,7 @@ and shows the forecast beside what was measured. It takes one to three minutes.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,14 @@ budget: {profile: 60s}
 """
 
 
+def cotune(folder: Path, *words: str, stdout: int | None = None) -> str:
+    # The job says `python`: let that be the one this demo runs with.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "cotune", *words]
+    done = subprocess.run(command, cwd=folder, check=True, stdout=stdout, text=True, env={**os.environ, "PATH": path})
+    return done.stdout or ""
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="cotune-demo-"))
     begun = time.monotonic()
@@ -38,11 +47,8 @@ def main() -> None:
         print(JOB)
         for verb in ("profile", "predict", "plan", "run"):
             print(f"\n$ cotune {verb}", flush=True)
-            subprocess.run([sys.executable, "-m", "cotune", verb], cwd=folder, check=True)
-        shown = subprocess.run(
-            [sys.executable, "-m", "cotune", "samples", "--json"], cwd=folder, check=True, capture_output=True
-        )
-        starts = json.loads(shown.stdout)["samples"]
+            cotune(folder, verb)
+        starts = json.loads(cotune(folder, "samples", "--json", stdout=subprocess.PIPE))["samples"]
         spent = sum(start["device_seconds"] for start in starts if start["purpose"] == "probe")
         print(f"\nmeasured with {len(starts) - 1} probes for {spent:.0f} device-seconds", end="; ")
         print(f"the whole demo took {time.monotonic() - begun:.0f} s")

@@ -27,6 +27,7 @@ from cotune.types import Config, Floats, Goal, Job, Sample
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
 CURVES = 4
+HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds without a report before a probe counts as hanging
 OUT_OF_MEMORY = "out of memory"
 
@@ -187,7 +188,7 @@ def profile(
     for number in range(1, limits.samples + 1):
         left = limits.seconds - (engine.now() - begun)
         probe = design.next(samples, limits.samples - number + 1, seen)
-        if probe is None or left < least_seconds(samples):
+        if probe is None or left < least_seconds(samples) or hopeless(samples):
             return
         of = min(limits.samples, number - 1 + design.remaining(samples))
         share = left
@@ -201,6 +202,12 @@ def profile(
         for sample in attempt(engine, launch, until, begin):
             yield Step(number, of, probe, sample)
         samples.append(sample)
+
+
+def hopeless(samples: Sequence[Sample]) -> bool:
+    """Return whether the job itself seems broken: the first starts all failed, and not for want of memory."""
+    broken = [sample.failed and OUT_OF_MEMORY not in (sample.failure or "") for sample in samples]
+    return len(broken) >= HOPELESS and all(broken)
 
 
 def least_seconds(samples: Sequence[Sample]) -> float:

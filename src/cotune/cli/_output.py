@@ -48,6 +48,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
     """Print a table; the first column is left-aligned, columns of numbers are right-aligned."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     out = console()
     grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
@@ -56,7 +57,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         numeric = all(row[place][:1].isdigit() or row[place][:1] in "-+~" or row[place] == "" for row in listed)
         grid.add_column(name, justify="right" if numeric and listed else "left", overflow="fold")
     for row in listed:
-        grid.add_row(*row)
+        grid.add_row(*(Text(cell) for cell in row))
     out.print(grid)
 
 

@@ -27,6 +27,7 @@ from cotune.cli._options import (
 
 if TYPE_CHECKING:
     from cotune.config import Settings
+    from cotune.errors import CotuneError
     from cotune.profile import Limits
     from cotune.store import Store
     from cotune.types import Sample
@@ -57,7 +58,6 @@ def profile(
     from cotune.cli._documents import profile_document, sample_document
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
-    from cotune.errors import OverBudget
     from cotune.profile import Limits
     from cotune.units import duration
 
@@ -83,11 +83,7 @@ def profile(
         new = _measure(settings, kept, known, limits, retry_failed=retry_failed, seed=seed)
     usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
     if not usable:
-        reasons = "; ".join(dict.fromkeys(sample.failure for sample in new if sample.failure))
-        raise OverBudget(
-            f"nothing could be learnt of {settings.job.name} within {duration(limits.seconds)} and {len(new)} starts"
-            + (f": {reasons}" if reasons else "; allow a larger --budget")
-        )
+        raise _nothing_learnt(settings, new, limits)
     if json:
         documents = [sample_document(sample) for sample in new]
         emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(usable)})
@@ -100,6 +96,18 @@ def profile(
         f"({spent:.3g} device-seconds)" + (f", {failed} failed" if failed else "") + f"; {len(usable)} usable in all"
     )
     say("next: cotune plan --target ... --deadline ...")
+
+
+def _nothing_learnt(settings: Settings, new: list[Sample], limits: Limits) -> CotuneError:
+    from cotune.errors import EngineError, OverBudget
+    from cotune.units import duration
+
+    failures = [sample for sample in new if sample.failed]
+    if failures:
+        last = failures[-1]
+        return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
+    tried = f"{len(new)} starts within {duration(limits.seconds)}" if new else "no start was worth trying"
+    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
 
 
 def _measure(

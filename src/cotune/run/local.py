@@ -55,7 +55,7 @@ class Local:
     """Worker processes on this machine, from a fork server that has torch imported.
 
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
-    cores are cut (one for each worker of a launch); `target_grace` how many seconds a
+    cores are cut (as many as there are cores, so that a worker is one core); `target_grace` how many seconds a
     job that met its target may take to finish by itself.
     """
 
@@ -146,7 +146,7 @@ class Local:
     def _take(self, launch: Launch, folder: Path, pattern: re.Pattern[str] | None) -> _Running:
         """Take a share of the machine for each worker."""
         workers = launch.config.workers
-        share = max(1, len(self._cores.units) // (self.slices or workers))
+        share = max(1, len(self._cores.units) // (self.slices or len(self._cores.units)))
         on_gpu = launch.config.device != "cpu"
         taken = {port for running in self._running.values() for port in running.ports}
         return _Running(
