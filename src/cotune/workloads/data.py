@@ -21,8 +21,6 @@ from cotune.errors import NotFound, suggestion
 from cotune.workloads import formats
 from cotune.workloads.models import Shape
 
-_DEBIAN = "/usr/share/datasets"
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -51,7 +49,7 @@ SOURCES: dict[str, Source] = {
         (0.3530,),
         60_000,
         "fashion-mnist.npz or the four IDX files, or install Debian's dataset-fashion-mnist",
-        (f"{_DEBIAN}/fashion-mnist",),
+        ("/usr/share/datasets/fashion-mnist",),
     ),
     "cifar10": Source(
         (formats.cifar10_npz, formats.cifar10_binary),

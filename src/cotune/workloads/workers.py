@@ -32,10 +32,11 @@ class Workers:
         """Return the model with its gradients averaged over the workers."""
         if self.count == 1:
             return model
-        # Batch-norm statistics do not steer training: they are averaged when they are used, not every step.
-        return DistributedDataParallel(
-            model, process_group=self.gradients, forward_sync_buffers=False, gradient_as_bucket_view=True
-        )
+        together = DistributedDataParallel(model, process_group=self.gradients, gradient_as_bucket_view=True)
+        # Batch-norm statistics do not steer training: `average` joins them before they are used, not every step.
+        # Set here since the constructor's name for it differs between versions of torch.
+        together.broadcast_buffers = False
+        return together
 
     def total(self, numbers: Tensor) -> list[float]:
         """Return each number added up over the workers."""
