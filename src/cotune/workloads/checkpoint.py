@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ def _write(file: Path, content: memoryview) -> None:
         beside.write_bytes(content)
         beside.replace(file)
     except OSError as error:  # hours of training must outlive a full disk
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         print(f"train: no checkpoint written: {error}", file=sys.stderr, flush=True)
 
 
