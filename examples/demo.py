@@ -21,11 +21,11 @@ JOB = """\
 name: lenet5-digits
 run: python -m cotune.workloads.train --model lenet5 --data digits --batch-size {batch_size} --epochs {epochs} --lr {lr}
 examples: 1437
-target: {metric: accuracy, at_least: 0.95}
-deadline: 60s
+target: {metric: accuracy, at_least: 0.97}
+deadline: 30s
 max_epochs: 30
 search: {workers: 1..2, batch_size: [16, 32, 64, 128, 256]}
-lr: {at: 0.05, global_batch: 32, rule: sqrt}
+lr: {at: 0.01, global_batch: 32, rule: sqrt}
 budget: {profile: 60s}
 """
 

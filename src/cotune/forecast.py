@@ -2,7 +2,8 @@
 
     Configs -> Outlook          one row: Config -> Forecast
 
-Draw d of config i takes  epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
+Draw d of config i takes  startup[i] * exp(startup_spread * z_time[d])  seconds to begin and
+epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
 and its accuracy after epoch e is  accuracy[m, e] + accuracy_spread[m, e] * z_accuracy[d]
 with m = recipe[i]: configs of one recipe share one learning curve. Keeping the factors
 instead of the draws makes a hundred thousand configs fit into memory. The draws are the
@@ -30,7 +31,7 @@ class Outlook:
     epoch_seconds: Floats  # (n,) median
     spread: Floats  # (n,) standard deviation of the logarithm
     seconds_source: Sources  # (n,)
-    startup: Floats  # (n,) seconds, once
+    startup: Floats  # (n,) seconds, once; median
     overhead: Floats  # (n,) seconds of evaluation and checkpoint, each epoch
     z_time: Floats  # (draws,) standard normal
     z_accuracy: Floats  # (draws,) standard normal
@@ -38,11 +39,24 @@ class Outlook:
     accuracy: Floats | None = None  # (recipes, epochs) median after epoch 1, 2, ...
     accuracy_spread: Floats | None = None  # (recipes, epochs)
     accuracy_source: Sources | None = None  # (recipes,)
+    startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
 
     @property
     def draws(self) -> int:
         return len(self.z_time)
+
+    def begun(self, rows: Ints) -> Floats:
+        """Return the seconds before the first step of some configs, in every draw."""
+        return np.asarray(self.startup[rows, None] * np.exp(self.startup_spread * self.z_time))
+
+    def each(self, rows: Ints) -> Floats:
+        """Return the seconds of every further epoch of some configs, in every draw."""
+        return self.pace(rows) + self.overhead[rows, None]
+
+    def pace(self, rows: Ints) -> Floats:
+        """Return the seconds per epoch of some configs, in every draw."""
+        return np.asarray(self.epoch_seconds[rows, None] * np.exp(self.spread[rows, None] * self.z_time))
 
 
 def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:

@@ -211,8 +211,8 @@ def hopeless(samples: Sequence[Sample]) -> bool:
 
 
 def least_seconds(samples: Sequence[Sample]) -> float:
-    """Return what even the shortest probe takes, as far as is known: start-up."""
-    return min((sample.terms.startup for sample in samples if sample.terms.startup is not None), default=0.0)
+    """Return what even the shortest probe takes, as far as is known: the start-up of engine and job."""
+    return min((sum(s.terms.known().get(n, 0.0) for n in ("engine", "startup")) for s in samples), default=0.0)
 
 
 def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:

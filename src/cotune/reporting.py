@@ -17,7 +17,7 @@ import sys
 import time
 from typing import SupportsFloat
 
-TERMS = ("startup", "compute", "communication", "input", "evaluation", "checkpoint")
+TERMS = ("compute", "communication", "input", "evaluation", "checkpoint")
 _QUIET_SECONDS = 0.02  # progress without accuracy is told at most this often
 
 _last_told = 0.0
@@ -31,8 +31,9 @@ def report(
     """Tell how many epochs of data were seen and how good the model is; return true to stop.
 
     `epoch` may be fractional (0.25 after a quarter of the data). Further numbers named
-    after a term (`evaluation`, `checkpoint`, `compute`, `communication`, `input`,
-    `startup`) are seconds spent on it since the last report; all others are metrics.
+    after a term (`evaluation`, `checkpoint`, `compute`, `communication`, `input`) are
+    seconds spent on it since the last report; all others are metrics. A first
+    `report(epoch=0)` just before the first step tells start-up apart from training.
     """
     path = os.environ.get("COTUNE_REPORT")
     if path is None:

@@ -175,10 +175,12 @@ class Goal:
 class Terms:
     """Where the seconds of a run go; None where it is not known.
 
-    `startup` is paid once, `evaluation` and `checkpoint` each time; `compute`,
+    `engine` passes until the job's own code begins and `startup` until its first step,
+    both once; `evaluation` and `checkpoint` are paid each time; `compute`,
     `communication` and `input` are parts of a whole epoch.
     """
 
+    engine: float | None = None
     startup: float | None = None
     compute: float | None = None
     communication: float | None = None
@@ -250,7 +252,7 @@ class Forecast:
     """What is expected of a config that runs to its target, or for its epochs.
 
     `probability` is the joint chance that target, deadline and budget are all met.
-    `epochs` is the cap: beyond it no draw that succeeds has any use for more.
+    `epochs` is the cap: the most that deadline and budget allow, for a run that misses its target.
     """
 
     config: Config

@@ -119,14 +119,16 @@ def test_the_forecast_of_a_plan_holds_intervals_sources_and_units() -> None:
     assert forecast.probability >= 0.9
 
 
-def test_the_cap_is_the_most_epochs_that_a_successful_draw_needs() -> None:
-    goal = Goal(target=0.9, deadline=300)
+def test_the_cap_is_the_most_epochs_that_the_deadline_allows() -> None:
+    goal = Goal(target=0.9, deadline=60, prefer="fast")
     found = assess(outlook_of(SPACE.configs(), goal.max_epochs), goal, CLUSTER, 1)
     plan = plan_of(goal)
     row = SPACE.row(plan.config)
     assert row is not None
-    needed = found.needed[found.outlook.recipe[row]]
-    assert plan.epochs == int(needed[np.isfinite(needed)].max())
+    each = float(np.median(found.outlook.each(np.array([row]))))
+    begun = float(np.median(found.outlook.begun(np.array([row]))))
+    assert plan.epochs == min(goal.max_epochs, int((60 - begun) / each))
+    assert plan_of(Goal(target=0.9)).epochs == Goal().max_epochs
 
 
 def test_prices_turn_device_seconds_into_money_and_whole_nodes_are_billed() -> None:

@@ -106,7 +106,9 @@ def time_spread(quantity: Quantity) -> str:
     return f"{duration(quantity.mid)} ({duration(quantity.low)}..{duration(quantity.high)})"
 
 
-DECISION_COLUMNS = ("", "workers", "batch", "global batch", "time", "accuracy", "cost", "P(met)", "known from")
+def decision_columns(metric: str, unit: str) -> tuple[str, ...]:
+    """Return the head of the decision table."""
+    return ("", "workers", "batch", "global batch", "time", metric, f"cost in {unit}", "P(met)", "known from")
 
 
 def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
@@ -119,7 +121,7 @@ def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
         config.global_batch,
         time_spread(forecast.seconds),
         spread(forecast.accuracy, 4),
-        f"{spread(forecast.cost)} {forecast.cost.unit}",
+        spread(forecast.cost),
         f"{forecast.probability:.2f}",
         forecast.seconds.source,
     )

@@ -113,13 +113,13 @@ def _needs_curves(settings: Settings) -> bool:
 
 
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
-    from cotune.cli._documents import DECISION_COLUMNS, decision_row
+    from cotune.cli._documents import decision_columns, decision_row
     from cotune.cli._output import say, table
     from cotune.units import duration, number
 
     forecast, goal = chosen.forecast, chosen.goal
     rows = [decision_row("->", forecast), *(decision_row("", rival) for rival in chosen.rivals)]
-    table(DECISION_COLUMNS, rows)
+    table(decision_columns(settings.job.metric, forecast.cost.unit), rows)
     say()
     say(f"plan      {chosen.config} (global batch {chosen.config.global_batch}), at most {chosen.epochs} epochs")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]

@@ -1,7 +1,7 @@
 """What each config would take to meet a goal, draw by draw.
 
     N    = first epoch whose accuracy meets the target      (per recipe and draw)
-    t    = startup + N (epoch_seconds e^(spread z) + overhead)
+    t    = startup e^(spread' z) + N (epoch_seconds e^(spread z) + overhead)
     cost = t x rate
     P    = share of draws with N <= max_epochs, t <= deadline and cost <= max_cost
 
@@ -38,7 +38,7 @@ class Assessment:
     needed: Floats  # (recipes or 1, draws) epochs a run takes; infinite where the target stays out of reach
     probability: Floats  # (n,)
     seconds: Floats  # (n,) median
-    epochs: Ints  # (n,) the cap
+    epochs: Ints  # (n,) the cap: the most epochs that deadline and budget allow
 
     @property
     def cost(self) -> Floats:
@@ -61,8 +61,8 @@ class Assessment:
         """Return one row with its intervals."""
         one = np.array([row])
         taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self._most(row))
-        pace = _pace(self.outlook, one)[0]
-        spent = self.outlook.startup[row] + taken * (pace + self.outlook.overhead[row])
+        pace = self.outlook.pace(one)[0]
+        spent = self.outlook.begun(one)[0] + taken * self.outlook.each(one)[0]
         source: Source = self.outlook.seconds_source[row]
         return Forecast(
             config=self.outlook.configs[row],
@@ -123,9 +123,8 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int) -> Assessm
     for rows, met, spent in runs(outlook, goal, rate, needed):
         probability[rows] = met.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
-        cap[rows] = np.where(met, _of_rows(needed, outlook, rows), 0).max(axis=1)
-    # Where no draw succeeds the cap is all that is allowed: the nearest plans are shown with it.
-    cap = np.where(cap > 0, cap, goal.max_epochs)
+    for rows, fits in longest_epochs(outlook, replace(goal, confidence=MID), rate):
+        cap[rows] = goal.epochs or np.maximum(fits, 1)
     found = Assessment(outlook, goal, rate, cluster.unit, sign, needed, probability, middle, cap)
     return _longest(found) if goal.prefer == "accurate" and goal.epochs is None else found
 
@@ -136,8 +135,7 @@ def runs(
     """Yield blocks of (rows, whether each draw meets the goal, seconds each draw takes)."""
     for rows in _blocks(outlook, rate):
         wanted = _of_rows(needed, outlook, rows)
-        each = _pace(outlook, rows) + outlook.overhead[rows, None]
-        spent = outlook.startup[rows, None] + np.minimum(wanted, goal.max_epochs) * each
+        spent = outlook.begun(rows) + np.minimum(wanted, goal.max_epochs) * outlook.each(rows)
         met = np.isfinite(wanted)
         if goal.deadline is not None:
             met &= spent <= goal.deadline
@@ -149,13 +147,13 @@ def runs(
 def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats) -> Iterator[tuple[Ints, Ints]]:
     """Yield blocks of (rows, most whole epochs that deadline and budget allow at the confidence asked for)."""
     for rows in _blocks(outlook, rate):
-        slow = np.quantile(_pace(outlook, rows) + outlook.overhead[rows, None], goal.confidence, axis=1)
+        slow = np.quantile(outlook.each(rows), goal.confidence, axis=1)
         allowed = np.full(len(rows), np.inf)
         if goal.deadline is not None:
             allowed = np.minimum(allowed, goal.deadline)
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
-        fits = np.floor((allowed - outlook.startup[rows]) / slow)
+        fits = np.floor((allowed - np.quantile(outlook.begun(rows), goal.confidence, axis=1)) / slow)
         yield rows, np.clip(fits, 0, goal.max_epochs).astype(np.int64)
 
 
@@ -166,7 +164,7 @@ def _longest(found: Assessment) -> Assessment:
     probability, middle = np.zeros_like(found.seconds), np.full_like(found.seconds, np.inf)
     for rows, fits in longest_epochs(outlook, goal, found.rate):
         taken = np.maximum(fits, 1)
-        spent = outlook.startup[rows, None] + taken[:, None] * (_pace(outlook, rows) + outlook.overhead[rows, None])
+        spent = outlook.begun(rows) + taken[:, None] * outlook.each(rows)
         met = np.repeat(fits[:, None] > 0, outlook.draws, axis=1)
         if goal.deadline is not None:
             met &= spent <= goal.deadline
@@ -207,11 +205,6 @@ def _of_rows(needed: Floats, outlook: Outlook, rows: Ints) -> Floats:
     if len(needed) == 1 or outlook.recipe is None:
         return np.repeat(needed[:1], len(rows), axis=0)
     return needed[outlook.recipe[rows]]
-
-
-def _pace(outlook: Outlook, rows: Ints) -> Floats:
-    """Return the seconds per epoch of some configs, in every draw."""
-    return np.asarray(outlook.epoch_seconds[rows, None] * np.exp(outlook.spread[rows, None] * outlook.z_time))
 
 
 def _blocks(outlook: Outlook, rate: Floats) -> Iterator[Ints]:

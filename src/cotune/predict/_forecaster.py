@@ -27,6 +27,7 @@ from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
 
+STARTUP_SPREAD = 0.25  # importing and connecting depend on caches and neighbours; repeats differ by about this much
 _MEMORY = ("out of memory", "outofmemory", "oom", "cannot allocate memory")
 
 
@@ -37,6 +38,7 @@ class Forecaster:
     seconds: SecondsOutlook
     accuracy: AccuracyOutlook | None
     by_worker_batch: bool
+    engine: float
     startup: _Term
     overhead: _Term
     too_large: tuple[Config, ...]
@@ -63,7 +65,8 @@ class Forecaster:
             epoch_seconds=median,
             spread=spread,
             seconds_source=source,
-            startup=self.startup.of(workers),
+            startup=self.engine + self.startup.of(workers),
+            startup_spread=STARTUP_SPREAD,
             overhead=self.overhead.of(workers),
             z_time=z_time,
             z_accuracy=z_accuracy,
@@ -145,6 +148,8 @@ def learn(
         seconds=seconds,
         accuracy=learnt,
         by_worker_batch=by_worker,
+        # A run starts its engine anew, so it pays what the first probe of a profile paid.
+        engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint"),
         too_large=tuple(sample.config for sample in samples if _out_of_memory(sample)),

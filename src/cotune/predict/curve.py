@@ -202,8 +202,10 @@ class _Left:
         kept = np.zeros((len(measured), len(places)))
         for row, curve in enumerate(measured):
             kept[row] = np.interp(places, curve.epochs, _smooth(curve.accuracy - law(rows, curve.epochs)[0]))
+            # A short curve says nothing about later epochs, where a longer one has been.
+            kept[row, places > curve.epochs[-1]] = np.nan
         ends = [float(curve.accuracy[-1]) for curve in measured if fallen(curve, share)]
-        return cls(batch, places, kept.mean(axis=0), min(ends) if ends else np.inf)
+        return cls(batch, places, np.nanmean(kept, axis=0), min(ends) if ends else np.inf)
 
     def __call__(self, law: _Law, epochs: Floats) -> Floats:
         """Return what is to be added to the law at this batch."""

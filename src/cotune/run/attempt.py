@@ -7,7 +7,8 @@ when enough was seen (`Until`) and what the reports say about speed.
 Seconds per epoch are the slope of training time over epochs, where training time leaves
 out evaluation and checkpoints. The first part also pays for start-up and caching and is
 dropped as soon as there is more; what is left is a median over reports, weighted by the
-epochs they cover. Start-up is where the slope meets epoch 0.
+epochs they cover. Start-up is where the slope meets epoch 0, counted from the moment
+the job's own code began; what came before is the engine's.
 """
 
 from __future__ import annotations
@@ -124,8 +125,7 @@ class _Growing:
         seen = self.marks[-1].epoch if self.marks else 0.0
         parts = {name: sum(self.spent[name]) / seen for name in _PARTS if name in self.spent and seen > 0}
         times = {name: median(self.spent[name]) for name in _TIMES if name in self.spent}
-        told = self.spent.get("startup")
-        return Terms(startup=told[0] if told else startup, **parts, **times)
+        return Terms(engine=self.up - self.begun, startup=startup, **parts, **times)
 
     def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and self.sample.epoch_seconds is not None:
@@ -153,7 +153,7 @@ class _Growing:
 
 
 def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None]:
-    """Return (seconds per epoch, start-up seconds) as far as the marks tell them."""
+    """Return (seconds per epoch, start-up seconds) as far as the marks tell them; the job began at `up`."""
     steps = [
         (later.epoch - earlier.epoch, later.training - earlier.training)
         for earlier, later in pairwise(marks)
@@ -163,7 +163,7 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
         if not marks or marks[-1].epoch <= 0:
             return None, None
         # One report only: it also holds the start of the job's own code, which cannot be told apart.
-        return (marks[-1].training - up) / marks[-1].epoch, up
+        return (marks[-1].training - up) / marks[-1].epoch, 0.0
     covered = sum(epochs for epochs, _ in steps)
     warm, kept = 0.0, []
     for epochs, seconds in steps:
@@ -172,7 +172,7 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
         warm += epochs
     pace = _weighted_median(kept)
     first = marks[0]
-    return pace, max(first.training - first.epoch * pace, 0.0)
+    return pace, max(first.training - up - first.epoch * pace, 0.0)
 
 
 def _weighted_median(values: Sequence[tuple[float, float]]) -> float:

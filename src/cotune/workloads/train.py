@@ -205,7 +205,6 @@ class Trainer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says and return the exit code."""
-    began = time.perf_counter()
     settings = parse(arguments)
     try:
         if settings.threads is not None:
@@ -215,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trainer = Trainer(settings, data.to(workers.device), workers)
         if workers.rank == 0:
             print(_opening(settings, trainer), flush=True)
-        cotune.report(trainer.progress, startup=time.perf_counter() - began)
+        cotune.report(trainer.progress)
         trainer.run()
         leave(workers)
     except CotuneError as error:
