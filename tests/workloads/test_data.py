@@ -23,6 +23,14 @@ LABELS = np.arange(12, dtype=np.uint8) % 10
 TRAIN, TEST = slice(0, 8), slice(8, 12)
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep unpacked copies out of the user's own folder."""
+    place = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+    return place / "cotune" / "data"
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COTUNE_DATA", str(tmp_path))
@@ -86,6 +94,28 @@ def test_idx_files_are_read_plain_and_gzipped(folder: Path, name: str, squeeze: 
     assert loaded.test.labels.tolist() == LABELS[TEST].tolist()
 
 
+def test_files_are_unpacked_once_until_they_change(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_grey_npz(folder, "mnist")
+    first = data.load("mnist")
+    with monkeypatch.context() as without_readers:
+        without_readers.setitem(data.SOURCES, "mnist", replace(data.SOURCES["mnist"], readers=()))
+        assert data.load("mnist").train.inputs.equal(first.train.inputs)
+    np.savez(folder / "mnist.npz", x_train=GREY, y_train=LABELS, x_test=GREY, y_test=LABELS)
+    assert len(data.load("mnist").train) == len(GREY)
+    (copy,) = cache.iterdir()
+    copy.write_bytes(b"torn")
+    assert len(data.load("mnist").train) == len(GREY)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    write_grey_npz(folder, "mnist")
+    assert len(data.load("mnist").train) == 8
+
+
 def test_a_folder_that_holds_the_files_directly_will_do(folder: Path) -> None:
     write_grey_npz(folder, "mnist")
     loaded = data.load("mnist", limit=3)
@@ -134,7 +164,7 @@ def test_digits_need_no_folder_and_do_not_import_scikit_learn() -> None:
 def test_digits_are_those_of_scikit_learn() -> None:
     from sklearn.datasets import load_digits
 
-    parts = formats.sklearn_digits(Path())
+    parts = formats.sklearn_digits()
     ours = np.concatenate([parts.train.pictures, parts.test.pictures])[:, 0, 3:26:3, 3:26:3]
     theirs = (load_digits().images * (255 / 16)).round().astype(np.uint8)
     assert sorted(map(bytes, ours)) == sorted(map(bytes, theirs))

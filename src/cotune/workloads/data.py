@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cotune.errors import NotFound, suggestion
-from cotune.workloads import formats
+from cotune.workloads import formats, unpacked
 from cotune.workloads.models import Shape
 
 
@@ -35,7 +35,7 @@ class Source:
 
 
 SOURCES: dict[str, Source] = {
-    "digits": Source((formats.sklearn_digits,), (0.2244,), (0.3493,), 1_437),
+    "digits": Source((), (0.2244,), (0.3493,), 1_437),
     "mnist": Source(
         (formats.grey_npz("mnist"), formats.idx),
         (0.1307,),
@@ -112,7 +112,7 @@ def load(name: str, limit: int | None = None, test_limit: int | None = None) -> 
     if name not in SOURCES:
         raise NotFound(f"no data set named {name!r}{suggestion(name, SOURCES)}; there are {', '.join(SOURCES)}")
     source = SOURCES[name]
-    parts = _found(name, source)
+    parts = formats.sklearn_digits() if name == "digits" else _found(name, source)
     return Data(
         _normalised(parts.train, source, limit), _normalised(parts.test, source, test_limit), published=source.examples
     )
@@ -121,10 +121,9 @@ def load(name: str, limit: int | None = None, test_limit: int | None = None) -> 
 def _found(name: str, source: Source) -> formats.Parts:
     folders = _folders(name, source)
     for folder in folders:
-        for read in source.readers:
-            parts = read(folder)
-            if parts is not None:
-                return parts
+        parts = unpacked.read(name, folder, source.readers)
+        if parts is not None:
+            return parts
     looked = " and ".join(str(folder) for folder in folders) or "no folder, as COTUNE_DATA is not set"
     raise NotFound(
         f"no {name} data found (looked in {looked}): set COTUNE_DATA to a folder that holds {source.files}, "
@@ -134,8 +133,6 @@ def _found(name: str, source: Source) -> formats.Parts:
 
 def _folders(name: str, source: Source) -> list[Path]:
     """Return where to look. A folder named after one data set is never read as another."""
-    if not source.files:
-        return [Path()]
     named = os.environ.get("COTUNE_DATA")
     given = [] if not named else [Path(named) / name, Path(named)]
     others = SOURCES.keys() - {name}

@@ -105,7 +105,7 @@ def svhn_matlab(folder: Path) -> Parts | None:
     return _joined(_matlab, [train] if train.is_file() else [], folder / "test_32x32.mat")
 
 
-def sklearn_digits(_: Path) -> Parts:
+def sklearn_digits() -> Parts:
     """Read the 1,797 digits of 8 x 8 pixels in scikit-learn's own folder, without importing it.
 
     Each pixel becomes 3 x 3 and a border of two brings the picture to MNIST's 28 x 28. Neighbours
