@@ -212,9 +212,8 @@ class _Left:
         added = np.interp(epochs, self.epochs, self.values)
         if np.isinf(self.cap):
             return added
-        whole = law(np.array([self.batch]), epochs)[0] + added
-        capped = np.where(epochs > self.epochs[-1], np.minimum(whole, self.cap), whole)
-        return np.asarray(capped - (whole - added))
+        whole: Floats = law(np.array([self.batch]), epochs)[0] + added
+        return added - np.where(epochs > self.epochs[-1], np.maximum(whole - self.cap, 0.0), 0.0)
 
 
 def _smooth(values: Floats) -> Floats:

@@ -7,7 +7,7 @@
     T_step = (T_acc^g + T_net^g)^(1/g)                g in [1, 10]: 1 no overlap, 10 all
     epoch  = examples / B x (s T_acc + T_step)        s = accumulate - 1
 
-Fitted by L-BFGS-B to the root mean square of the log error
+Fitted to the root mean square of the log error
 + 1e-3 (g - 1)^2 + 1e-2 ((bn / an)^2 + (br / ar)^2). What the samples cannot show is set by
 rule: with one batch size ac is half the step; with at most two replicas nothing grows with
 R; without samples across nodes these are 1.1 times those inside one, and the other way round.
@@ -109,9 +109,9 @@ def _descend(table: _Table, target: Floats, start: Floats, typical: float) -> tu
         start,
         args=(table, target),
         jac=True,
-        method="L-BFGS-B",
+        method="SLSQP",
         bounds=np.stack([low, high], axis=1),
-        options={"maxiter": 150, "ftol": 1e-7, "gtol": 1e-5},
+        options={"maxiter": 100, "ftol": 1e-6},
     )
     return float(found.fun), np.append(np.exp(found.x[:G]), found.x[G])
 
