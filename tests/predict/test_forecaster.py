@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cotune.errors import UsageError
+from cotune.forecast import Outlook
+from cotune.predict import TooFewSamples, forecaster
+from cotune.predict.auto import Auto
+from cotune.predict.isotonic import Isotonic
+from cotune.space import Axis, Configs, Space
+from cotune.types import Cluster, Config, Device, Job, Sample, Terms, axes_of
+from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained
+
+CLUSTER = Cluster()
+WIDE = 1.2816  # standard deviations on each side that hold 80 %
+
+
+def _outlook(samples: list[Sample], *configs: Config, job: Job = JOB, max_epochs: int = 20) -> Outlook:
+    return forecaster(job, samples, CLUSTER)(Configs.of(configs), max_epochs)
+
+
+def test_sources_say_where_seconds_come_from() -> None:
+    outlook = _outlook(
+        timed(plain_step, grid(workers=(1, 2, 4))),
+        Config.data_parallel(32, 2),
+        Config.data_parallel(48, 3),
+        Config.data_parallel(48, 8),
+    )
+    assert list(outlook.seconds_source) == ["measured", "interpolated", "extrapolated"]
+    assert np.all(np.diff(outlook.spread) > 0)
+
+
+def test_one_sample_is_assumed_to_scale_and_says_so() -> None:
+    samples = timed(plain_step, [(64, 1)])
+    outlook = _outlook(samples, Config.data_parallel(64, 1), Config.data_parallel(64, 4))
+    assert list(outlook.seconds_source) == ["measured", "assumed"]
+    assert outlook.epoch_seconds[1] == pytest.approx(outlook.epoch_seconds[0] / 4)
+    assert "one config measured" in outlook.notes[0]
+
+
+def test_a_measured_config_stays_close_to_its_measurement() -> None:
+    samples = timed(plain_step, grid(), noise=0.01)
+    odd = replace(samples[5], epoch_seconds=1.5 * (samples[5].epoch_seconds or 0))
+    outlook = _outlook([*samples[:5], odd, *samples[6:]], odd.config)
+    assert outlook.epoch_seconds[0] == pytest.approx(odd.epoch_seconds, rel=0.1)
+
+
+def test_nothing_measured_is_refused_with_what_to_do() -> None:
+    with pytest.raises(TooFewSamples, match="cotune profile"):
+        forecaster(JOB, [], CLUSTER)
+
+
+def test_a_predictor_of_the_other_quantity_is_refused() -> None:
+    samples = trained([16, 64])
+    with pytest.raises(UsageError, match="does not predict time"):
+        forecaster(JOB, samples, CLUSTER, predictor="curve")
+    with pytest.raises(UsageError, match="does not predict accuracy"):
+        forecaster(JOB, samples, CLUSTER, accuracy="ring")
+
+
+def test_without_curves_there_is_no_accuracy() -> None:
+    assert _outlook(timed(plain_step, grid()), Config.data_parallel(32, 2)).accuracy is None
+    recipe = forecaster(JOB, trained([16, 64]), CLUSTER, accuracy=None)
+    assert recipe(Configs.of([Config.data_parallel(16, 1)]), 5).accuracy is None
+
+
+def test_configs_of_one_global_batch_share_a_learning_curve() -> None:
+    outlook = _outlook(
+        trained([16, 64, 256]),
+        Config.data_parallel(64, 1),
+        Config.data_parallel(16, 4),
+        Config.data_parallel(16, 2, accumulate=2),
+        Config.data_parallel(128, 1),
+        Config.data_parallel(256, 4),
+    )
+    assert outlook.recipe is not None
+    assert outlook.accuracy is not None
+    assert outlook.accuracy_source is not None
+    assert len(set(outlook.recipe[:3].tolist())) == 1
+    assert [outlook.accuracy_source[row] for row in outlook.recipe[2:]] == ["measured", "interpolated", "extrapolated"]
+    assert outlook.accuracy[outlook.recipe[3], 9] == pytest.approx(accuracy(128, 10), abs=0.01)
+
+
+def test_accuracy_is_less_sure_after_the_curves_and_between_them() -> None:
+    outlook = _outlook(
+        trained([16, 64, 256], epochs=10, noise=0.005),
+        Config.data_parallel(64, 1),
+        Config.data_parallel(128, 1),
+        Config.data_parallel(1024, 1),
+        max_epochs=40,
+    )
+    assert outlook.accuracy_spread is not None
+    assert np.all(np.diff(outlook.accuracy_spread[:, 9]) > 0)
+    assert outlook.accuracy_spread[0, 39] > outlook.accuracy_spread[0, 9]
+
+
+def test_out_of_memory_rules_out_larger_batches_of_the_same_kind_only() -> None:
+    failed = Sample(Config.data_parallel(128, 2), failure="CUDA out of memory at rank 1")
+    outlook = _outlook(
+        [*timed(plain_step, grid(batches=(16, 32, 64))), failed],
+        Config.data_parallel(64, 2),
+        Config.data_parallel(128, 1),
+        Config.data_parallel(256, 4),
+        Config.data_parallel(128, 1, "other"),
+    )
+    assert np.isfinite(outlook.epoch_seconds).tolist() == [True, False, False, True]
+    assert any("ran out of memory" in note for note in outlook.notes)
+
+
+def test_other_failures_say_nothing_of_speed() -> None:
+    samples = timed(plain_step, grid())
+    crashed = replace(samples[0], failure="exit code 1", epoch_seconds=1e-3)
+    with_crash, without = _outlook([*samples, crashed], samples[0].config), _outlook(samples, samples[0].config)
+    assert with_crash.epoch_seconds == pytest.approx(without.epoch_seconds)
+
+
+def test_terms_are_paid_apart() -> None:
+    samples = [
+        replace(sample, terms=Terms(startup=1 + 0.5 * sample.config.workers, evaluation=0.2, checkpoint=0.1))
+        for sample in timed(plain_step, grid())
+    ]
+    outlook = _outlook(samples, Config.data_parallel(32, 1), Config.data_parallel(32, 16))
+    np.testing.assert_allclose(outlook.startup, [1.5, 9.0])
+    np.testing.assert_allclose(outlook.overhead, [0.3, 0.3])
+
+
+def test_named_axes_are_factors_on_one_law() -> None:
+    def of(precision: str, factor: float, samples: list[Sample]) -> list[Sample]:
+        axes = axes_of({"precision": precision})
+        return [
+            replace(s, config=replace(s.config, axes=axes), epoch_seconds=factor * (s.epoch_seconds or 0))
+            for s in samples
+        ]
+
+    truth = timed(plain_step, grid())
+    outlook = _outlook(
+        of("fp32", 1.0, truth) + of("bf16", 0.5, truth[:3]),
+        Config.data_parallel(128, 8, axes=axes_of({"precision": "bf16"})),
+        Config.data_parallel(128, 8, axes=axes_of({"precision": "fp8"})),
+    )
+    expected = 0.5 * (truth[-1].epoch_seconds or 0)
+    assert outlook.epoch_seconds[0] == pytest.approx(expected, rel=0.02)
+    assert list(outlook.seconds_source) == ["interpolated", "extrapolated"]
+    assert outlook.spread[1] > 2 * outlook.spread[0]
+
+
+def test_a_batch_of_nothing_takes_for_ever() -> None:
+    space = Space((Axis("workers", (1, 3)),), global_batch=64)
+    outlook = forecaster(JOB, timed(plain_step, grid()), CLUSTER)(space.configs(), 5)
+    assert np.isfinite(outlook.epoch_seconds).tolist() == [True, False]
+
+
+def test_the_same_seed_gives_the_same_outlook() -> None:
+    samples = trained([16, 64, 256], noise=0.01)
+    first, second = (_outlook(samples, Config.data_parallel(64, 2)) for _ in range(2))
+    np.testing.assert_array_equal(first.z_time, second.z_time)
+    np.testing.assert_array_equal(first.accuracy, second.accuracy)
+
+
+def test_the_draws_are_standard_normal_and_independent() -> None:
+    outlook = _outlook(timed(plain_step, grid()), Config.data_parallel(32, 2))
+    assert outlook.draws == 128
+    assert abs(outlook.z_time.mean()) < 1e-9
+    assert outlook.z_accuracy.std() == pytest.approx(1.0, abs=0.1)
+    assert abs(np.corrcoef(outlook.z_time, outlook.z_accuracy)[0, 1]) < 0.1
+
+
+def test_eighty_per_cent_intervals_hold_about_that_often() -> None:
+    pairs = grid((8, 16, 24, 32, 48, 64, 96, 128, 256), (1, 2, 3, 4, 6, 8))
+    inside = []
+    for seed in range(12):
+        samples = timed(plain_step, pairs, noise=0.08, seed=seed)
+        order = np.random.default_rng(seed).permutation(len(samples))
+        seen, unseen = [samples[place] for place in order[:12]], [samples[place] for place in order[12:]]
+        outlook = _outlook(seen, *(sample.config for sample in unseen))
+        off = np.log(outlook.epoch_seconds / [sample.epoch_seconds for sample in unseen])
+        inside += (np.abs(off) < WIDE * outlook.spread).tolist()
+    assert 0.70 <= np.mean(inside) <= 0.95
+
+
+@pytest.mark.parametrize("application", EXAMPLES_OF)
+@pytest.mark.parametrize("count", [16, 24])
+def test_auto_beats_the_papers_predictor_on_real_placements(application: str, count: int) -> None:
+    measured = placements(application)
+    job = Job(application, examples=EXAMPLES_OF[application])
+    errors = {"auto": [], "isotonic": []}
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(measured))
+        seen, unseen = [measured[place] for place in order[:count]], [measured[place] for place in order[count:]]
+        truth = np.array([sample.epoch_seconds for sample in unseen])
+        configs = Configs.of([sample.config for sample in unseen])
+        for name, law in (("auto", Auto(per_node=4)), ("isotonic", Isotonic())):
+            errors[name].append(np.abs(law.fit_seconds(job, seen).predict(configs) / truth - 1).mean())
+    assert np.mean(errors["auto"]) < 0.5 * np.mean(errors["isotonic"])
+    assert np.median(errors["auto"]) < 0.25
+
+
+@pytest.mark.parametrize("application", EXAMPLES_OF)
+def test_intervals_hold_on_real_placements(application: str) -> None:
+    measured = placements(application)
+    job = Job(application, examples=EXAMPLES_OF[application])
+    inside = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(measured))
+        seen, unseen = [measured[place] for place in order[:16]], [measured[place] for place in order[16:]]
+        cluster = Cluster((Device("t4", per_node=4),))
+        outlook = forecaster(job, seen, cluster)(Configs.of([sample.config for sample in unseen]), 1)
+        off = np.log(outlook.epoch_seconds / [sample.epoch_seconds for sample in unseen])
+        inside += (np.abs(off) < WIDE * outlook.spread).tolist()
+    assert 0.60 <= np.mean(inside) <= 0.97
