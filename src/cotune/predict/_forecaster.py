@@ -170,7 +170,7 @@ def _seconds(job: Job, known: Sequence[Sample], name: str, per_node: int | None)
         outlook = seconds_outlook(model, groups, known, model.errors, per_node, assumed=model.assumed)
         return outlook, f"time by {model.reason}"
     fitted = chosen.fit_seconds(job, scaled)
-    errors = seconds_errors(chosen, job, scaled)
+    errors = seconds_errors(chosen, job, scaled).plain
     return seconds_outlook(fitted, groups, known, errors, per_node, assumed=False), f"time by {name}, as asked"
 
 

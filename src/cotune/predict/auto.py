@@ -4,7 +4,8 @@
                                         mean |predicted - measured|          (accuracy)
 
 over samples left out in turn (see `_validation`). All predictors of the box take part; a
-new file does so by itself. Below four configs leaving one out says nothing: the ring law
+new file does so by itself. Each law of time also runs with its residual smoothed
+(`_residuals`). Below four configs leaving one out says nothing: the ring law
 stands in, and for a single config perfect scaling, which is an assumption and says so.
 """
 
@@ -18,12 +19,14 @@ import numpy as np
 
 from cotune import algorithms
 from cotune.predict import AccuracyModel, AccuracyPredictor, SecondsModel, SecondsPredictor, TooFewSamples
+from cotune.predict._residuals import Smoothed
 from cotune.predict._samples import curves, timings
 from cotune.predict._validation import AccuracyErrors, accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
 _COMPARABLE = 4
+_SMOOTHED = " with residuals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,15 @@ class Auto:
             name = "ring" if "ring" in candidates else next(iter(candidates))
             reason = f"{name}: {count} configs are too few to compare predictors"
             return ChosenSeconds(candidates[name].fit_seconds(job, samples), name, reason, np.empty(0))
-        errors = {name: seconds_errors(candidate, job, samples) for name, candidate in candidates.items()}
-        sizes = {name: float(np.abs(found).mean()) for name, found in errors.items() if len(found)}
-        best, words = _best(sizes, "{:.1%}")
+        found = {name: seconds_errors(candidate, job, samples, self.per_node) for name, candidate in candidates.items()}
+        errors = {name: one.plain for name, one in found.items()}
+        errors |= {name + _SMOOTHED: one.smoothed for name, one in found.items()}
+        best, words = _best({name: float(np.abs(left).mean()) for name, left in errors.items() if len(left)}, "{:.1%}")
         reason = f"{best} misses configs left out by {words} ({count} configs)"
-        return ChosenSeconds(candidates[best].fit_seconds(job, samples), best, reason, errors[best])
+        model = candidates[best.removesuffix(_SMOOTHED)].fit_seconds(job, samples)
+        if best.endswith(_SMOOTHED):
+            model = Smoothed.of(model, timings(samples), self.per_node)
+        return ChosenSeconds(model, best, reason, errors[best])
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> ChosenAccuracy:
         """Return the best model of sign x accuracy."""

@@ -42,24 +42,25 @@ class Curve:
         """Return sign x accuracy (B, e); `collapse` is the share of a rise whose loss is one."""
         found = curves(job, samples, least_points=2)
         rising = [_before_collapse(curve, self.collapse) for curve in found]
-        ceiling = _ceiling(job, found)
+        floor, ceiling = _bounds(job, found)
         law = _fit(rising, ceiling)
         batches = sorted({curve.global_batch for curve in found})
         left = tuple(
             _Left.of(law, batch, [c for c in found if c.global_batch == batch], self.collapse) for batch in batches
         )
-        return _Model(law, ceiling, np.log(batches), left)
+        return _Model(law, floor, ceiling, np.log(batches), left)
 
 
-def _ceiling(job: Job, found: Sequence[Measured]) -> float:
-    """Return what sign x metric cannot exceed: 1 for a share, 0 for a loss, else twice the rise."""
+def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
+    """Return where sign x metric must lie: 0 to 1 for a share, below 0 for a loss, near what was seen."""
     values = np.concatenate([curve.accuracy for curve in found])
-    top = float(values.max() + max(np.ptp(values), 0.05 * abs(values.max())))
-    if job.sign > 0 and values.min() >= 0 and values.max() <= 1:
-        return min(top, 1.0)
-    if job.sign < 0 and values.max() <= 0:
-        return min(top, 0.0)
-    return top
+    low, high = float(values.min()), float(values.max())
+    margin = max(high - low, 0.05 * abs(high))
+    if job.sign > 0 and low >= 0 and high <= 1:
+        return max(low - margin, 0.0), min(high + margin, 1.0)
+    if job.sign < 0 and high <= 0:
+        return low - margin, min(high + margin, 0.0)
+    return low - margin, high + margin
 
 
 def fallen(curve: Measured, share: float) -> bool:
@@ -145,8 +146,8 @@ def _first_grid(batch: Floats, epochs: Floats) -> tuple[list[Floats], list[float
         axes += [np.array([4 * batch.max()]), np.array([batch.min() / 16])]
     ratios = [3.0, 1.65, 2.0, 2.0]
     prior = [
-        (float(np.log(unit * 0.3)), 0.002),
-        (float(np.log(0.7)), 0.01),
+        (float(np.log(unit * 0.3)), 0.03),
+        (float(np.log(0.7)), 0.1),
         (float(np.log(4 * batch.max())), 0.001),
         (float(np.log(batch.min() / 16)), 0.001),
     ]
@@ -228,6 +229,7 @@ def _smooth(values: Floats) -> Floats:
 @dataclass(frozen=True, slots=True)
 class _Model:
     law: _Law
+    floor: float
     ceiling: float
     places: Floats  # ln of the measured batches
     left: tuple[_Left, ...]
@@ -240,4 +242,4 @@ class _Model:
         above = np.minimum(below + 1, len(self.left) - 1)
         share = (at - below)[:, None]
         whole = self.law(batch, epochs) + (1 - share) * left[below] + share * left[above]
-        return np.minimum(whole, self.ceiling)
+        return np.clip(whole, self.floor, self.ceiling)
