@@ -13,6 +13,7 @@ import torch
 
 from cotune.errors import InvalidFile, NotFound
 from cotune.workloads import batches
+from cotune.workloads.checkpoint import FILE
 from cotune.workloads.train import main
 from cotune.workloads.workers import Pulse, Workers
 
@@ -28,7 +29,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
         monkeypatch.setenv("COTUNE_CHECKPOINT", str(tmp_path / file))
         monkeypatch.setenv("COTUNE_RESUME", "1" if resume else "0")
         assert main([*FEW, *map(str, flags)]) == 0
-        state: dict[str, Any] = torch.load(tmp_path / file, weights_only=True)
+        state: dict[str, Any] = torch.load(tmp_path / file / FILE, weights_only=True)
         return state
 
     return run
@@ -81,7 +82,7 @@ def test_two_workers_equal_one_and_stop_together(
     flags = ["--batch-size", "8", "--accumulate", "2", "--epochs", "30"]
     subprocess.run([sys.executable, *command.split(), *FEW, *flags], check=True, env=environment, timeout=90)
 
-    assert same(alone, torch.load(tmp_path / "two", weights_only=True), 1e-4)
+    assert same(alone, torch.load(tmp_path / "two" / FILE, weights_only=True), 1e-4)
     told = [line["accuracy"] for line in reports() if line["accuracy"] is not None]
     assert sorted(told) == sorted(2 * told_alone)
     assert "communication" in reports()[-1]["terms"]
@@ -117,7 +118,8 @@ def test_a_checkpoint_of_another_model_or_a_torn_one_is_refused(
         patch.setenv("COTUNE_RESUME", "1")
         assert main([*FEW, "--epochs", "3"]) == InvalidFile.exit_code
         assert "no checkpoint of this model" in capsys.readouterr().err
-        (tmp_path / "checkpoint").write_bytes((tmp_path / "checkpoint").read_bytes()[:1000])
+        file = tmp_path / "checkpoint" / FILE
+        file.write_bytes(file.read_bytes()[:1000])
         assert main([*FEW, "--epochs", "3"]) == InvalidFile.exit_code
         assert "cannot read the checkpoint" in capsys.readouterr().err
 

@@ -45,10 +45,51 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 
 
 def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
-    """Return the job file's settings (or none's) with the flags laid over them."""
+    """Return the job file's settings with the flags laid over them.
+
+    Where there is no job file, a command given with its flags is remembered for this
+    folder, so that the next verb need not be told again.
+    """
     from cotune import config
 
-    return config.load(file or config.find(Path.cwd()), overrides)
+    found = file or config.find(Path.cwd())
+    if found is not None:
+        return config.load(found, overrides)
+    memory = _memory()
+    if overrides.get("run") is None:
+        return _here(config.load(memory if memory.is_file() else None, overrides))
+    settings = config.load(None, overrides)
+    _remember(memory, overrides)
+    return settings
+
+
+def _here(settings: Settings) -> Settings:
+    """Return the settings with the job in the present folder, wherever its file was kept."""
+    from dataclasses import replace
+
+    return replace(settings, job=replace(settings.job, folder=str(Path.cwd())))
+
+
+def _memory() -> Path:
+    """Return where the job of this folder is remembered."""
+    import hashlib
+
+    from cotune.store.location import work_folder
+
+    name = hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
+    return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
+
+
+def _remember(memory: Path, overrides: Mapping[str, Any]) -> None:
+    import yaml
+
+    from cotune import redact
+
+    given = {key: value for key, value in overrides.items() if value is not None}
+    if list(redact.command(tuple(given["run"]))) != list(given["run"]):
+        return  # a secret on the command line is never written down
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    memory.write_text(yaml.safe_dump(given), encoding="utf-8")
 
 
 def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:

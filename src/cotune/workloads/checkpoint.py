@@ -1,7 +1,7 @@
 """Where a run stands, kept in one file so that another start can go on from there.
 
-cotune names the file in COTUNE_CHECKPOINT and asks to go on by COTUNE_RESUME=1. The file
-is written beside its place and then moved there: it is always whole. It holds how many
+cotune names a folder in COTUNE_CHECKPOINT and asks to go on by COTUNE_RESUME=1. The file
+in it is written beside its place and then moved there: it is always whole. It holds how many
 examples of the epoch were seen, so a run may go on in mid-epoch, with more or fewer workers.
 """
 
@@ -24,6 +24,8 @@ from torch.optim import Optimizer
 from cotune.errors import InvalidFile
 from cotune.workloads.workers import Workers
 
+FILE = "last.pt"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -34,9 +36,9 @@ class Place:
 
 
 def save(place: Place, model: nn.Module, optimiser: Optimizer, workers: Workers) -> bool:
-    """Write the checkpoint if cotune named a file for it; return whether it did."""
-    named = os.environ.get("COTUNE_CHECKPOINT")
-    if not named:
+    """Write the checkpoint if cotune named a folder for it; return whether it did."""
+    file = _file()
+    if file is None:
         return False
     if workers.rank == 0:
         state = {
@@ -48,16 +50,16 @@ def save(place: Place, model: nn.Module, optimiser: Optimizer, workers: Workers)
         }
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        _write(Path(named), buffer.getbuffer())
+        _write(file, buffer.getbuffer())
     return True
 
 
 def restore(model: nn.Module, optimiser: Optimizer, workers: Workers) -> Place:
     """Put back what the checkpoint holds and return its place; the beginning if there is nothing to go on from."""
-    named = os.environ.get("COTUNE_CHECKPOINT")
-    if not named or os.environ.get("COTUNE_RESUME") != "1":
+    file = _file()
+    if file is None or os.environ.get("COTUNE_RESUME") != "1":
         return Place()
-    found = workers.from_first(_read(Path(named)) if workers.rank == 0 else None)
+    found = workers.from_first(_read(file) if workers.rank == 0 else None)
     if isinstance(found, str):
         raise InvalidFile(found)
     if not isinstance(found, dict):
@@ -68,7 +70,12 @@ def restore(model: nn.Module, optimiser: Optimizer, workers: Workers) -> Place:
         torch.set_rng_state(found["random"])
         return Place(found["epoch"], found["seen"])
     except (KeyError, RuntimeError, ValueError) as error:
-        raise InvalidFile(f"{named} is no checkpoint of this model; start without COTUNE_RESUME") from error
+        raise InvalidFile(f"{file} is no checkpoint of this model; start without COTUNE_RESUME") from error
+
+
+def _file() -> Path | None:
+    folder = os.environ.get("COTUNE_CHECKPOINT")
+    return Path(folder) / FILE if folder else None
 
 
 def _write(file: Path, content: memoryview) -> None:

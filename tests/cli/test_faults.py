@@ -1,0 +1,163 @@
+"""Bad input of every kind: one clear line, the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cli.jobs import JOB, TRAINING, Done, cotune, script
+
+
+def clear(done: Done, code: int, *words: str) -> None:
+    """The last line of stderr says what is wrong, and there is no stack."""
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    last = done.err.strip().splitlines()[-1]
+    assert last.startswith("cotune: ")
+    for word in words:
+        assert word in last
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("run: [python", 4, "not valid YAML"),
+        ("rn: python train.py", 4, "rn: unknown key; did you mean 'run'?"),
+        ("search: {batch_size: [-8]}", 4, "search.batch_size"),
+        ("run: python nowhere.py {batch_size}", 3, "nowhere.py"),
+        ("run: nosuchprogram {batch_size}", 3, "nosuchprogram"),
+        ("run: torchrun train.py {batch_size}", 2, "python train.py"),
+        ("run: python train.py {bach_size} {batch_size}", 2, "bach_size"),
+        ("run: python train.py {batch_size}\npattern: '('", 2, "pattern"),
+        ("run: python train.py {batch_size}\nengine: locl", 3, "there are local"),
+        ("run: python train.py {batch_size}\nengine: {local: {corse: 1}}", 2, "corse"),
+    ],
+)
+def test_a_broken_job_is_refused_before_anything_starts(tmp_path: Path, text: str, code: int, words: str) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text(text)
+    clear(cotune(tmp_path, "profile"), code, words)
+
+
+@pytest.mark.parametrize(
+    ("code_put_in", "words"),
+    [
+        ({"setup": "raise RuntimeError('no luck today')"}, "no luck today"),
+        ({"setup": "sys.exit(9)"}, "9"),
+        ({"setup": "raise MemoryError"}, "out of memory"),
+        ({"setup": "os.kill(os.getpid(), 11)"}, "SIGSEGV"),
+        ({"after": "accuracy = float('nan')"}, "nan"),
+    ],
+)
+def test_a_job_that_always_fails_ends_the_profile_with_its_reason(
+    tmp_path: Path, code_put_in: dict[str, str], words: str
+) -> None:
+    script(tmp_path, **code_put_in)
+    done = cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", *TRAINING)
+    clear(done, 7, words)
+    kept = cotune(tmp_path, "samples", "--json").json["samples"]
+    assert kept
+    assert all(words in sample["failure"] for sample in kept)
+
+
+def test_a_failed_config_is_tried_again_only_when_asked(tmp_path: Path) -> None:
+    script(tmp_path, setup="if batch == 48: raise RuntimeError('no luck today')")
+    first = cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", "--json", *TRAINING)
+    assert first.code == 0, first.err
+    assert sum(sample["failure"] is not None for sample in first.json["samples"]) == 1
+    again = cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", "--json", *TRAINING)
+    assert all(sample["config"]["batch_size"] != 48 for sample in again.json["samples"])
+    script(tmp_path)
+    retried = cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", "--retry-failed", "--json", *TRAINING)
+    assert next(s["failure"] for s in retried.json["samples"] if s["config"]["batch_size"] == 48) is None
+
+
+def test_a_crash_after_an_epoch_keeps_what_was_measured(tmp_path: Path) -> None:
+    script(tmp_path, each="if epoch == 2: raise RuntimeError('late')")
+    done = cotune(tmp_path, "run", *JOB[:4], "--workers", "1", "--batch-size", "16", "--epochs", "5", *TRAINING)
+    clear(done, 7, "late")
+    (kept,) = cotune(tmp_path, "samples", "--json").json["samples"]
+    assert [point["epoch"] for point in kept["curve"]] == [1]
+    assert kept["epoch_seconds"] is not None
+
+
+def test_one_rank_that_crashes_ends_the_others_and_is_named(tmp_path: Path) -> None:
+    script(tmp_path, setup="if rank == 1: raise RuntimeError('only me')", each="time.sleep(60)")
+    done = cotune(tmp_path, "run", *JOB[:4], "--workers", "2", "--batch-size", "16", "--epochs", "5", *TRAINING)
+    clear(done, 7, "rank 1", "only me")
+
+
+def test_a_job_that_hangs_or_never_reports_times_out(tmp_path: Path) -> None:
+    script(tmp_path, setup="time.sleep(600)")
+    run = ("run", *JOB[:4], "--workers", "1", "--batch-size", "16", "--epochs", "5")
+    clear(cotune(tmp_path, *run, "--timeout", "1s", *TRAINING), 7, "timed out", "no report")
+    (tmp_path / "silent.py").write_text("print('hello')\n")
+    clear(cotune(tmp_path, *run, "--", "python", "silent.py", "{batch_size}"), 7, "ended without a report")
+
+
+def test_an_accuracy_that_falls_is_planned_for_what_it_reached(tmp_path: Path) -> None:
+    script(tmp_path, after="accuracy = max(0.1, 0.5 - 0.1 * epoch)")
+    assert cotune(tmp_path, "profile", *JOB, "--max-epochs", "4", *TRAINING).code == 0
+    clear(cotune(tmp_path, "plan", "--target", "accuracy=0.9"), 5, "target binds")
+
+
+def test_another_interpreter_s_script_runs_under_that_interpreter(tmp_path: Path) -> None:
+    other = shutil.which("sh")
+    assert other
+    (tmp_path / ".cotune").mkdir()
+    (tmp_path / "train.sh").write_text('for e in 1 2 3; do echo "epoch $e accuracy 0.$e"; done\n')
+    pattern = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
+    words = ("--pattern", pattern, "--max-epochs", "3", "--json", "--", "sh", "train.sh", "{batch_size}")
+    done = cotune(
+        tmp_path, "run", *JOB[:4], "--workers", "1", "--batch-size", "16", "--epochs", "3", *words[:2], *words[4:]
+    )
+    assert done.code == 0, done.err
+    assert done.json["run"]["accuracy"] == 0.3
+
+
+def test_a_corrupt_store_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    script(tmp_path)
+    store = tmp_path / ".cotune" / "store.db"
+    store.write_bytes(b"this is no database" * 100)
+    clear(cotune(tmp_path, "profile", *JOB, *TRAINING), 4, str(store), "mv ")
+    assert store.read_bytes() == b"this is no database" * 100
+
+
+def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    script(tmp_path)
+    assert cotune(tmp_path, "samples").code == 0
+    store = tmp_path / ".cotune" / "store.db"
+    with sqlite3.connect(store) as connection:
+        connection.execute("insert into cotune_schema values (999, 'in a later age')")
+    connection.close()
+    clear(cotune(tmp_path, "samples"), 4, "999")
+
+
+def test_a_store_that_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / ".cotune" / "store.db").mkdir()
+    clear(cotune(tmp_path, "profile", *JOB, *TRAINING), 4, "store.db")
+
+
+def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None:
+    script(tmp_path, setup="time.sleep(600)")
+    clear(cotune(tmp_path, "profile", *JOB, "--budget", "1s", *TRAINING), 8, "larger --budget")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--prefer", "cheapest"),
+        ("plan", "--deadline", "soon"),
+        ("plan", "--target", "accuracy=high"),
+        ("profile", "--axis", "precision"),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error_or_names_its_key(tmp_path: Path, words: tuple[str, ...]) -> None:
+    script(tmp_path)
+    done = cotune(tmp_path, *words)
+    assert done.code in (2, 4)
+    assert "Traceback" not in done.err

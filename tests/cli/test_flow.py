@@ -1,0 +1,206 @@
+"""The whole flow as a user sees it: real processes, real training, one store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.jobs import JOB, TRAINING, cotune, environment, script
+
+LENET = """\
+name: lenet5-digits
+run: python -m cotune.workloads.train --data digits --batch-size {batch_size} --epochs {epochs} --lr {lr}
+examples: 1437
+target: {metric: accuracy, at_least: 0.9}
+deadline: 5m
+max_epochs: 20
+search: {workers: 1..2, batch_size: [32, 128]}
+lr: {at: 0.05, global_batch: 32, rule: sqrt}
+budget: {profile: 90s}
+"""
+
+
+def test_a_real_network_is_profiled_predicted_planned_and_run(tmp_path: Path) -> None:
+    (tmp_path / ".cotune").mkdir()
+    (tmp_path / "cotune.yaml").write_text(LENET)
+    profiled = cotune(tmp_path, "profile", "--json")
+    assert profiled.code == 0, profiled.err
+    measured = profiled.json["samples"]
+    assert {sample["config"]["workers"] for sample in measured} == {1, 2}
+    assert all(sample["failure"] is None for sample in measured)
+    assert all(sample["terms"]["startup"] >= 0 for sample in measured)
+
+    predicted = cotune(tmp_path, "predict", "--all", "--json").json
+    assert len(predicted["rows"]) == 4
+    assert predicted["rows"][0].keys() >= {"workers", "batch_size", "epoch_seconds", "source"}
+    assert predicted["rows"][0]["epoch_seconds"].keys() >= {"low", "mid", "high"}
+
+    planned = cotune(tmp_path, "plan", "--json")
+    assert planned.code == 0, planned.err
+    document = planned.json
+    assert document["schema"] == "cotune.plan"
+    assert document["plan"]["config"].keys() >= {"workers", "batch_size", "global_batch", "servers", "device"}
+    for name in ("seconds", "accuracy", "cost"):
+        assert document["plan"]["forecast"][name].keys() >= {"low", "mid", "high", "source"}
+    assert document["plan"]["forecast"]["cost"]["unit"] == "device-seconds"
+    assert document["plan"]["probability"] >= 0.9
+    assert document["profile"].keys() == {"samples", "configs", "device_seconds", "reused_device_seconds"}
+    assert document["plan"]["epochs"] <= 20
+    assert document["rivals"]
+
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["met"] is True
+    assert ran.json["run"]["accuracy"] >= 0.9
+    assert ran.json["run"]["epochs"] < 20, "a run stops at its target"
+
+    shown = cotune(tmp_path, "run")
+    assert "forecast" in shown.out
+    assert "measured" in shown.out
+    listed = cotune(tmp_path, "samples", "--json").json["samples"]
+    assert sum(sample["purpose"] == "run" for sample in listed) == 2
+
+    assert cotune(tmp_path, "profile", "--json").json["samples"] == [], "what was measured is not measured again"
+    refused = cotune(tmp_path, "plan", "--deadline", "1s", "--json")
+    assert refused.code == 5
+    assert refused.json["error"]["constraint"] == "deadline"
+    assert len(refused.json["error"]["nearest"]) == 3
+    missed = cotune(tmp_path, "run", "--epochs", "1", "--target", "accuracy=0.999")
+    assert missed.code == 6
+    assert "0.999 was asked" in missed.err
+
+
+def test_init_writes_a_job_file_that_works_and_never_overwrites_one(tmp_path: Path) -> None:
+    assert cotune(tmp_path, "init", "--name", "mine", "--", "python", "t.py", "{batch_size}").code == 0
+    text = (tmp_path / "cotune.yaml").read_text()
+    assert "name: mine" in text
+    again = cotune(tmp_path, "init")
+    assert again.code == 2
+    assert "--force" in again.err
+    assert (tmp_path / "cotune.yaml").read_text() == text
+    nothing = cotune(tmp_path, "plan")
+    assert nothing.code == 3
+    assert "cotune profile" in nothing.err
+
+
+def test_doctor_and_algorithms_tell_what_there_is(tmp_path: Path) -> None:
+    doctor = cotune(tmp_path, "doctor", "--json").json
+    assert doctor["healthy"] is True
+    assert {check["name"] for check in doctor["checks"]} >= {"cores", "torch", "store"}
+    found = cotune(tmp_path, "algorithms", "--json").json["algorithms"]
+    assert {"grid", "tabu", "isotonic", "ring", "pollux", "auto", "local"} <= {entry["name"] for entry in found}
+    assert cotune(tmp_path, "algorithms", "predictr").code == 2
+
+
+def test_a_script_that_never_heard_of_cotune_is_read_by_a_pattern(tmp_path: Path) -> None:
+    script(tmp_path, after="print('epoch', epoch, 'accuracy', accuracy, flush=True)")
+    text = (tmp_path / "train.py").read_text()
+    text = "\n".join(line for line in text.splitlines() if "cotune" not in line).replace("        break\n", "")
+    (tmp_path / "train.py").write_text(text.replace("        break", ""))
+    pattern = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
+    done = cotune(tmp_path, "profile", *JOB, "--pattern", pattern, "--max-epochs", "4", "--json", *TRAINING)
+    assert done.code == 0, done.err
+    assert max(len(sample["curve"]) for sample in done.json["samples"]) == 4
+    planned = cotune(tmp_path, "plan", "--target", "accuracy=0.8", "--json")
+    assert planned.code == 0, "the job given to profile is remembered: " + planned.err
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["goal"]["target"] == 0.8
+
+
+def living(marker: str) -> list[str]:
+    """The processes whose environment holds a marker."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_kill_in_the_middle_leaves_no_process_and_keeps_every_finished_sample(tmp_path: Path) -> None:
+    script(tmp_path, each="time.sleep(0.2)")
+    marker = f"COTUNE_TEST_MARK={tmp_path.name}-{os.getpid()}"
+    env = environment(tmp_path) | dict([marker.split("=")])
+    command = [sys.executable, "-m", "cotune", "profile", *JOB, "--max-epochs", "30", *TRAINING]
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    while "3 of" not in running.stderr.readline():
+        assert running.poll() is None, "the profile ended before it could be killed"
+    assert living(marker)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    running.stderr.close()
+    end = time.monotonic() + 2
+    while (left := living(marker)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert left == []
+    kept = cotune(tmp_path, "samples", "--json").json["samples"]
+    finished = [sample for sample in kept if sample["failure"] is None]
+    assert len(finished) >= 2
+    went_on = cotune(tmp_path, "profile", *JOB, "--max-epochs", "4", "--json", *TRAINING)
+    assert went_on.code == 0, went_on.err
+    tried = {json.dumps(sample["config"]) for sample in finished if sample["epoch_seconds"]}
+    again = [sample for sample in went_on.json["samples"] if json.dumps(sample["config"]) in tried]
+    assert all(len(sample["curve"]) >= 2 for sample in again), "only curves are taken up again"
+
+
+def test_ctrl_c_ends_everything_and_says_so_by_its_exit_code(tmp_path: Path) -> None:
+    script(tmp_path, each="time.sleep(0.2)")
+    marker = f"COTUNE_TEST_MARK={tmp_path.name}-{os.getpid()}"
+    env = environment(tmp_path) | dict([marker.split("=")])
+    command = [sys.executable, "-m", "cotune", "profile", *JOB, *TRAINING]
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    while "2 of" not in running.stderr.readline():
+        assert running.poll() is None, "the profile ended before it could be interrupted"
+    running.send_signal(signal.SIGINT)
+    assert running.wait(timeout=20) == 130
+    running.stderr.close()
+    assert living(marker) == []
+    kept = cotune(tmp_path, "samples", "--json").json["samples"]
+    assert any((sample["failure"] or "").startswith("interrupted") for sample in kept)
+    assert all(sample["ended"] for sample in kept)
+
+
+def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
+    save = "np.save(os.environ['COTUNE_CHECKPOINT'] + '/w.npy', np.append(weights, epoch))"
+    load = (
+        "first = 0\n"
+        "if os.environ.get('COTUNE_RESUME') and os.path.exists(os.environ['COTUNE_CHECKPOINT'] + '/w.npy'):\n"
+        "    saved = np.load(os.environ['COTUNE_CHECKPOINT'] + '/w.npy')\n"
+        "    weights, first = saved[:-1].reshape(64, 10), int(saved[-1])\n"
+    )
+    script(tmp_path, setup=load, after=f"{save}\n    if epoch == 3 and first == 0: os.kill(os.getpid(), 9)")
+    text = (tmp_path / "train.py").read_text()
+    text = text.replace("range(1, epochs + 1)", "range(first + 1, epochs + 1)").replace(
+        "report(epoch=0)", "report(epoch=first)"
+    )
+    (tmp_path / "train.py").write_text(text)
+    config = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--epochs", "6")
+    broken = cotune(tmp_path, "run", *config, *TRAINING)
+    assert broken.code == 7
+    resumed = cotune(tmp_path, "run", "--resume", *config, "--json", *TRAINING)
+    assert resumed.code == 0, resumed.err
+    assert [point["epoch"] for point in resumed.json["run"]["curve"]] == [4, 5, 6]
+    assert cotune(tmp_path, "run", "--resume", *config, *TRAINING).code == 3
+
+
+@pytest.mark.parametrize("verb", ["init", "profile", "predict", "plan", "run", "samples", "algorithms", "doctor"])
+def test_every_verb_explains_itself(tmp_path: Path, verb: str) -> None:
+    done = cotune(tmp_path, verb, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
