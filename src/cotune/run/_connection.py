@@ -16,20 +16,21 @@ from cotune.run._environment import MALLOC, SINGLE_THREADED
 
 _CLOSE_SECONDS = 5.0
 _CHUNK = 1 << 16
+_SHORT_PATH = 40  # multiprocessing makes sockets below it, and the path of a socket has at most 107 bytes
 
 
 class Connection:
     """A fork server, started with this object and ended with it."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="cotune-"))
+    def __init__(self, *, isolate: bool) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="cotune-", dir=_short_temporary()))
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the server
         commands, self._commands = os.pipe()
         self._events, events = os.pipe()
         self._rest = b""
-        keeper = ["-P", "-m", "cotune.run._keeper", str(os.getpid()), str(commands), str(events), str(self.folder)]
+        facts = (os.getpid(), commands, events, self.folder, "isolate" if isolate else "plain")
         self._keeper = subprocess.Popen(
-            [sys.executable, *keeper],
+            [sys.executable, "-P", "-m", "cotune.run._keeper", *map(str, facts)],
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
@@ -76,3 +77,8 @@ class Connection:
         os.close(self._events)
         self._errors.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _short_temporary() -> str:
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= _SHORT_PATH else "/tmp"

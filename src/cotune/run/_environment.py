@@ -63,11 +63,12 @@ def rank_env(rank: int, folder: Path, ports: Sequence[int]) -> dict[str, str]:
 def free_ports(count: int, taken: set[int]) -> list[int]:
     """Return ports that nobody listens on and that are not in `taken`."""
     found: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            return found
+    first = random.SystemRandom().choice(_PORTS)  # so that two engines seldom try the same
+    for port in (*range(first, _PORTS.stop), *range(_PORTS.start, first)):
         if port not in taken and _is_free(port):
             found.append(port)
+        if len(found) == count:
+            return found
     raise OSError(f"fewer than {count} free ports from {_PORTS.start} to {_PORTS.stop}")
 
 

@@ -2,7 +2,7 @@
 
 With as many GPUs as workers every rank sees all GPUs of its launch and uses the one of
 its LOCAL_RANK, as under torchrun. With fewer, each rank sees the one it shares, as its
-LOCAL_RANK 0, and MPS gives it 100 / (workers per GPU) per cent of the threads.
+LOCAL_RANK 0, and MPS gives it 100 / (slices of a GPU) per cent of the threads.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ def visible_gpus(env: Mapping[str, str] = os.environ) -> tuple[int, ...]:
     return tuple(int(word) for word in allowed.split(",") if word.strip().isdigit() and int(word) in there)
 
 
-def gpu_env(taken: Sequence[int], rank: int, pipe: Path) -> dict[str, str]:
+def needs_mps(taken: Sequence[int], slices: int | None) -> bool:
+    """Say whether these workers' GPUs are shared, or cut into slices anyway."""
+    return len(set(taken)) < len(taken) or (bool(taken) and slices is not None)
+
+
+def gpu_env(taken: Sequence[int], rank: int, pipe: Path, slices: int | None = None) -> dict[str, str]:
     """Return one rank's variables when rank i was given GPU taken[i]; none given means CPU only."""
     if not taken:
         return {"CUDA_VISIBLE_DEVICES": ""}
-    if len(set(taken)) == len(taken):
+    if not needs_mps(taken, slices):
         return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, taken))}
-    sharing = max(taken.count(gpu) for gpu in taken)
+    sharing = max(slices or 1, *(taken.count(gpu) for gpu in taken))
     return {
         "CUDA_VISIBLE_DEVICES": str(taken[rank]),
         "LOCAL_RANK": "0",

@@ -12,7 +12,7 @@ import select
 import signal
 import sys
 import time
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cotune.run._messages import Group, Record, Slice, tell
 from cotune.run._processes import (
@@ -20,11 +20,12 @@ from cotune.run._processes import (
     close_all_but,
     die_with_parent,
     end_descendants,
+    is_exiting,
     reap,
     signals_as_bytes,
     signals_as_usual,
 )
-from cotune.run._worker import work
+from cotune.run._worker import PORT, work
 
 _EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
 _CHUNK = 1 << 16
@@ -53,15 +54,21 @@ class _Leader:
         self.failed: int | None = None
         self.statuses: dict[int, int] = {}
         self.deadline: float | None = None
+        self.terminating = False
+        self.deaf = False  # once every worker has become another program
         self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
         self.told, self.tell = os.pipe()
         self.held, self.release = os.pipe()
+        self.port, self.give_port = os.pipe()
 
     def run(self) -> None:
-        env = {**self.group.env, **_store_address(self.group)}
-        self.alive = {self._fork(worker, env): worker.rank for worker in self.group.workers}
-        os.close(self.tell)
-        os.close(self.held)
+        self.alive = {self._fork(worker): worker.rank for worker in self.group.workers}
+        for inherited in (self.tell, self.held, self.port):
+            os.close(inherited)
+        # Only now: the store has a thread, and what has threads must not fork.
+        store = _open_store() if self.group.program.kind != "exec" and "torch" in sys.modules else None
+        ports = PORT.pack(store.port if store else 0) * len(self.group.workers)
+        os.write(self.give_port, ports)
         while self.alive and self.failed is None and not self._overdue():
             self._look()
         ended = time.monotonic()
@@ -72,13 +79,13 @@ class _Leader:
         aborted = [[rank, os.WTERMSIG(status)] for rank, status in self._ended_by_signal() if rank in self.finished]
         tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted)
 
-    def _fork(self, worker: Slice, env: dict[str, str]) -> int:
+    def _fork(self, worker: Slice) -> int:
         pid = os.fork()
         if pid == 0:
             signals_as_usual()
-            close_all_but({self.tell, self.held})
+            close_all_but({self.tell, self.held, self.port})
             die_with_parent(signal.SIGKILL)
-            work(self.group, worker, env, self.tell, self.held)
+            work(self.group, worker, self.tell, self.held, self.port)
         return pid
 
     def _overdue(self) -> bool:
@@ -87,14 +94,18 @@ class _Leader:
     def _look(self) -> None:
         """Wait for the next thing to happen, and note it."""
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        readable, _, _ = select.select([self.told, self.signals], [], [], left)
+        sources = [self.signals] if self.deaf else [self.signals, self.told]
+        readable, _, _ = select.select(sources, [], [], left)
         if self.signals in readable:
             self._hear(os.read(self.signals, _CHUNK))
         silent = self._bury(reap())
         failed = self._listen() if self.told in readable else []
-        # A worker that died in silence explains the broken connections of its peers, not they its death.
-        self.failed = next(iter([*silent, *failed]), None)
-        if len(self.finished) == len(self.group.workers) and self.release >= 0:
+        if failed:
+            # A worker that dies in silence explains the broken connections of its peers, not they its death.
+            silent += self._bury(self._dying())
+        if not self.terminating:
+            self.failed = next(iter([*silent, *failed]), None)
+        if len(self.finished | self.statuses.keys()) == len(self.group.workers) and self.release >= 0:
             os.close(self.release)
             self.release = -1
             self.deadline = time.monotonic() + _EXIT_SECONDS
@@ -103,6 +114,7 @@ class _Leader:
         if signal.SIGUSR1 in numbers:
             self.deadline = time.monotonic()
         elif signal.SIGTERM in numbers:
+            self.terminating = True
             self.deadline = time.monotonic() + self.group.term_seconds
             for pid in self.alive:
                 os.kill(pid, signal.SIGTERM)
@@ -124,10 +136,17 @@ class _Leader:
                 silent.append(rank)
         return silent
 
+    def _dying(self) -> dict[int, int]:
+        """Return pid -> wait status of the workers that are about to end without a record."""
+        without = [pid for pid, rank in self.alive.items() if Record.read(self.group.folder, rank) is None]
+        return dict(os.waitpid(pid, 0) for pid in without if is_exiting(pid))
+
     def _listen(self) -> list[int]:
         """Read what workers say; return the ranks that say they failed, in that order."""
         failed: list[int] = []
-        for line in os.read(self.told, _CHUNK).decode().splitlines():
+        said = os.read(self.told, _CHUNK).decode()
+        self.deaf = not said
+        for line in said.splitlines():
             word, rank, at = line.split()
             if word == "begun":
                 self.begun[int(rank)] = float(at)
@@ -158,35 +177,8 @@ class _Leader:
         return [(rank, status) for rank, status in self.statuses.items() if os.WIFSIGNALED(status)]
 
 
-def _store_address(group: Group) -> dict[str, str]:
-    """Start a store for the rendezvous in a process of its own; return the variables that lead to it.
-
-    A store on port 0 cannot collide, and one outside the workers outlives all of them.
-    """
-    if group.program.kind == "exec" or "torch" not in sys.modules:
-        return {}
-    read, write = os.pipe()
-    if os.fork() == 0:
-        signals_as_usual()
-        close_all_but({write})
-        die_with_parent(signal.SIGKILL)
-        _hold_store(write)
-    os.close(write)
-    port = os.read(read, 16).decode()
-    os.close(read)
-    if not port:
-        raise RuntimeError("the rendezvous store did not start")
-    return {"MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
-
-
-def _hold_store(write: int) -> NoReturn:
+def _open_store() -> Any:
+    """Return a store for the rendezvous: on port 0 it cannot collide, and here it outlives all workers."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not listed
 
-    try:
-        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        os.write(write, str(store.port).encode())
-        os.close(write)
-        while True:
-            signal.pause()
-    finally:
-        os._exit(1)
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

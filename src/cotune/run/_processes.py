@@ -16,6 +16,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PF_EXITING = 0x4
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,6 +44,12 @@ def descendants(root: int) -> list[int]:
     for pid in found:  # grows while it is read
         found += children.get(pid, ())
     return found
+
+
+def is_exiting(pid: int) -> bool:
+    """Say whether a process is on its way out; this is set before its connections close."""
+    flags = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[6])
+    return bool(flags & _PF_EXITING)
 
 
 def end_descendants() -> None:

@@ -14,6 +14,7 @@ import os
 import random
 import runpy
 import signal
+import struct
 import sys
 import tempfile
 import threading
@@ -26,24 +27,28 @@ from typing import Any, NoReturn
 
 from cotune.run._messages import Group, Program, Record, Slice
 
+PORT = struct.Struct("!I")
 _MESSAGE_CHARACTERS = 500
 _held: list[object] = []
 
 
-def work(group: Group, worker: Slice, env: dict[str, str], tell: int, held: int) -> NoReturn:
-    """Run the job's program as one worker of its group, and exit."""
+def work(group: Group, worker: Slice, tell: int, held: int, port: int) -> NoReturn:
+    """Run the job's program as one worker of its group, and exit.
+
+    It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`.
+    """
     try:
         _redirect(group.folder, worker.rank)
         os.setsid()
         os.sched_setaffinity(0, worker.cores)
         os.chdir(group.cwd)
         os.environ.clear()
-        os.environ.update(env)
-        os.environ.update(worker.env)
+        os.environ.update({**group.env, **worker.env})
         if group.program.kind == "exec":
             _say(tell, "begun", worker.rank)
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
         _prepare(group.seed, worker)
+        _find_store(port)
         record = _run(group.program, tell, worker.rank)
         record.write(group.folder, worker.rank)
         _say(tell, record.status, worker.rank)
@@ -85,6 +90,13 @@ def _prepare(seed: int, worker: Slice) -> None:
         torch.manual_seed(own)
         torch.set_num_threads(len(worker.cores))
         hold_process_groups()
+
+
+def _find_store(port: int) -> None:
+    """Let the rendezvous use the leader's store, if it has one."""
+    (number,) = PORT.unpack(os.read(port, PORT.size))
+    if number:
+        os.environ.update(MASTER_PORT=str(number), TORCHELASTIC_USE_AGENT_STORE="True")
 
 
 def hold_process_groups() -> None:

@@ -9,45 +9,29 @@ is the system's monotonic clock, which the workers read too.
 
 from __future__ import annotations
 
-import math
 import os
 import re
+import shutil
 import signal
+import tempfile
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cotune.errors import UsageError
-from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.errors import EngineError, UsageError
+from cotune.run import Event, Launch, Started
 from cotune.run._command import fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, rank_env
-from cotune.run._gpus import gpu_env, mps_daemon, visible_gpus
+from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
 from cotune.run._messages import Group, Slice
 from cotune.run._reasons import aborted, memory_kills, reason
+from cotune.run._running import Running
 from cotune.run._shares import Shares
-from cotune.run._tail import Tail, compiled, from_log, from_report
-
-
-@dataclass
-class _Running:
-    """One launch while it runs: what was taken for it, what was heard, what was decided."""
-
-    launch: Launch
-    folder: Path
-    report: Tail
-    log: Tail | None
-    pattern: re.Pattern[str] | None
-    cores: list[tuple[int, ...]]
-    gpus: list[int]
-    ports: list[int]
-    memory_kills: int
-    stopped: bool = False
-    target_met: bool = False
-    terminate_at: float | None = None
-    spoiled: str | None = None
-    unread: int = 0
+from cotune.run._tail import Tail, compiled
 
 
 @dataclass
@@ -55,29 +39,37 @@ class Local:
     """Worker processes on this machine, from a fork server that has torch imported.
 
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
-    cores are cut (as many as there are cores, so that a worker is one core); `target_grace` how many seconds a
-    job that met its target may take to finish by itself.
+    cores are cut (as many as there are cores, so that a worker is one core), `gpu_slices`
+    into how many each GPU is cut (as many as the workers of a launch need); `target_grace`
+    how many seconds a job that met its target may take to finish by itself; `isolate`
+    whether workers live in a PID namespace of their own where the system allows it.
     """
 
     cores: int | None = None
     slices: int | None = None
     gpus: int | None = None
+    gpu_slices: int | None = None
     poll: float = 0.02
     target_grace: float = 10.0
     term_seconds: float = 2.0
+    isolate: bool = True
 
     def __post_init__(self) -> None:
-        allowed = sorted(os.sched_getaffinity(0))
-        for name, value in (("cores", self.cores), ("slices", self.slices)):
-            if value is not None and value < 1:
-                raise UsageError(f"the local engine needs at least 1 for {name}, not {value}")
-        if self.cores is not None and self.cores > len(allowed):
-            raise UsageError(f"this machine lets cotune use {len(allowed)} cores, not {self.cores}")
-        self._cores = Shares(allowed[: self.cores])
-        self._gpus = Shares(visible_gpus()[: self.gpus])
+        cores, gpus = sorted(os.sched_getaffinity(0)), visible_gpus()
+        for name, asked, least, most in (
+            ("cores", self.cores, 1, len(cores)),
+            ("gpus", self.gpus, 0, len(gpus)),
+            ("slices", self.slices, 1, None),
+            ("gpu_slices", self.gpu_slices, 1, None),
+        ):
+            if asked is not None and (asked < least or (most is not None and asked > most)):
+                limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
+                raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
+        self._cores = Shares(cores[: self.cores])
+        self._gpus = Shares(gpus[: self.gpus])
         self._server: Connection | None = None
-        self._mps: Path | None = None
-        self._running: dict[str, _Running] = {}
+        self._mps = False
+        self._running: dict[str, Running] = {}
         self._events: deque[Event] = deque()
 
     def now(self) -> float:
@@ -91,20 +83,17 @@ class Local:
         if launch.config.servers:
             raise UsageError("the local engine has no parameter servers; use 0 servers")
         job, known = launch.job, numbers(launch)
-        cwd = Path(job.folder).absolute()
-        own = dict(job.env)
-        base = {**os.environ, **MALLOC, **own}
+        cwd, own = Path(job.folder).absolute(), dict(job.env)
+        base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
-        pattern = compiled(job.pattern) if job.pattern else None
-        folder = launch.folder.absolute()
-        _clear(folder)
-        running = self._take(launch, folder, pattern)
-        temporary = self._connect().folder / f"{len(self._running)}-{os.urandom(4).hex()}"
-        temporary.mkdir()
-        env = {"PYTHONUNBUFFERED": "1", **base, **group_env(launch, known, folder, temporary, running.ports)}
-        group = Group(
-            launch.id, str(folder), str(cwd), found, env, self._slices(running, own), launch.seed, self.term_seconds
-        )
+        running = self._take(launch, compiled(job.pattern) if job.pattern else None)
+        try:
+            env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
+            slices = self._slices(running, own)
+        except BaseException:
+            self._give_back(running)
+            raise
+        group = Group(launch.id, str(running.folder), str(cwd), found, env, slices, launch.seed, self.term_seconds)
         self._running[launch.id] = running
         self._connect().send("start", group=group.to_json())
 
@@ -124,8 +113,7 @@ class Local:
             left = until - self.now()
             self._listen(min(left, self.poll))
             for running in list(self._running.values()):
-                self._read(running)
-                self._hasten(running)
+                self._attend(running)
             if left <= 0:
                 break
         return self._events.popleft() if self._events else None
@@ -135,25 +123,30 @@ class Local:
         if self._server is not None:
             self._server.close()
         self._server = None
-        self._mps = None
+        self._mps = False
+        for running in self._running.values():
+            self._give_back(running)
         self._running.clear()
 
     def _connect(self) -> Connection:
         if self._server is None:
-            self._server = Connection()
+            self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(self, launch: Launch, folder: Path, pattern: re.Pattern[str] | None) -> _Running:
-        """Take a share of the machine for each worker."""
-        workers = launch.config.workers
-        share = max(1, len(self._cores.units) // (self.slices or len(self._cores.units)))
+    def _take(self, launch: Launch, pattern: re.Pattern[str] | None) -> Running:
+        """Make the launch's folder, and take a share of the machine for each worker."""
+        folder = launch.folder.absolute()
+        _clear(folder)
+        workers, units = launch.config.workers, len(self._cores.units)
+        share = max(1, units // (self.slices or units))
         on_gpu = launch.config.device != "cpu"
         taken = {port for running in self._running.values() for port in running.ports}
-        return _Running(
+        return Running(
             launch,
             folder,
+            Path(tempfile.mkdtemp(dir=self._connect().folder)),
             Tail(folder / "rank-0.jsonl"),
-            Tail(folder / "rank-0.log") if pattern else None,
+            Tail(folder / "rank-0.log"),
             pattern,
             [self._cores.take(share) for _ in range(workers)],
             [gpu for _ in range(workers) for gpu in self._gpus.take(1)] if on_gpu else [],
@@ -161,12 +154,19 @@ class Local:
             memory_kills(),
         )
 
-    def _slices(self, running: _Running, own: dict[str, str]) -> tuple[Slice, ...]:
+    def _give_back(self, running: Running) -> None:
+        for cores in running.cores:
+            self._cores.give_back(cores)
+        self._gpus.give_back(running.gpus)
+        shutil.rmtree(running.temporary, ignore_errors=True)
+
+    def _slices(self, running: Running, own: Mapping[str, str]) -> tuple[Slice, ...]:
+        """Return what each worker gets; start the daemon by which workers share a GPU if they do."""
         pipe = self._connect().folder / "mps"
-        if len(set(running.gpus)) < len(running.gpus) and self._mps is None:
+        if needs_mps(running.gpus, self.gpu_slices) and not self._mps:
             argv, env = mps_daemon(pipe)
             self._connect().send("daemon", argv=argv, env=env)
-            self._mps = pipe
+            self._mps = True
         return tuple(
             Slice(
                 rank,
@@ -174,7 +174,7 @@ class Local:
                 {
                     "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(len(cores))),
                     **rank_env(rank, running.folder, running.ports),
-                    **gpu_env(running.gpus, rank, pipe),
+                    **gpu_env(running.gpus, rank, pipe, self.gpu_slices),
                 },
             )
             for rank, cores in enumerate(running.cores)
@@ -187,94 +187,62 @@ class Local:
             return
         said = self._server.receive(timeout)
         if said is None:
-            self._lost()
+            self._lost(self._server.last_words())
             return
         for event in said:
             running = self._running.get(event.get("launch", ""))
-            if running is None:
-                continue
-            if event["event"] == "started":
-                self._events.append(Started(running.launch.id, event["at"]))
-            elif event["event"] == "ended":
-                failed = event["failed"]
-                kills = memory_kills() - running.memory_kills
-                why = None if failed is None else reason(running.folder, failed, kills)
-                self._end(running, event["at"], why, aborted([(rank, number) for rank, number in event["aborted"]]))
-            else:
-                self._end(running, self.now(), "the launch's leading process was killed", None)
+            if running is not None:
+                self._told(running, event, self._server)
 
-    def _lost(self) -> None:
-        """The server is gone, and all that it ran with it."""
-        assert self._server is not None
-        words = self._server.last_words()
+    def _told(self, running: Running, event: Mapping[str, Any], server: Connection) -> None:
+        if event["event"] == "started":
+            self._events.append(Started(running.launch.id, event["at"]))
+        elif event["event"] == "ended":
+            failed = event["failed"]
+            kills = memory_kills() - running.memory_kills
+            why = None if failed is None else reason(running.folder, failed, kills)
+            self._end(running, event["at"], why, aborted([(rank, number) for rank, number in event["aborted"]]))
+        else:
+            self._end(running, self.now(), _because("the launch's leading process ended", server.last_words()))
+
+    def _lost(self, words: str) -> None:
+        """Take in that the server is gone, and all that it ran with it."""
         for running in list(self._running.values()):
-            self._end(running, self.now(), f"the engine's server ended{': ' + words if words else ''}", None)
+            self._end(running, self.now(), _because("the engine's server ended", words))
         self.close()
 
-    def _end(self, running: _Running, at: float, why: str | None, warning: str | None) -> None:
-        """Tell that a launch is over; what it was told to do outweighs how it then ended."""
-        self._read(running, last=True)
+    def _end(self, running: Running, at: float, why: str | None, warning: str | None = None) -> None:
+        self._events.extend(running.hear(self.now(), last=True))
         del self._running[running.launch.id]
-        for cores in running.cores:
-            self._cores.give_back(cores)
-        self._gpus.give_back(running.gpus)
-        if running.unread:
-            warning = "; ".join(filter(None, [warning, f"{running.unread} lines of the report could not be read"]))
-        name = running.launch.id
-        if running.spoiled:
-            self._events.append(Ended(name, at, "failed", running.spoiled, warning))
-        elif running.target_met:
-            self._events.append(Ended(name, at, "done", None, "; ".join(filter(None, [warning, why])) or None))
-        elif running.stopped:
-            self._events.append(Ended(name, at, "stopped", None, warning))
-        else:
-            self._events.append(Ended(name, at, "failed" if why else "done", why, warning))
+        self._give_back(running)
+        self._events.append(running.ended(at, why, warning))
 
-    def _read(self, running: _Running, *, last: bool = False) -> None:
-        """Take in what rank 0 has reported since."""
-        name = running.launch.id
-        for line in running.report.lines(last=last):
-            said = from_report(name, line)
-            if said is None:
-                running.unread += 1
-            else:
-                self._heard(running, said)
-        if running.log is not None and running.pattern is not None:
-            for line in running.log.lines(last=last):
-                try:
-                    found = from_log(name, line, running.pattern, self.now())
-                except ValueError as error:
-                    self._spoil(running, f"the pattern found no number in {line.strip()[:80]!r}: {error}")
-                    continue
-                if found is not None:
-                    self._heard(running, found)
-
-    def _heard(self, running: _Running, said: Reported) -> None:
-        if said.accuracy is not None and not math.isfinite(said.accuracy):
-            when = "" if said.epoch is None else f" after epoch {said.epoch:g}"
-            self._spoil(running, f"rank 0 reported {running.launch.job.metric} {said.accuracy}{when}")
-            return
-        self._events.append(said)
-        target, sign = running.launch.target, running.launch.job.sign
-        if target is not None and said.accuracy is not None and sign * said.accuracy >= sign * target:
-            running.target_met = True
+    def _attend(self, running: Running) -> None:
+        """Take in what a launch reports, and end it when it is time."""
+        met, spoiled = running.target_met, running.spoiled
+        self._events.extend(running.hear(self.now()))
+        if running.spoiled and not spoiled:
+            self._signal(running, signal.SIGUSR1)
+        if running.target_met and not met:
             grace = self.now() + self.target_grace
             running.terminate_at = min(running.terminate_at or grace, grace)
-
-    def _spoil(self, running: _Running, why: str) -> None:
-        """End a launch whose numbers are worth nothing."""
-        if running.spoiled is None:
-            running.spoiled = why
-            self._connect().send("signal", launch=running.launch.id, signal=int(signal.SIGUSR1))
-
-    def _hasten(self, running: _Running) -> None:
         if running.terminate_at is not None and self.now() >= running.terminate_at:
             running.terminate_at = None
-            self._connect().send("signal", launch=running.launch.id, signal=int(signal.SIGTERM))
+            self._signal(running, signal.SIGTERM)
+
+    def _signal(self, running: Running, number: signal.Signals) -> None:
+        self._connect().send("signal", launch=running.launch.id, signal=int(number))
 
 
 def _clear(folder: Path) -> None:
     """Make the launch's folder, without the marks of an earlier start."""
-    (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-    for old in [folder / "stop", *folder.glob("rank-*.result.json")]:
-        old.unlink(missing_ok=True)
+    try:
+        (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+        for old in [folder / "stop", *folder.glob("rank-*.result.json")]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
+
+
+def _because(what: str, words: str) -> str:
+    return f"{what}: {words}" if words else what

@@ -1,0 +1,60 @@
+"""Real launches for the tests of engines: a script, a folder, and the events until the end."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotune.run import Event, Launch
+from cotune.run.local import Local
+from cotune.types import Config, Job
+
+from launching import Played, until_ended  # isort: skip
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[Local]:
+    """An engine whose server is shared by the tests of this process."""
+    engine = Local(target_grace=1.0, term_seconds=1.0)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Callable[..., Launch]:
+    """Return a function that makes a launch of a script given as text, or of a command."""
+
+    def make(
+        script: str = "",
+        *,
+        workers: int = 1,
+        batch_size: int = 4,
+        command: tuple[str, ...] | None = None,
+        job: Job | None = None,
+        config: Config | None = None,
+        name: str = "launch",
+        **rest: object,
+    ) -> Launch:
+        (tmp_path / "train.py").write_text(textwrap.dedent(script))
+        job = replace(job or Job("test"), command=command or (sys.executable, "train.py"), folder=str(tmp_path))
+        config = config or Config.data_parallel(batch_size, workers)
+        return Launch(name, job, config, folder=tmp_path / "runs" / name, **{"epochs": 1, **rest})  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def play(local: Local, launch: Callable[..., Launch]) -> Callable[..., Played]:
+    """Return a function that runs a launch to its end."""
+
+    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
+        made = launch(*args, **kwargs)
+        local.start(made)
+        return Played(made.folder, until_ended(local, made.id, each))
+
+    return run

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cotune.run import Launch, Reported, Started
+from cotune.run._messages import Record
+from cotune.run._processes import descendants
+from cotune.run.local import Local
+from cotune.types import Job
+
+from launching import Played, until_ended  # isort: skip
+
+Play = Callable[..., Played]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("raise ValueError('bad\\nshape')", "rank 0 crashed: ValueError: bad shape (train.py:1)"),
+        ("def broken(:", "rank 0 crashed: SyntaxError: "),
+        ("import sys; sys.exit(3)", "rank 0 ended with exit code 3"),
+        ("import sys; sys.exit('no data')", "rank 0 ended with exit code 1: no data"),
+        ("import os; print('giving up', flush=True); os._exit(4)", "rank 0 ended with exit code 4: giving up"),
+        ("import os; os.kill(os.getpid(), 11)", "rank 0 was ended by SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 9)", "rank 0 was ended by SIGKILL"),
+        ("raise MemoryError", "out of memory on rank 0: MemoryError"),
+        ("import torch; torch.empty(1 << 60)", "out of memory on rank 0: "),
+        ("raise RuntimeError('CUDA out of memory. Tried')", "out of memory on rank 0: CUDA out of memory. Tried"),
+        ("import cotune; cotune.report(epoch=2, accuracy=float('nan'))", "rank 0 reported accuracy nan after epoch 2"),
+    ],
+)
+def test_a_failure_says_its_reason(play: Play, script: str, reason: str) -> None:
+    ended = play(script).ended
+    assert ended.outcome == "failed"
+    assert (ended.reason or "").startswith(reason)
+
+
+def test_the_log_of_a_crash_shows_the_scripts_own_frames_alone(play: Play) -> None:
+    log = play("def main():\n    1 / 0\nmain()\n").log()
+    assert log.startswith('Traceback (most recent call last):\n  File "train.py", line 3')
+    assert "runpy" not in log
+    assert "_worker" not in log
+
+
+def test_a_crash_after_an_epoch_keeps_what_was_reported(play: Play) -> None:
+    played = play("import cotune; cotune.report(epoch=1, accuracy=0.5); 1 / 0")
+    _, said, ended = played.events
+    assert isinstance(said, Reported)
+    assert said.accuracy == 0.5
+    assert ended is played.ended
+    assert "ZeroDivisionError" in (played.ended.reason or "")
+
+
+@pytest.mark.parametrize("how", ["raise ValueError('mine')", "os._exit(9)", "os.kill(os.getpid(), 9)"])
+def test_one_rank_that_fails_ends_its_peers_and_is_the_one_named(play: Play, how: str) -> None:
+    script = f"""
+        import os, torch.distributed as dist
+        dist.init_process_group("gloo")
+        dist.barrier()
+        if dist.get_rank() == 1:
+            {how}
+        dist.barrier()
+    """
+    ended = play(script, workers=3).ended
+    assert ended.outcome == "failed"
+    assert (ended.reason or "").startswith("rank 1 ")
+
+
+def test_nan_ends_a_script_that_would_go_on(play: Play) -> None:
+    played = play("import cotune, signal; cotune.report(epoch=1, accuracy=float('inf')); signal.pause()")
+    assert played.ended.reason == "rank 0 reported accuracy inf after epoch 1"
+
+
+def test_a_pattern_that_finds_no_number_is_a_failure(play: Play) -> None:
+    job = Job("test", pattern=r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)")
+    ended = play("print('epoch 1 accuracy 98%')", job=job).ended
+    assert ended.outcome == "failed"
+    assert "98%" in (ended.reason or "")
+
+
+def test_an_abort_after_a_complete_record_is_only_a_warning(play: Play) -> None:
+    script = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGABRT)"
+    ended = play(script).ended
+    assert (ended.outcome, ended.warning) == ("done", "rank 0 ended by SIGABRT after its work was done")
+
+
+def test_a_line_of_the_report_that_cannot_be_read_is_a_warning(play: Play) -> None:
+    ended = play("import os; open(os.environ['COTUNE_REPORT'], 'w').write('{torn')").ended
+    assert (ended.outcome, ended.warning) == ("done", "1 line of the report could not be read")
+
+
+def test_a_program_of_another_kind_fails_with_its_exit_code_and_last_line(play: Play) -> None:
+    ended = play(command=("/bin/sh", "-c", "echo no such device; exit 7")).ended
+    assert ended.reason == "rank 0 ended with exit code 7: no such device"
+
+
+def test_a_process_the_script_leaves_behind_ends_with_its_launch(play: Play, tmp_path: Path) -> None:
+    script = """
+        import os, subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
+        print(os.readlink(f"/proc/{child.pid}/ns/pid"))
+    """
+    played = play(script)
+    assert played.ended.outcome == "done"
+    left = [pid for pid in descendants(os.getpid()) if b"signal.pause()" in _command_line(pid)]
+    assert left == []
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_after_its_server_was_killed_an_engine_says_so_and_starts_another(
+    launch: Callable[..., Launch], isolate: bool
+) -> None:
+    engine = Local(isolate=isolate)
+    try:
+        engine.start(launch("import signal; signal.pause()", name="doomed"))
+
+        def kill_all(event: object) -> None:
+            if isinstance(event, Started):
+                assert engine._server is not None
+                os.kill(engine._server._keeper.pid, signal.SIGKILL)
+
+        ended = until_ended(engine, "doomed", kill_all)[-1]
+        assert ended.outcome == "failed"  # type: ignore[union-attr]
+        assert "the engine's server ended" in (ended.reason or "")  # type: ignore[union-attr]
+        engine.start(launch("print('again')", name="again", command=(sys.executable, "train.py")))
+        assert until_ended(engine, "again")[-1].outcome == "done"  # type: ignore[union-attr]
+    finally:
+        engine.close()
+
+
+def test_a_stopped_worker_has_a_record_too(local: Local, play: Play) -> None:
+    def stop(event: object) -> None:
+        if isinstance(event, Started):
+            local.stop("launch", grace=0)
+
+    played = play("import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()", each=stop)
+    record = Record.read(played.folder, 0)
+    assert record is not None
+    assert record.status == "killed"
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

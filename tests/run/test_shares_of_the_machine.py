@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.errors import UsageError
+from cotune.run._gpus import gpu_env, visible_gpus
+from cotune.run._shares import Shares
+from cotune.run.local import Local
+
+PIPE = Path("/tmp/mps")
+
+
+@given(st.integers(1, 16), st.lists(st.integers(1, 4), max_size=12))
+def test_no_unit_is_held_much_more_than_another(units: int, counts: list[int]) -> None:
+    shares = Shares(range(units))
+    taken = [unit for count in counts for unit in shares.take(min(count, units))]
+    held = [taken.count(unit) for unit in range(units)]
+    assert max(held) - min(held) <= 1
+
+
+def test_workers_of_one_launch_get_neighbours_and_go_round() -> None:
+    shares = Shares(range(4))
+    assert [shares.take(2), shares.take(2)] == [(0, 1), (2, 3)]
+    shares.give_back((2, 3))
+    assert [shares.take(1) for _ in range(3)] == [(2,), (3,), (0,)]
+
+
+def test_without_a_gpu_none_is_seen() -> None:
+    assert gpu_env([], 0, PIPE) == {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_with_a_gpu_for_each_every_rank_sees_all_as_under_torchrun() -> None:
+    assert [gpu_env([0, 2], rank, PIPE) for rank in range(2)] == [{"CUDA_VISIBLE_DEVICES": "0,2"}] * 2
+
+
+def test_workers_that_share_a_gpu_get_equal_parts_of_it() -> None:
+    first, last = gpu_env([0, 1, 0, 1, 0, 1], 0, PIPE), gpu_env([0, 1, 0, 1, 0, 1], 5, PIPE)
+    assert (first["CUDA_VISIBLE_DEVICES"], last["CUDA_VISIBLE_DEVICES"]) == ("0", "1")
+    assert first["LOCAL_RANK"] == last["LOCAL_RANK"] == "0"
+    assert last["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "33"
+    assert last["CUDA_MPS_PIPE_DIRECTORY"] == str(PIPE)
+
+
+def test_a_gpu_cut_into_slices_gives_one_to_a_single_worker_too() -> None:
+    assert gpu_env([0], 0, PIPE, slices=8)["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "12"
+
+
+@pytest.mark.parametrize("settings", [{"cores": 0}, {"cores": 100_000}, {"gpus": 1000}, {"slices": 0}])
+def test_an_engine_refuses_what_the_machine_does_not_have(settings: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(settings))):
+        Local(**settings)  # type: ignore[arg-type]
+
+
+def test_only_gpus_that_are_there_and_allowed_are_visible() -> None:
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == ()
+    assert len(visible_gpus({})) == len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
