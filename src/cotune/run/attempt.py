@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from cotune.run import Ended, Engine, Launch, Reported, Started
@@ -26,6 +26,7 @@ _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
 _TICK = 0.5
 _MOST_MARKS = 256  # a long run keeps every second mark when it has more
+_WARM_UP = 0.2  # the share of a start that is not typical
 _ENOUGH = "enough"
 
 
@@ -164,13 +165,9 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
             return None, None
         # One report only: it also holds the start of the job's own code, which cannot be told apart.
         return (marks[-1].training - up) / marks[-1].epoch, 0.0
-    covered = sum(epochs for epochs, _ in steps)
-    warm, kept = 0.0, []
-    for epochs, seconds in steps:
-        if warm >= 0.2 * covered or len(steps) < 3:
-            kept.append((seconds / epochs, epochs))
-        warm += epochs
-    pace = _weighted_median(kept)
+    passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
+    warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
+    pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
     first = marks[0]
     return pace, max(first.training - up - first.epoch * pace, 0.0)
 
@@ -182,4 +179,4 @@ def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
         reached += weight
         if reached >= half:
             return value
-    raise AssertionError("values are never empty")
+    raise ValueError("no values")
