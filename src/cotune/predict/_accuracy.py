@@ -28,7 +28,7 @@ from cotune.types import Floats, Job, Sample
 _SHIFT = 0.06  # of ln epochs to a target, over seeds
 _LEAST_NOISE = 0.003  # of the range of accuracies
 _UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
-_UNKNOWN_LATER = 0.10  # of that range, for each doubling, while curves are single points
+_UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too short to hide a part of them
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 

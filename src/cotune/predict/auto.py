@@ -27,6 +27,7 @@ from cotune.types import Floats, Job, Sample
 
 _COMPARABLE = 4
 _SMOOTHED = " with residuals"
+_TIE = 0.002  # errors that no clock can tell apart: the plain law is preferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Auto:
         found = {name: seconds_errors(candidate, job, samples, self.per_node) for name, candidate in candidates.items()}
         errors = {name: one.plain for name, one in found.items()}
         errors |= {name + _SMOOTHED: one.smoothed for name, one in found.items()}
-        best, words = _best({name: float(np.abs(left).mean()) for name, left in errors.items() if len(left)}, "{:.1%}")
+        sizes = {name: float(np.abs(left).mean()) for name, left in errors.items() if len(left)}
+        best, words = _best(sizes, "{:.1%}", tie=_TIE)
         reason = f"{best} misses configs left out by {words} ({count} configs)"
         model = candidates[best.removesuffix(_SMOOTHED)].fit_seconds(job, samples)
         if best.endswith(_SMOOTHED):
@@ -119,9 +121,9 @@ def with_nodes(predictor: Any, per_node: int | None) -> Any:
     return replace(predictor, per_node=per_node) if asks and predictor.per_node is None else predictor
 
 
-def _best(sizes: dict[str, float], form: str) -> tuple[str, str]:
-    """Return the name with the least error, and the words that compare it with the next."""
-    ranked = sorted(sizes, key=lambda name: (sizes[name], name))
+def _best(sizes: dict[str, float], form: str, tie: float = 0.0) -> tuple[str, str]:
+    """Return the name with the least error (of those below `tie` the first), and the words for it."""
+    ranked = sorted(sizes, key=lambda name: max(sizes[name], tie))
     words = form.format(sizes[ranked[0]])
     return ranked[0], words + (f", {ranked[1]} by {form.format(sizes[ranked[1]])}" if len(ranked) > 1 else "")
 

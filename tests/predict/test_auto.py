@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cotune.predict import forecaster
+from cotune.predict._residuals import Smoothed
+from cotune.predict._samples import timings
+from cotune.predict.auto import Auto
+from cotune.predict.ring import Ring
+from cotune.space import Axis, Configs, Space
+from cotune.types import Cluster, Config, Sample
+from predict.worlds import EXAMPLES, JOB, grid, plain_step, timed, trained
+
+SPACE = Space((Axis("workers", (1, 2, 3, 4, 8)), Axis("batch_size", (16, 24, 64, 256)))).configs()
+
+
+def test_the_law_that_made_the_samples_is_chosen() -> None:
+    chosen = Auto().fit_seconds(JOB, timed(plain_step, grid()))
+    assert chosen.name == "ring"
+    assert chosen.reason.startswith("ring misses configs left out by 0.0%")
+    assert len(chosen.errors) == len(grid())
+
+
+def test_workers_that_share_cores_are_recognised() -> None:
+    samples = timed(lambda batch, workers: 0.05 + 0.0005 * batch * workers, grid())
+    assert Auto().fit_seconds(JOB, samples).name == "shared_ring"
+
+
+def test_few_configs_are_said_to_be_few() -> None:
+    chosen = Auto().fit_seconds(JOB, timed(plain_step, grid()[:3]))
+    assert chosen.reason == "ring: 3 configs are too few to compare predictors"
+    assert not chosen.assumed
+
+
+def test_only_those_asked_for_are_compared() -> None:
+    assert Auto(among=("log_isotonic",)).fit_seconds(JOB, timed(plain_step, grid())).name.startswith("log_isotonic")
+
+
+def test_residuals_correct_a_law_near_samples_and_leave_it_alone_far_away() -> None:
+    samples = [
+        replace(sample, epoch_seconds=(1.4 if sample.config.batch_size == 64 else 1.0) * (sample.epoch_seconds or 0))
+        for sample in timed(plain_step, grid())
+    ]
+    law = Ring().fit_seconds(JOB, samples)
+    smoothed = Smoothed.of(law, timings(samples), None)
+    near, far = (Configs.of([Config.data_parallel(batch, 2)]) for batch in (64, 2**20))
+    truth = 1.4 * EXAMPLES / 128 * plain_step(64, 2)
+    assert abs(smoothed.predict(near)[0] - truth) < 0.8 * abs(law.predict(near)[0] - truth)
+    np.testing.assert_allclose(smoothed.predict(far), law.predict(far), rtol=1e-3)
+
+
+def _of_batch(value: float, batch: int, count: int) -> list[Sample]:
+    return [replace(sample, accuracy=value) for sample in trained([batch], epochs=count, value=lambda *_: value)]
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        timed(plain_step, grid(workers=(1,))),
+        timed(plain_step, grid(batches=(64,))),
+        timed(plain_step, [(64, 1)]) * 3,
+        _of_batch(0.1, 64, 5),
+        _of_batch(0.0, 64, 1),
+        trained([64], epochs=1),
+        [*trained([16, 64]), Sample(Config.data_parallel(512, 1), failure="out of memory")],
+        trained([16, 64, 256], value=lambda _, epoch: 0.9 - 0.04 * epoch),
+    ],
+    ids=["one-worker", "one-batch", "repeats", "flat", "nothing-learnt", "one-point", "failed", "falling"],
+)
+def test_nothing_degenerates(samples: list[Sample]) -> None:
+    outlook = forecaster(JOB, samples, Cluster())(SPACE, 10)
+    possible = np.isfinite(outlook.epoch_seconds)
+    assert possible.any()
+    assert np.all(outlook.epoch_seconds[possible] > 0)
+    assert np.all(np.isfinite(outlook.spread) & (outlook.spread > 0))
+    if outlook.accuracy is not None and outlook.accuracy_spread is not None:
+        assert np.all(np.isfinite(outlook.accuracy))
+        assert np.all(np.isfinite(outlook.accuracy_spread) & (outlook.accuracy_spread > 0))
+
+
+def test_a_curve_that_only_falls_is_never_expected_to_rise() -> None:
+    falling = trained([16, 64, 256], value=lambda _, epoch: 0.9 - 0.04 * epoch, epochs=10)
+    outlook = forecaster(JOB, falling, Cluster())(Configs.of([Config.data_parallel(64, 1)]), 30)
+    assert outlook.accuracy is not None
+    assert outlook.accuracy[0, 10:].max() <= 0.9 - 0.04 * 8
