@@ -7,6 +7,7 @@ speed, but what it learnt before it failed still counts.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
         raise TooFewSamples(f"{len(measured)} configs have epoch seconds and at least {least} are needed: profile more")
     return Timings(
         Configs.of(list(measured)),
-        np.array([np.median(values) for values in measured.values()]),
+        np.array([statistics.median(values) for values in measured.values()]),
         np.array([len(values) for values in measured.values()], dtype=np.int64),
     )
 
