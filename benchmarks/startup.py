@@ -3,10 +3,10 @@
     python benchmarks/startup.py
 
 Three worker counts times four batch sizes of a tiny DDP script, each config started
-anew, in the same run. Counted are the seconds outside the job's own code, from its
-first line to its last as each worker notes them; for torchrun its imports are start-up
-too, so the clock of its script starts after them, and those of the fork server's
-script do as well.
+anew, both ways in the same run. Counted are the seconds outside the job's own code:
+all that passes from the first start to the last end, less what rank 0 notes as its own.
+Importing torch is start-up, so under torchrun the script's own time begins after it;
+under the fork server it is over before the script begins.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ is the system's monotonic clock, which the workers read too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -102,7 +103,8 @@ class Local:
         running = self._running.get(launch)
         if running is None:
             return
-        (running.folder / "stop").touch()
+        with contextlib.suppress(OSError):  # on a full disk only the signal after `grace` is left
+            (running.folder / "stop").touch()
         running.stopped = True
         running.terminate_at = self.now() + grace
 
