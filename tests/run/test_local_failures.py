@@ -100,6 +100,12 @@ def test_a_program_of_another_kind_fails_with_its_exit_code_and_last_line(play: 
     assert ended.reason == "rank 0 ended with exit code 7: no such device"
 
 
+def test_a_module_that_another_interpreter_lacks_is_said_with_both_interpreters(play: Play) -> None:
+    ended = play("import no_such_module", command=(sys.executable, "-S", "train.py")).ended
+    expected = f"No module named 'no_such_module' (in {sys.executable}; cotune itself runs in {sys.executable})"
+    assert (ended.reason or "").endswith(expected)
+
+
 def test_a_process_the_script_leaves_behind_ends_with_its_launch(play: Play, tmp_path: Path) -> None:
     script = """
         import os, subprocess, sys

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from pathlib import Path
 
-from cotune.run._messages import Record
+from cotune.run._messages import Program, Record
 
 _MEMORY_WORDS = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
 _MEMORY_ERRORS = ("MemoryError", "OutOfMemoryError", "_ArrayMemoryError")
@@ -35,6 +36,13 @@ def reason(folder: Path, rank: int, memory_kills: int) -> str:
     if kind:
         return f"{kind} rank {rank}: {said}"
     return f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}"
+
+
+def foreign(why: str, program: Program) -> str:
+    """Return a reason with a hint where a module was missing in an interpreter that is not ours."""
+    if program.kind != "exec" or "ModuleNotFoundError" not in why:
+        return why
+    return f"{why} (in {program.target}; cotune itself runs in {sys.executable})"
 
 
 def aborted(ranks: list[tuple[int, int]]) -> str | None:

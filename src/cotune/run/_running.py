@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.run import Ended, Launch, Reported
+from cotune.run._messages import Program
 from cotune.run._tail import Tail, from_log, from_report
 
 
@@ -21,6 +22,7 @@ class Running:
     """A launch's share of the machine, and its state."""
 
     launch: Launch
+    program: Program
     folder: Path
     temporary: Path
     report: Tail

@@ -28,8 +28,8 @@ from cotune.run._command import fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
-from cotune.run._messages import Group, Slice
-from cotune.run._reasons import aborted, memory_kills, reason
+from cotune.run._messages import Group, Program, Slice
+from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
 from cotune.run._shares import Shares
 from cotune.run._tail import Tail, compiled
@@ -87,7 +87,7 @@ class Local:
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
-        running = self._take(launch, compiled(job.pattern) if job.pattern else None)
+        running = self._take(launch, found, compiled(job.pattern) if job.pattern else None)
         try:
             env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
             slices = self._slices(running, own)
@@ -135,7 +135,7 @@ class Local:
             self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(self, launch: Launch, pattern: re.Pattern[str] | None) -> Running:
+    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None) -> Running:
         """Make the launch's folder, and take a share of the machine for each worker."""
         folder = launch.folder.absolute()
         _clear(folder)
@@ -145,6 +145,7 @@ class Local:
         taken = {port for running in self._running.values() for port in running.ports}
         return Running(
             launch,
+            found,
             folder,
             Path(tempfile.mkdtemp(dir=self._connect().folder)),
             Tail(folder / "rank-0.jsonl"),
@@ -202,7 +203,7 @@ class Local:
         elif event["event"] == "ended":
             failed = event["failed"]
             kills = memory_kills() - running.memory_kills
-            why = None if failed is None else reason(running.folder, failed, kills)
+            why = None if failed is None else foreign(reason(running.folder, failed, kills), running.program)
             self._end(running, event["at"], why, aborted([(rank, number) for rank, number in event["aborted"]]))
         else:
             self._end(running, self.now(), _because("the launch's leading process ended", server.last_words()))
