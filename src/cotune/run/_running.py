@@ -32,6 +32,7 @@ class Running:
     gpus: list[int]
     ports: list[int]
     memory_kills: int
+    started: bool = False
     stopped: bool = False
     target_met: bool = False
     spoiled: str | None = None
@@ -39,7 +40,12 @@ class Running:
     unread: int = 0
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
-        """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing."""
+        """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.
+
+        A quick job may report before the server's word of its start is here: that waits.
+        """
+        if not (self.started or last):
+            return
         for said in self._reports(now, last):
             if said.accuracy is not None and not math.isfinite(said.accuracy):
                 when = "" if said.epoch is None else f" after epoch {said.epoch:g}"

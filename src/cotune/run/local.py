@@ -199,6 +199,7 @@ class Local:
 
     def _told(self, running: Running, event: Mapping[str, Any], server: Connection) -> None:
         if event["event"] == "started":
+            running.started = True
             self._events.append(Started(running.launch.id, event["at"]))
         elif event["event"] == "ended":
             failed = event["failed"]
