@@ -252,7 +252,8 @@ class Forecast:
     """What is expected of a config that runs to its target, or for its epochs.
 
     `probability` is the joint chance that target, deadline and budget are all met.
-    `epochs` is the cap: the most that deadline and budget allow, for a run that misses its target.
+    `epochs` is the cap: the most that deadline and budget allow, for a run that misses its
+    target; `epochs_needed` is what a run is expected to take.
     """
 
     config: Config
@@ -262,6 +263,7 @@ class Forecast:
     epoch_seconds: Quantity
     accuracy: Quantity | None
     probability: float
+    epochs_needed: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def forecast_document(forecast: Forecast) -> dict[str, Any]:
         "accuracy": forecast.accuracy,
         "cost": forecast.cost,
         "epoch_seconds": forecast.epoch_seconds,
+        "epochs": forecast.epochs_needed,
     }
     return {
         "config": config_document(forecast.config),
@@ -108,7 +109,7 @@ def time_spread(quantity: Quantity) -> str:
 
 def decision_columns(metric: str, unit: str) -> tuple[str, ...]:
     """Return the head of the decision table."""
-    return ("", "workers", "batch", "global batch", "time", metric, f"cost in {unit}", "P(met)", "known from")
+    return ("", "workers", "batch", "global batch", "epochs", "time", metric, f"cost in {unit}", "P(met)", "known from")
 
 
 def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
@@ -119,6 +120,7 @@ def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
         config.workers,
         config.batch_size,
         config.global_batch,
+        spread(forecast.epochs_needed),
         time_spread(forecast.seconds),
         spread(forecast.accuracy, 4),
         spread(forecast.cost),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -176,9 +177,10 @@ def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan
         shown.update(0.0, f"starting {sample.config}")
         return
     each = sample.epoch_seconds + (sample.terms.evaluation or 0.0) + (sample.terms.checkpoint or 0.0)
-    expected = epochs
-    if plan is not None and plan.forecast.epoch_seconds.mid > 0:
-        expected = min(epochs, max(1, round(plan.forecast.seconds.mid / plan.forecast.epoch_seconds.mid)))
+    expected = float(epochs)
+    if plan is not None and plan.forecast.epochs_needed is not None:
+        # A run that is past what was expected needs at least one more evaluation.
+        expected = min(epochs, max(plan.forecast.epochs_needed.mid, math.floor(sample.epochs) + 1))
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
     left = max(expected - sample.epochs, 0.0) * each
     shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left)

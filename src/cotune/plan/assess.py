@@ -72,6 +72,7 @@ class Assessment:
             epoch_seconds=_quantity(pace, source, "s"),
             accuracy=self._accuracy(row, taken),
             probability=float(self.probability[row]),
+            epochs_needed=_quantity(taken, self._weakest(row, "measured"), "epochs"),
         )
 
     def _most(self, row: int) -> int:
