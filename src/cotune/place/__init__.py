@@ -1,0 +1,1 @@
+"""Placing: the layers of a network on types of device, at the least cost for a throughput."""

@@ -1,0 +1,252 @@
+"""The cheapest placement, proven: bisection over the seconds of the slowest stage.
+
+For a time tau every stage takes the fewest units that are fast enough, k(tau); with P(tau)
+the least price per second of all plans whose stages take at most tau,
+
+    cost(plan) = tau(plan) x price(plan),      P never rises with tau.
+
+So every plan with lo <= tau(plan) <= hi costs at least lo x P(hi), and the plan found at hi
+settles all times down to its own bottleneck. Intervals of tau are cut, those whose bound
+exceeds the best cost known are dropped, and the rest shrink to the values that e(k) really
+takes: there are finitely many. The least bound still open proves how far the best plan can
+be from the optimum at any moment, so a time limit costs the proof, never the plan.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from cotune.place._limits import Market, dual, labels, used_by, weigh
+from cotune.place._paths import Edge, Paths, cheapest
+from cotune.place.problem import SLACK, TIE, Placement, Problem, Run
+from cotune.place.stages import Around, packed
+from cotune.types import Floats
+
+_NARROW = 1.02  # labels settle intervals narrower than this; wider ones are cut first
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The best plan found (None where there is none), whether that is proven, and the least it could cost."""
+
+    placement: Placement | None
+    optimal: bool
+    bound: float  # per million examples
+    searched: int  # values of tau
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Find the cheapest placement and prove it."""
+
+    time_limit: float = 10.0
+    rows: int = 16
+    width: int = 20_000
+    rounds: int = 12
+
+    def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
+        return self.solve(problem).placement
+
+    def solve(self, problem: Problem, incumbent: Placement | None = None) -> Solution:
+        """Return the cheapest plan that reaches the throughput; `incumbent` is one that is known already."""
+        return _Bisection(problem, self, incumbent).run()
+
+
+@dataclass(slots=True, order=True)
+class _Interval:
+    """Times lo..hi of the slowest stage, and the least price of any plan that fast."""
+
+    bound: float
+    lo: float = field(compare=False)
+    hi: float = field(compare=False)
+    price: float = field(compare=False)
+    multipliers: Floats = field(compare=False)
+
+
+class _Batch(NamedTuple):
+    """Some times at once: the units around them, the cheapest paths, and the nearest values that e(k) takes."""
+
+    around: Around
+    paths: Paths
+    below: Floats
+    above: Floats
+
+
+class _Piece(NamedTuple):
+    """A part of an interval: from lo to a row of a batch, with the multipliers to start from."""
+
+    lo: float
+    row: int
+    multipliers: Floats
+
+
+class _Bisection:
+    """One solve: the open intervals and the best plan so far."""
+
+    def __init__(self, problem: Problem, settings: Exact, incumbent: Placement | None) -> None:
+        self.problem = problem
+        self.settings = settings
+        self.market = Market(problem.prices, problem.limits, problem.depth, problem.free)
+        self.limited = bool(np.isfinite(problem.limits).any())
+        self.started = time.monotonic()
+        self.deadline = self.started + settings.time_limit
+        self.best = incumbent
+        self.open: list[_Interval] = []
+        self.searched = 0
+        self.unproven: list[float] = []  # bounds of intervals that labels could not settle
+        stages = problem.depth * (problem.depth + 1) // 2 * len(problem.types)
+        self.rows = int(np.clip(400_000 // max(stages, 1), 2, settings.rows))
+
+    def run(self) -> Solution:
+        stages, depth, free = self.problem.stages, self.problem.depth, self.problem.free
+        lo = float(cheapest(stages.fastest()[None], depth, free=free, join=np.maximum).least[0])
+        hi = self.problem.slowest
+        if lo <= hi:
+            self._settle([_Piece(lo, 0, np.zeros(len(self.problem.types)))], self._evaluate(np.array([hi])))
+        while self.open and time.monotonic() < self.deadline:
+            self._round()
+        return self._solution()
+
+    def _round(self) -> None:
+        """Cut the most promising intervals, all in one batch of numpy calls."""
+        taken: list[_Interval] = []
+        while self.open and len(taken) < self.rows:
+            interval = heapq.heappop(self.open)
+            if not self._hopeless(interval.bound, interval.lo, interval.hi):
+                taken.append(interval)
+        if not taken:
+            return
+        cuts = max(1, self.rows // len(taken))
+        shares = np.arange(1, cuts + 1) / (cuts + 1)
+        points = np.array([interval.lo * (interval.hi / interval.lo) ** shares for interval in taken])
+        batch = self._evaluate(points.ravel())
+        pieces: list[_Piece] = []
+        for place, interval in enumerate(taken):
+            lo = interval.lo
+            for row in range(place * cuts, (place + 1) * cuts):
+                pieces.append(_Piece(lo, row, interval.multipliers))
+                lo = max(lo, float(batch.above[row]))
+            if lo <= interval.hi:
+                self._push(lo, interval.hi, interval.price, interval.multipliers)
+        self._settle(pieces, batch)
+
+    def _evaluate(self, taus: Floats) -> _Batch:
+        """Return the cheapest plans for some times, limits aside."""
+        around = self.problem.stages.around(taus)
+        paths = cheapest(weigh(around.units, self.problem.prices), self.problem.depth, free=self.problem.free)
+        self.searched += len(taus)
+        below = np.where(np.isinf(around.at), -np.inf, around.at).max(axis=(1, 2))
+        return _Batch(around, paths, below, around.before.min(axis=(1, 2)))
+
+    def _settle(self, pieces: list[_Piece], batch: _Batch) -> None:
+        """Take the plans found at the upper ends of intervals, and keep open what they do not settle."""
+        short: list[_Piece] = []
+        for piece in reversed(pieces):
+            hi, price = float(batch.below[piece.row]), float(batch.paths.least[piece.row])
+            if hi < piece.lo or np.isinf(price) or self._hopeless(piece.lo * price, piece.lo, hi):
+                continue
+            units = batch.around.units[piece.row]
+            edges = batch.paths.path(piece.row)
+            if np.any(used_by(edges, units) > self.problem.limits):
+                short.append(piece)
+                continue
+            own = self._offer(edges, units)
+            if self._as_good(own, price):
+                own = min(own, self._offer(batch.paths.leanest(piece.row, units), units))
+            self._push(piece.lo, min(hi, own), price, piece.multipliers)
+        if short:
+            self._within_limits(short, batch)
+
+    def _within_limits(self, pieces: list[_Piece], batch: _Batch) -> None:
+        """Settle intervals whose cheapest plan takes more units than there are."""
+        units = batch.around.units[[piece.row for piece in pieces]]
+        cutoffs = np.array([self._cutoff(piece.lo) for piece in pieces])
+        start = np.stack([piece.multipliers for piece in pieces])
+        for piece, own, relaxed in zip(
+            pieces, units, dual(self.market, units, cutoffs, start, self.settings.rounds), strict=True
+        ):
+            lo, hi = piece.lo, float(batch.below[piece.row])
+            price = max(float(batch.paths.least[piece.row]), relaxed.bound)
+            if relaxed.edges:
+                faster = self._offer(relaxed.edges, own)
+                if relaxed.price <= relaxed.bound * (1 + SLACK):
+                    self._push(lo, min(hi, faster), price, relaxed.multipliers)
+                    continue
+            if self._hopeless(lo * price, lo, hi):
+                continue
+            if self.best is not None and hi > lo * _NARROW:
+                self._push(lo, hi, price, relaxed.multipliers)
+            else:
+                self._by_labels(lo, hi, price, own, relaxed.multipliers)
+
+    def _by_labels(self, lo: float, hi: float, price: float, units: Floats, multipliers: Floats) -> None:
+        """Settle a narrow interval by labels."""
+        found = labels(self.market, units, self._cutoff(lo), multipliers, self.settings.width, self.deadline)
+        faster = self._offer(found.edges, units) if found.edges else -np.inf
+        if found.proven:
+            self._push(lo, min(hi, faster), max(price, found.price), multipliers)
+        elif hi > lo * (1 + SLACK):
+            self._push(lo, hi, price, multipliers)
+        else:
+            self.unproven.append(lo * price)  # a single time that labels could not settle: a hole in the proof
+
+    def _offer(self, edges: Sequence[Edge], units: Floats) -> float:
+        """Keep a plan if it is better; return the greatest time that it does not settle."""
+        runs: list[Run] = [(kind, first, last, int(units[kind, packed(first, last)])) for kind, first, last in edges]
+        plan = self.problem.placement(runs)
+        if plan.better_than(self.best):
+            self.best = plan
+        return float(np.nextafter(plan.seconds, 0.0))
+
+    def _as_good(self, tau: float, price: float) -> bool:
+        """Return whether a plan is as cheap as the best."""
+        return tau * price <= self._cost() * (1 + TIE)
+
+    def _push(self, lo: float, hi: float, price: float, multipliers: Floats) -> None:
+        if lo <= hi and not self._dearer(lo * price):
+            heapq.heappush(self.open, _Interval(lo * price, lo, hi, price, multipliers))
+
+    def _dearer(self, bound: float) -> bool:
+        return self.best is not None and bound > self._cost() * (1 + TIE)
+
+    def _cost(self) -> float:
+        """Return the cost of the best plan in the units of a bound: seconds per batch x price."""
+        assert self.best is not None
+        return self.best.cost_per_million * self.problem.batch / 1e6
+
+    def _cutoff(self, lo: float) -> float:
+        """Return the price above which no plan of an interval is of use."""
+        return np.inf if self.best is None else self._cost() * (1 + TIE) / lo
+
+    def _hopeless(self, bound: float, lo: float, hi: float) -> bool:
+        """Return whether an interval holds no better plan: dearer, or no dearer but with more units or slower."""
+        if self.best is None or bound < self._cost() * (1 - TIE):
+            return False
+        if self._dearer(bound):
+            return True
+        units = self.problem.stages.around(np.array([hi])).units
+        fewest = cheapest(units, self.problem.depth, free=self.problem.free).least[0]
+        return bool(
+            fewest > self.best.units
+            or (
+                fewest == self.best.units and lo >= self.best.seconds / self.best.batch * self.problem.batch * (1 - TIE)
+            )
+        )
+
+    def _solution(self) -> Solution:
+        bounds = [interval.bound for interval in self.open] + self.unproven
+        if self.best is not None:
+            bounds.append(self._cost())
+        bound = min(bounds, default=np.inf)
+        left = [one for one in bounds if self.best is None or one < self._cost() * (1 - TIE)]
+        return Solution(
+            self.best, not left, bound * 1e6 / self.problem.batch, self.searched, time.monotonic() - self.started
+        )

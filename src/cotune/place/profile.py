@@ -1,0 +1,248 @@
+"""A profile: what every layer takes on every type of device, read from JSON.
+
+All seconds are for `batch` examples on one unit. Per layer and type:
+
+    compute (1 - a + a/k)      a = compute_parallel, k = units of the stage
+    sync    (1 - b + b/k)      b = sync_parallel
+    cut_before / k             paid on both sides of a cut, nothing at the two ends
+
+`null` marks a layer that does not fit a type. `stage_seconds` gives whole stages as a table
+instead, for times that follow no such law. Optional: the part of the seconds that does not
+grow with the batch (`compute_fixed`, `sync_fixed`, `cut_fixed`) and what memory holds
+(`example_bytes`, `weight_bytes`, the type's `memory_bytes`), with which the batch is chosen too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cotune.errors import InvalidFile, NotFound, suggestion
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Bytes = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PerType = list[Seconds | None]
+_SHOWN = 5
+_RECORD = ConfigDict(frozen=True, extra="allow", strict=True)
+
+
+class _Record(BaseModel):
+    """Extra keys are notes for people; one that looks like a misspelt field is an error."""
+
+    model_config = _RECORD
+
+    @model_validator(mode="after")
+    def _no_misspelt_fields(self) -> Self:
+        for key in self.model_extra or {}:
+            if near := suggestion(key, type(self).model_fields):
+                raise ValueError(f"unknown field {key!r}{near}")
+        return self
+
+
+class TypeEntry(_Record):
+    """A type of device: what a unit costs per hour, how many there are, what one holds."""
+
+    name: Annotated[str, Field(min_length=1)]
+    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    limit: Annotated[int, Field(ge=1)] | None = None
+    memory_bytes: Bytes | None = None
+
+
+class LayerEntry(_Record):
+    """A layer: its seconds and parallel shares, one number per type."""
+
+    name: str = ""
+    kind: str = ""
+    compute: PerType | None = None
+    compute_parallel: list[Share | None] | None = None
+    sync: PerType | None = None
+    sync_parallel: list[Share | None] | None = None
+    cut_before: PerType | None = None
+    compute_fixed: PerType | None = None
+    sync_fixed: PerType | None = None
+    cut_fixed: PerType | None = None
+    input_bytes: Bytes | None = None
+    weight_bytes: Bytes | None = None
+    example_bytes: Bytes | None = None
+
+
+class StageEntry(_Record):
+    """The seconds of one stage, layers `first` to `last`, on so many units of a type."""
+
+    type: str
+    first: Annotated[int, Field(ge=0)]
+    last: Annotated[int, Field(ge=0)]
+    units: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+
+
+class Profile(_Record):
+    """What was measured of a network on some types of device."""
+
+    batch: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    types: Annotated[list[TypeEntry], Field(min_length=1)]
+    layers: list[LayerEntry] = Field(default_factory=list)
+    stage_seconds: list[StageEntry] | None = None
+    input_bytes: list[Bytes] | None = None
+    weight_bytes: list[Bytes] | None = None
+    name: str = ""
+    currency: str = "USD"
+
+    @property
+    def depth(self) -> int:
+        """Return the number of layers."""
+        if self.layers:
+            return len(self.layers)
+        return 1 + max(entry.last for entry in self.stage_seconds or [])
+
+    @property
+    def affine(self) -> bool:
+        """Return whether some seconds do not grow with the batch, so that the batch matters."""
+        return any(layer.compute_fixed or layer.sync_fixed or layer.cut_fixed for layer in self.layers)
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        problems = list(_names(self)) or list(_table(self) if self.stage_seconds is not None else _layers(self))
+        if problems:
+            raise ValueError("\n".join(problems[:_SHOWN]))
+        return self
+
+
+def read(path: Path) -> Profile:
+    """Return the profile in a JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"no profile at {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"{path}: cannot be read: {error}") from None
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidFile(f"{path}: not JSON: {error}") from None
+    return parse(data, str(path))
+
+
+def parse(data: object, where: str = "profile") -> Profile:
+    """Return the profile in plain JSON data; an error names each wrong field and the reason."""
+    try:
+        return Profile.model_validate(data)
+    except ValidationError as error:
+        lines = [line for one in error.errors() for line in _explain(dict(one))]
+        more = f" (and {len(lines) - _SHOWN} more)" if len(lines) > _SHOWN else ""
+        raise InvalidFile(f"{where}: " + "; ".join(lines[:_SHOWN]) + more) from None
+
+
+def _explain(error: dict[str, Any]) -> list[str]:
+    """Return 'field: reason' lines for one complaint of pydantic's."""
+    parts = [part for part in error["loc"] if part not in ("float", "int", "list", "none")]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+    reason = str(error["msg"]).removeprefix("Value error, ")
+    if not field and error["type"] == "value_error":
+        return reason.split("\n")
+    given = error.get("input")
+    if error["type"] == "missing":
+        return [f"{field}: is missing"]
+    shown = f", not {given!r}" if isinstance(given, bool | int | float | str | None) else ""
+    reason = reason.replace("Input should", "must").replace("List should", "must")
+    return [f"{field or 'profile'}: {reason}{shown}"]
+
+
+def _names(profile: Profile) -> Iterator[str]:
+    seen: set[str] = set()
+    for place, entry in enumerate(profile.types):
+        if entry.name in seen:
+            yield f"types[{place}].name: {entry.name!r} is given twice"
+        seen.add(entry.name)
+    if not profile.layers and not profile.stage_seconds:
+        yield "layers: there are none; give layers with compute seconds, or a table stage_seconds"
+    for field in ("input_bytes", "weight_bytes"):
+        sizes = getattr(profile, field)
+        if sizes is not None and profile.layers and len(sizes) != len(profile.layers):
+            yield f"{field}: {len(sizes)} numbers for {len(profile.layers)} layers"
+
+
+def _table(profile: Profile) -> Iterator[str]:
+    """Yield what is wrong with a table of stages."""
+    names = [entry.name for entry in profile.types]
+    seen: set[tuple[str, int, int, int]] = set()
+    for place, entry in enumerate(profile.stage_seconds or []):
+        where = f"stage_seconds[{place}]"
+        key = (entry.type, entry.first, entry.last, entry.units)
+        if entry.type not in names:
+            there = ", ".join(names)
+            yield f"{where}.type: no type named {entry.type!r}; there are {there}{suggestion(entry.type, names)}"
+        if entry.last < entry.first:
+            yield f"{where}.last: {entry.last} is before first {entry.first}"
+        elif entry.last >= profile.depth:
+            yield f"{where}.last: {entry.last} is past the last layer {profile.depth - 1}"
+        if entry.seconds == 0:
+            yield f"{where}.seconds: must be positive, a stage takes some time"
+        if key in seen:
+            yield f"{where}: {entry.type} {entry.first}..{entry.last} on {entry.units} units is given twice"
+        seen.add(key)
+
+
+def _layers(profile: Profile) -> Iterator[str]:
+    """Yield what is wrong with layers given by their seconds and shares."""
+    for place, layer in enumerate(profile.layers):
+        where = f"layers[{place}]"
+        if layer.compute is None:
+            yield f"{where}.compute: is missing"
+            continue
+        if layer.compute_parallel is None:
+            yield f"{where}.compute_parallel: is missing"
+        if any(layer.sync or []) and layer.sync_parallel is None:
+            yield f"{where}.sync_parallel: is missing, and sync is given"
+        yield from _lengths(layer, where, profile)
+    if all(_weightless(layer) for layer in profile.layers):
+        yield "layers: every layer has a type on which it takes no time at all; measure at a larger batch"
+
+
+def _weightless(layer: LayerEntry) -> bool:
+    sync = layer.sync or [0.0] * len(layer.compute or [])
+    return any(compute == 0 and not moved for compute, moved in zip(layer.compute or [], sync, strict=False))
+
+
+def _lengths(layer: LayerEntry, where: str, profile: Profile) -> Iterator[str]:
+    names = [entry.name for entry in profile.types]
+    fits = [seconds is not None for seconds in layer.compute or []]
+    for field, parent in _PER_TYPE.items():
+        numbers = getattr(layer, field)
+        if numbers is None:
+            continue
+        if len(numbers) < len(names):
+            missing = ", ".join(names[len(numbers) :])
+            yield f"{where}.{field}: {len(numbers)} numbers for {len(names)} types; none for {missing}"
+        elif len(numbers) > len(names):
+            yield f"{where}.{field}: {len(numbers)} numbers for {len(names)} types ({', '.join(names)})"
+        elif field != "compute":
+            yield from (
+                f"{where}.{field}[{column}]: is null although compute says that the layer fits {name}"
+                for column, name in enumerate(names)
+                if numbers[column] is None and len(fits) == len(names) and fits[column]
+            )
+        whole = getattr(layer, parent) if parent else None
+        if whole is not None and len(whole) == len(numbers):
+            yield from (
+                f"{where}.{field}[{column}]: {part} is more than {parent} {total}, of which it is a part"
+                for column, (part, total) in enumerate(zip(numbers, whole, strict=True))
+                if part is not None and total is not None and part > total
+            )
+
+
+_PER_TYPE = {
+    "compute": None,
+    "compute_parallel": None,
+    "sync": None,
+    "sync_parallel": None,
+    "cut_before": None,
+    "compute_fixed": "compute",
+    "sync_fixed": "sync",
+    "cut_fixed": "cut_before",
+}
