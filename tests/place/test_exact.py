@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cotune.place.exact import Exact
+from cotune.place.objectives import Fastest
 from cotune.place.problem import Placement, Problem
 from cotune.place.profile import Profile, parse
 
@@ -45,7 +46,7 @@ def instance(rng: random.Random, depth: int, types: int, most: int) -> dict[str,
     return {"batch": 8, "types": names, "layers": layers}
 
 
-def stage_seconds(profile: Profile, kind: int, first: int, last: int, units: int, overlap: bool) -> float:
+def stage_seconds(profile: Profile, kind: int, first: int, last: int, units: int, *, overlap: bool) -> float:
     compute = sync = 0.0
     for layer in profile.layers[first : last + 1]:
         fields = (layer.compute, layer.compute_parallel, layer.sync, layer.sync_parallel)
@@ -77,7 +78,9 @@ def brute_force(profile: Profile, throughput: float, free: bool, overlap: bool) 
     limits = [entry.limit or 0 for entry in profile.types]
     slowest = profile.batch / throughput * (1 + 1e-12)
     table = {
-        (kind, first, last): [stage_seconds(profile, kind, first, last, k, overlap) for k in range(1, limit + 1)]
+        (kind, first, last): [
+            stage_seconds(profile, kind, first, last, k, overlap=overlap) for k in range(1, limit + 1)
+        ]
         for kind, limit in enumerate(limits)
         for last in range(len(profile.layers))
         for first in range(last + 1)
@@ -125,3 +128,140 @@ def test_exact_equals_brute_force_with_ties_and_binding_limits(block: int) -> No
         assert solution.optimal
         feasible += expected is not None
     assert 6 <= feasible <= 35  # both kinds were met
+
+
+def fastest_by_force(profile: Profile, throughput: float, below: float) -> float | None:
+    """Return the least seconds of any plan that costs less than `below` per example."""
+    found: list[float] = []
+    for edges in partitions(len(profile.layers), len(profile.types), free=False):
+        limits = [int(profile.types[kind].limit or 0) for kind, _, _ in edges]
+        for counts in itertools.product(*(range(1, limit + 1) for limit in limits)):
+            used = [0] * len(profile.types)
+            for (kind, _, _), count in zip(edges, counts, strict=True):
+                used[kind] += count
+            if any(units > int(entry.limit or 0) for units, entry in zip(used, profile.types, strict=True)):
+                continue
+            tau = max(
+                stage_seconds(profile, *edge, count, overlap=True) for edge, count in zip(edges, counts, strict=True)
+            )
+            price = sum(units * entry.price_per_hour / 3600 for units, entry in zip(used, profile.types, strict=True))
+            if tau <= profile.batch / throughput * (1 + 1e-12) and tau * price / profile.batch < below * (1 - 1e-9):
+                found.append(tau)
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_fastest_plan_and_the_fastest_cheaper_plan_equal_brute_force(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    profile = parse(instance(rng, rng.randint(1, 4), rng.randint(1, 2), 4))
+    problem = Problem.of(profile, 8 / rng.uniform(4, 20))
+    quick = Exact().solve(problem, Fastest())
+    expected = fastest_by_force(profile, problem.throughput, math.inf)
+    assert quick.optimal
+    assert (quick.placement is None) == (expected is None)
+    if quick.placement is None:
+        return
+    assert quick.placement.seconds == pytest.approx(expected, rel=1e-9)
+    cost = quick.placement.cost_per_million / 1e6
+    cheaper = Exact().solve(problem, Fastest(below=cost))
+    expected = fastest_by_force(profile, problem.throughput, cost)
+    assert (cheaper.placement is None) == (expected is None)
+    if cheaper.placement is not None:
+        assert cheaper.placement.seconds == pytest.approx(expected, rel=1e-9)
+
+
+def by_every_time(problem: Problem, most: int) -> float | None:
+    """Return the least cost per batch over every time that a stage can take, with all ways to use units kept apart."""
+    depth, types, stages = problem.depth, len(problem.types), problem.stages
+    limits = [int(limit) for limit in problem.limits]
+    table = {
+        (kind, first, last): [stages.seconds(kind, first, last, k) for k in range(1, limits[kind] + 1)]
+        for kind in range(types)
+        for last in range(depth)
+        for first in range(last + 1)
+    }
+    best = None
+    for tau in sorted({s for row in table.values() for s in row if s <= problem.slowest}):
+        fewest = {e: next((k + 1 for k, s in enumerate(row) if s <= tau), most + 1) for e, row in table.items()}
+        reached: list[set[tuple[int, tuple[int, ...]]]] = [set() for _ in range(depth + 1)]
+        reached[0] = {(-1, (0,) * types)}
+        for first in range(depth):
+            for before, used in reached[first]:
+                for kind in range(types):
+                    for last in range(first, depth):
+                        total = used[kind] + fewest[kind, first, last]
+                        if kind != before and total <= limits[kind]:
+                            reached[last + 1].add((kind, (*used[:kind], total, *used[kind + 1 :])))
+        prices = [sum(p * k for p, k in zip(problem.prices, used, strict=True)) for _, used in reached[depth]]
+        if prices and (best is None or tau * min(prices) < best):
+            best = tau * min(prices)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exact_equals_an_exhaustive_search_up_to_sixteen_layers(seed: int) -> None:
+    rng = random.Random(2000 + seed)
+    profile = parse(instance(rng, rng.randint(8, 16), rng.randint(2, 3), 3))
+    problem = Problem.of(profile, 8 / rng.uniform(10, 40))
+    solution = Exact().solve(problem)
+    expected = by_every_time(problem, 3)
+    assert solution.optimal
+    assert (solution.placement is None) == (expected is None)
+    if solution.placement is not None:
+        assert solution.placement.cost_per_million == pytest.approx(expected / 8 * 1e6, rel=1e-9)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_table_of_the_same_seconds_gives_the_same_plan(seed: int) -> None:
+    rng = random.Random(3000 + seed)
+    profile = parse(instance(rng, rng.randint(1, 6), 2, 5))
+    table = [
+        {"type": entry.name, "first": first, "last": last, "units": units, "seconds": seconds}
+        for kind, entry in enumerate(profile.types)
+        for last in range(len(profile.layers))
+        for first in range(last + 1)
+        for units in range(1, int(entry.limit or 0) + 1)
+        if math.isfinite(seconds := stage_seconds(profile, kind, first, last, units, overlap=True))
+    ]
+    types = [entry.model_dump() for entry in profile.types]
+    tabled = parse({"batch": 8, "types": types, "layers": [{}] * len(profile.layers), "stage_seconds": table})
+    throughput = 8 / rng.uniform(3, 12)
+    left = Exact().solve(Problem.of(profile, throughput)).placement
+    right = Exact().solve(Problem.of(tabled, throughput)).placement
+    assert (left is None) == (right is None)
+    if left is not None and right is not None:
+        assert left.cost_per_million == pytest.approx(right.cost_per_million, rel=1e-9)
+        assert left.units == right.units
+
+
+def test_more_units_that_are_slower_are_never_bought() -> None:
+    rows = [{"type": "a", "first": 0, "last": 0, "units": units, "seconds": 1 / s} for units, s in SPEEDS]
+    profile = parse({"batch": 1, "types": [{"name": "a", "price_per_hour": 1, "limit": 8}], "stage_seconds": rows})
+    plan = Exact().solve(Problem.of(profile, 1.5)).placement
+    assert plan is not None
+    assert plan.units == 2
+    assert Exact().solve(Problem.of(profile, 1.9)).placement is None
+
+
+SPEEDS = ((1, 1.0), (2, 1.75), (4, 1.13), (8, 0.40))  # as measured on RTX 3090s
+
+
+def test_without_a_limit_units_grow_as_far_as_they_pay() -> None:
+    layer = {"compute": [10.0], "compute_parallel": [0.999], "sync": [0.0], "sync_parallel": [0.0], "cut_before": [0.0]}
+    profile = parse({"batch": 10, "types": [{"name": "a", "price_per_hour": 1, "limit": None}], "layers": [layer]})
+    plan = Exact().solve(Problem.of(profile, 500)).placement
+    assert plan is not None
+    assert plan.units == math.ceil(9.99 / (10 / 500 - 0.01) - 1e-9)
+
+
+def test_a_time_limit_keeps_a_valid_plan_and_a_bound_below_it() -> None:
+    rng = random.Random(5)
+    profile = parse(instance(rng, 40, 8, 6))
+    problem = Problem.of(profile, 8 / 40)
+    solution = Exact(time_limit=0.0).solve(problem)
+    proven = Exact().solve(problem)
+    assert solution.placement is not None
+    assert proven.placement is not None
+    assert solution.placement.throughput >= problem.throughput * (1 - 1e-9)
+    assert solution.bound * 1e6 <= proven.placement.cost_per_million * (1 + 1e-9)
+    assert proven.placement.cost_per_million <= solution.placement.cost_per_million * (1 + 1e-9)

@@ -70,7 +70,7 @@ def used_by(edges: Sequence[Edge], units: Floats) -> Floats:
 
 
 def dual(market: Market, units: Floats, cutoffs: Floats, start: Floats, rounds: int) -> list[Dual]:
-    """Return multipliers for some taus (rows) at once, by subgradient steps; a row rests once its bound passes its cutoff."""
+    """Return multipliers for some taus (rows), by subgradient steps; a row rests once its bound passes its cutoff."""
     short = np.isfinite(market.limits)
     limits = np.where(short, market.limits, 0.0)
     ascents = [_Ascent(market, limits, short, multipliers) for multipliers in start]
@@ -128,14 +128,13 @@ class _Labels:
     edge: Ints
 
 
-def labels(market: Market, units: Floats, cutoff: float, multipliers: Floats, width: int, deadline: float) -> Found:
+def labels(market: Market, units: Floats, cutoff: float, multipliers: Floats, *, width: int, deadline: float) -> Found:
     """Return the cheapest path within limits whose price is at most the cutoff."""
-    plain = weigh(units, market.prices)
-    raised = weigh(units, market.prices + multipliers)
+    plain = _Weights.of(market, units, market.prices, 0.0)
     spare = float(multipliers @ np.where(np.isfinite(market.limits), market.limits, 0.0))
-    rest = remaining(plain, market.depth, free=market.free)
-    rest_raised = remaining(raised, market.depth, free=market.free)
-    edges = _useful(market, plain, raised, rest, rest_raised, cutoff, spare)
+    raised = _Weights.of(market, units, market.prices + multipliers, spare)
+    edges = _useful(market.depth, (plain, raised), cutoff)
+    rest, rest_raised = plain.rest, raised.rest
     types = len(market.prices)
     arriving: list[list[_Labels]] = [[] for _ in range(market.depth + 1)]
     arriving[0] = [_Labels(np.zeros(1), np.zeros((1, types)), np.array([-1]), np.array([-1]), np.array([-1]))]
@@ -174,18 +173,33 @@ def labels(market: Market, units: Floats, cutoff: float, multipliers: Floats, wi
     return _best(kept, edges, proven)
 
 
-def _useful(
-    market: Market, plain: Floats, raised: Floats, rest: Floats, rest_raised: Floats, cutoff: float, spare: float
-) -> Ints:
+class _Weights(NamedTuple):
+    """Weights of stages, the least weight of what precedes and follows each, and what a whole path is let off."""
+
+    own: Floats
+    into: Floats
+    rest: Floats
+    spare: float
+
+    @classmethod
+    def of(cls, market: Market, units: Floats, prices: Floats, spare: float) -> _Weights:
+        own = weigh(units, prices)
+        into = cheapest(own[None], market.depth, free=market.free).into[0]
+        return cls(own, into, remaining(own, market.depth, free=market.free), spare)
+
+    def through(self, last: int) -> Floats:
+        """Return the least weight of a path through each stage (types, first) that ends at a layer."""
+        own = self.own[:, packed(0, last) : packed(last, last) + 1]
+        through: Floats = self.into[: last + 1].T + own + self.rest[last + 1][:, None] - self.spare
+        return through
+
+
+def _useful(depth: int, weights: Sequence[_Weights], cutoff: float) -> Ints:
     """Return the edges (type, first, last) that lie on some path below the cutoff, limits aside."""
-    into = cheapest(plain[None], market.depth, free=market.free).into[0]
-    into_raised = cheapest(raised[None], market.depth, free=market.free).into[0]
     found: list[Ints] = []
-    for last in range(market.depth):
-        span = slice(packed(0, last), packed(last, last) + 1)
-        through = into[: last + 1].T + plain[:, span] + rest[last + 1][:, None]
-        through_raised = into_raised[: last + 1].T + raised[:, span] + rest_raised[last + 1][:, None] - spare
-        kinds, firsts = np.nonzero((through <= cutoff) & (through_raised <= cutoff) & np.isfinite(through))
+    for last in range(depth):
+        least = np.max([weight.through(last) for weight in weights], axis=0)
+        kinds, firsts = np.nonzero((least <= cutoff) & np.isfinite(least))
         found.append(np.stack([kinds, firsts, np.full(len(kinds), last)], axis=1))
     return np.concatenate(found).astype(np.int64)
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from cotune.place._limits import Market, dual, labels, used_by, weigh
 from cotune.place._paths import Edge, Paths, cheapest
+from cotune.place.objectives import Cheapest, Objective
 from cotune.place.problem import SLACK, TIE, Placement, Problem, Run
 from cotune.place.stages import Around, packed
 from cotune.types import Floats
@@ -34,11 +35,11 @@ _NARROW = 1.02  # labels settle intervals narrower than this; wider ones are cut
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The best plan found (None where there is none), whether that is proven, and the least it could cost."""
+    """The best plan found (None where there is none), whether that is proven, and the least value there could be."""
 
     placement: Placement | None
     optimal: bool
-    bound: float  # per million examples
+    bound: float  # of the value, per example
     searched: int  # values of tau
     seconds: float
 
@@ -55,9 +56,11 @@ class Exact:
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
         return self.solve(problem).placement
 
-    def solve(self, problem: Problem, incumbent: Placement | None = None) -> Solution:
-        """Return the cheapest plan that reaches the throughput; `incumbent` is one that is known already."""
-        return _Bisection(problem, self, incumbent).run()
+    def solve(
+        self, problem: Problem, objective: Objective | None = None, *, incumbent: Placement | None = None
+    ) -> Solution:
+        """Return the best plan (the cheapest by default) that reaches the throughput, or one known that is as good."""
+        return _Bisection(problem, self, Cheapest() if objective is None else objective, incumbent).run()
 
 
 @dataclass(slots=True, order=True)
@@ -72,12 +75,10 @@ class _Interval:
 
 
 class _Batch(NamedTuple):
-    """Some times at once: the units around them, the cheapest paths, and the nearest values that e(k) takes."""
+    """Some times at once: the units they take, and the cheapest paths."""
 
     around: Around
     paths: Paths
-    below: Floats
-    above: Floats
 
 
 class _Piece(NamedTuple):
@@ -91,16 +92,18 @@ class _Piece(NamedTuple):
 class _Bisection:
     """One solve: the open intervals and the best plan so far."""
 
-    def __init__(self, problem: Problem, settings: Exact, incumbent: Placement | None) -> None:
+    def __init__(self, problem: Problem, settings: Exact, objective: Objective, incumbent: Placement | None) -> None:
         self.problem = problem
+        self.objective = objective
         self.settings = settings
         self.market = Market(problem.prices, problem.limits, problem.depth, problem.free)
-        self.limited = bool(np.isfinite(problem.limits).any())
+        self.counting = problem.stages.within(problem.slowest)
         self.started = time.monotonic()
         self.deadline = self.started + settings.time_limit
         self.best = incumbent
         self.open: list[_Interval] = []
         self.searched = 0
+        self.budget = float(problem.prices @ problem.limits) if np.isfinite(problem.limits).all() else np.inf
         self.unproven: list[float] = []  # bounds of intervals that labels could not settle
         stages = problem.depth * (problem.depth + 1) // 2 * len(problem.types)
         self.rows = int(np.clip(400_000 // max(stages, 1), 2, settings.rows))
@@ -133,25 +136,24 @@ class _Bisection:
             lo = interval.lo
             for row in range(place * cuts, (place + 1) * cuts):
                 pieces.append(_Piece(lo, row, interval.multipliers))
-                lo = max(lo, float(batch.above[row]))
+                lo = max(lo, float(batch.around.above[row]))
             if lo <= interval.hi:
                 self._push(lo, interval.hi, interval.price, interval.multipliers)
         self._settle(pieces, batch)
 
     def _evaluate(self, taus: Floats) -> _Batch:
         """Return the cheapest plans for some times, limits aside."""
-        around = self.problem.stages.around(taus)
-        paths = cheapest(weigh(around.units, self.problem.prices), self.problem.depth, free=self.problem.free)
+        around = self.counting.around(taus)
         self.searched += len(taus)
-        below = np.where(np.isinf(around.at), -np.inf, around.at).max(axis=(1, 2))
-        return _Batch(around, paths, below, around.before.min(axis=(1, 2)))
+        weights = weigh(around.units, self.problem.prices)
+        return _Batch(around, cheapest(weights, self.problem.depth, free=self.problem.free))
 
     def _settle(self, pieces: list[_Piece], batch: _Batch) -> None:
         """Take the plans found at the upper ends of intervals, and keep open what they do not settle."""
         short: list[_Piece] = []
         for piece in reversed(pieces):
-            hi, price = float(batch.below[piece.row]), float(batch.paths.least[piece.row])
-            if hi < piece.lo or np.isinf(price) or self._hopeless(piece.lo * price, piece.lo, hi):
+            hi, price = float(batch.around.below[piece.row]), float(batch.paths.least[piece.row])
+            if hi < piece.lo or np.isinf(price) or self._hopeless(self._bound(piece.lo, price), piece.lo, hi):
                 continue
             units = batch.around.units[piece.row]
             edges = batch.paths.path(piece.row)
@@ -159,7 +161,9 @@ class _Bisection:
                 short.append(piece)
                 continue
             own = self._offer(edges, units)
-            if self._as_good(own, price):
+            if self.objective.ties and self.objective.bound(own / self.problem.batch, price) <= self._value() * (
+                1 + TIE
+            ):
                 own = min(own, self._offer(batch.paths.leanest(piece.row, units), units))
             self._push(piece.lo, min(hi, own), price, piece.multipliers)
         if short:
@@ -173,14 +177,14 @@ class _Bisection:
         for piece, own, relaxed in zip(
             pieces, units, dual(self.market, units, cutoffs, start, self.settings.rounds), strict=True
         ):
-            lo, hi = piece.lo, float(batch.below[piece.row])
+            lo, hi = piece.lo, float(batch.around.below[piece.row])
             price = max(float(batch.paths.least[piece.row]), relaxed.bound)
             if relaxed.edges:
                 faster = self._offer(relaxed.edges, own)
                 if relaxed.price <= relaxed.bound * (1 + SLACK):
                     self._push(lo, min(hi, faster), price, relaxed.multipliers)
                     continue
-            if self._hopeless(lo * price, lo, hi):
+            if self._hopeless(self._bound(lo, price), lo, hi):
                 continue
             if self.best is not None and hi > lo * _NARROW:
                 self._push(lo, hi, price, relaxed.multipliers)
@@ -189,64 +193,56 @@ class _Bisection:
 
     def _by_labels(self, lo: float, hi: float, price: float, units: Floats, multipliers: Floats) -> None:
         """Settle a narrow interval by labels."""
-        found = labels(self.market, units, self._cutoff(lo), multipliers, self.settings.width, self.deadline)
+        found = labels(
+            self.market, units, self._cutoff(lo), multipliers, width=self.settings.width, deadline=self.deadline
+        )
         faster = self._offer(found.edges, units) if found.edges else -np.inf
         if found.proven:
             self._push(lo, min(hi, faster), max(price, found.price), multipliers)
         elif hi > lo * (1 + SLACK):
             self._push(lo, hi, price, multipliers)
         else:
-            self.unproven.append(lo * price)  # a single time that labels could not settle: a hole in the proof
+            self.unproven.append(
+                self._bound(lo, price)
+            )  # a single time that labels could not settle: a hole in the proof
 
     def _offer(self, edges: Sequence[Edge], units: Floats) -> float:
         """Keep a plan if it is better; return the greatest time that it does not settle."""
         runs: list[Run] = [(kind, first, last, int(units[kind, packed(first, last)])) for kind, first, last in edges]
         plan = self.problem.placement(runs)
-        if plan.better_than(self.best):
+        if self.objective.better(plan, self.best):
             self.best = plan
         return float(np.nextafter(plan.seconds, 0.0))
 
-    def _as_good(self, tau: float, price: float) -> bool:
-        """Return whether a plan is as cheap as the best."""
-        return tau * price <= self._cost() * (1 + TIE)
-
     def _push(self, lo: float, hi: float, price: float, multipliers: Floats) -> None:
-        if lo <= hi and not self._dearer(lo * price):
-            heapq.heappush(self.open, _Interval(lo * price, lo, hi, price, multipliers))
+        bound = self._bound(lo, price)
+        if lo <= hi and np.isfinite(bound) and (self.best is None or bound <= self._value() * (1 + TIE)):
+            heapq.heappush(self.open, _Interval(bound, lo, hi, price, multipliers))
 
-    def _dearer(self, bound: float) -> bool:
-        return self.best is not None and bound > self._cost() * (1 + TIE)
+    def _bound(self, lo: float, price: float) -> float:
+        return self.objective.bound(lo / self.problem.batch, price)
 
-    def _cost(self) -> float:
-        """Return the cost of the best plan in the units of a bound: seconds per batch x price."""
-        assert self.best is not None
-        return self.best.cost_per_million * self.problem.batch / 1e6
+    def _value(self) -> float:
+        return np.inf if self.best is None else self.objective.value(self.best)
 
     def _cutoff(self, lo: float) -> float:
-        """Return the price above which no plan of an interval is of use."""
-        return np.inf if self.best is None else self._cost() * (1 + TIE) / lo
+        return min(self.objective.cutoff(lo / self.problem.batch, self.best), self.budget * (1 + TIE))
 
     def _hopeless(self, bound: float, lo: float, hi: float) -> bool:
-        """Return whether an interval holds no better plan: dearer, or no dearer but with more units or slower."""
-        if self.best is None or bound < self._cost() * (1 - TIE):
-            return False
-        if self._dearer(bound):
+        """Return whether an interval holds no better plan: worse, or as good but with more units or slower."""
+        value = self._value()
+        if self.best is None or bound < value * (1 - TIE):
+            return bool(np.isinf(bound))
+        if bound > value * (1 + TIE) or not self.objective.ties:
             return True
-        units = self.problem.stages.around(np.array([hi])).units
-        fewest = cheapest(units, self.problem.depth, free=self.problem.free).least[0]
-        return bool(
-            fewest > self.best.units
-            or (
-                fewest == self.best.units and lo >= self.best.seconds / self.best.batch * self.problem.batch * (1 - TIE)
-            )
-        )
+        fewest = cheapest(self.counting.around(np.array([hi])).units, self.problem.depth, free=self.problem.free).least[
+            0
+        ]
+        slower = lo / self.problem.batch >= self.best.seconds / self.best.batch * (1 - TIE)
+        return bool(fewest > self.best.units or (fewest == self.best.units and slower))
 
     def _solution(self) -> Solution:
-        bounds = [interval.bound for interval in self.open] + self.unproven
-        if self.best is not None:
-            bounds.append(self._cost())
-        bound = min(bounds, default=np.inf)
-        left = [one for one in bounds if self.best is None or one < self._cost() * (1 - TIE)]
-        return Solution(
-            self.best, not left, bound * 1e6 / self.problem.batch, self.searched, time.monotonic() - self.started
-        )
+        value = self._value()
+        bounds = [value, *(interval.bound for interval in self.open), *self.unproven]
+        optimal = min(bounds) >= value * (1 - TIE)
+        return Solution(self.best, optimal, min(bounds), self.searched, time.monotonic() - self.started)

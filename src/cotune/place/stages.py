@@ -23,17 +23,25 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cotune.place.profile import LayerEntry, Profile
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
 MOST_UNITS = 2**20  # what "no limit" means to a machine that counts
 
 
 class Around(NamedTuple):
-    """For each tau, type and stage: the fewest units, their seconds, and the next slower seconds."""
+    """For some taus: the fewest units of every stage, and the nearest seconds that some stage can take."""
 
-    units: Floats  # infinite where no number of units is enough
-    at: Floats  # e(units) <= tau
-    before: Floats  # the least e(k) > tau of fewer units; infinite where there is none
+    units: Floats  # (taus, types, stages), infinite where no number of units is enough
+    below: Floats  # (taus,) the greatest e(k) <= tau
+    above: Floats  # (taus,) the least e(k) > tau
+
+
+class Counting(Protocol):
+    """What counts the units of every stage."""
+
+    def around(self, taus: Floats) -> Around:
+        """Return the fewest units for each tau, all at once."""
+        ...
 
 
 class Stages(Protocol):
@@ -44,8 +52,8 @@ class Stages(Protocol):
         """Return the number of layers."""
         ...
 
-    def around(self, taus: Floats) -> Around:
-        """Return arrays (taus, types, stages)."""
+    def within(self, slowest: float) -> Counting:
+        """Return what counts units, for taus up to `slowest`."""
         ...
 
     def fastest(self) -> Floats:
@@ -80,43 +88,13 @@ class Amdahl:
     shared: Floats  # (terms, types, stages)
     least: Floats  # (types, stages) units that memory asks for
 
-    def around(self, taus: Floats) -> Around:
-        tau = taus[:, None, None]
-        units: Floats = np.broadcast_to(self.least, (len(taus), *self.least.shape))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for serial, shared in zip(self.serial, self.shared, strict=True):
-                room = tau - serial
-                need = np.ceil(shared / room)
-                need[~(room > 0)] = np.inf
-                need[(room == 0) & (shared == 0)] = 1.0
-                units = np.maximum(units, need)
-            never = units > self.cap[:, None]
-            # A quotient that is off by one ulp is off by one unit: check against e itself.
-            at = self._seconds(units)
-            while (slow := ~never & (at > tau)).any():
-                units = units + slow
-                at, never = self._seconds(units), units > self.cap[:, None]
-            before = self._slower(units)
-            if (quick := ~never & (before <= tau)).any():
-                units = units - quick
-                at, before = self._seconds(units), self._slower(units)
-        before = np.where(never, self.fastest(), before)
-        units[never] = at[never] = np.inf
-        return Around(units, at, before)
-
-    def _slower(self, units: Floats) -> Floats:
-        """Return the seconds with one unit fewer, infinite where there must not be fewer."""
-        return np.where(units > self.least, self._seconds(units - 1.0), np.inf)
+    def within(self, slowest: float) -> Counting:
+        fastest = self.fastest()
+        return _Reachable(self, fastest, np.flatnonzero(fastest.ravel() <= slowest))
 
     def fastest(self) -> Floats:
         cap = self.cap[:, None]
-        return np.where(self.least <= cap, self._seconds(np.broadcast_to(cap, self.least.shape)), np.inf)
-
-    def _seconds(self, units: Floats) -> Floats:
-        seconds: Floats = self.serial[0] + self.shared[0] / units
-        for serial, shared in zip(self.serial[1:], self.shared[1:], strict=True):
-            seconds = np.maximum(seconds, serial + shared / units)
-        return seconds
+        return np.where(self.least <= cap, np.max(self.serial + self.shared / cap, axis=0), np.inf)
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
         place = packed(first, last)
@@ -146,6 +124,56 @@ class Amdahl:
             units, seconds = units + 1, now
 
 
+class _Reachable:
+    """Counts the units of those stages only that can be fast enough at all."""
+
+    def __init__(self, stages: Amdahl, fastest: Floats, places: Ints) -> None:
+        terms = len(stages.serial)
+        self.shape = stages.least.shape
+        self.places = places
+        self.serial = stages.serial.reshape(terms, -1)[:, places]
+        self.shared = stages.shared.reshape(terms, -1)[:, places]
+        self.least = stages.least.ravel()[places]
+        self.cap = np.repeat(stages.cap, self.shape[1])[places]
+        self.fastest = fastest.ravel()[places]
+
+    def around(self, taus: Floats) -> Around:
+        tau = taus[:, None]
+        units = np.broadcast_to(self.least, (len(taus), len(self.least)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for serial, shared in zip(self.serial, self.shared, strict=True):
+                room = tau - serial
+                need = np.ceil(shared / room)
+                need[~(room > 0)] = np.inf
+                need[(room == 0) & (shared == 0)] = 1.0
+                units = np.maximum(units, need)
+            # A quotient that is off by one ulp is off by one unit: check against e itself.
+            at = self._seconds(units)
+            while (slow := (units <= self.cap) & (at > tau)).any():
+                units = units + slow
+                at = self._seconds(units)
+            before = self._slower(units)
+            if (quick := before <= tau).any():
+                units = units - quick
+                at, before = self._seconds(units), self._slower(units)
+        never = units > self.cap
+        every = np.full((len(taus), self.shape[0] * self.shape[1]), np.inf)
+        every[:, self.places] = np.where(never, np.inf, units)
+        below = np.where(never, -np.inf, at).max(axis=1, initial=-np.inf)
+        above = np.where(never, self.fastest, before).min(axis=1, initial=np.inf)
+        return Around(every.reshape(len(taus), *self.shape), below, above)
+
+    def _seconds(self, units: Floats) -> Floats:
+        seconds: Floats = self.serial[0] + self.shared[0] / units
+        for serial, shared in zip(self.serial[1:], self.shared[1:], strict=True):
+            seconds = np.maximum(seconds, serial + shared / units)
+        return seconds
+
+    def _slower(self, units: Floats) -> Floats:
+        """Return the seconds with one unit fewer, infinite where there must not be fewer."""
+        return np.where(units > self.least, self._seconds(units - 1.0), np.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Stages as measured: only the unit counts in the table can be had, and more may be slower."""
@@ -155,19 +183,20 @@ class Table:
     counts: Floats  # (options,) rising
     entries: Floats  # (types, stages, options) seconds, infinite where not measured
 
+    def within(self, slowest: float) -> Counting:  # noqa: ARG002  # a table is small enough to count as it is
+        return self
+
     def around(self, taus: Floats) -> Around:
         falling = np.minimum.accumulate(self.entries, axis=2)
-        slower = falling[None] > taus[:, None, None, None]
-        option = slower.sum(axis=3)
-        options = len(self.counts)
-        reached = np.clip(option, 0, options - 1)
-        last = np.clip(option - 1, 0, options - 1)
+        option = (falling[None] > taus[:, None, None, None]).sum(axis=3)
+        most = len(self.counts)
         kinds, places = np.indices(falling.shape[:2])
-        never = option == options
-        units = np.where(never, np.inf, self.counts[reached])
-        at = np.where(never, np.inf, falling[kinds, places, reached])
-        before = np.where(option > 0, falling[kinds, places, last], np.inf)
-        return Around(units, at, before)
+        at = falling[kinds, places, np.minimum(option, most - 1)]
+        before = falling[kinds, places, np.maximum(option - 1, 0)]
+        units = np.where(option < most, self.counts[np.minimum(option, most - 1)], np.inf)
+        below = np.where(option < most, at, -np.inf).max(axis=(1, 2))
+        above = np.where(option > 0, before, np.inf).min(axis=(1, 2))
+        return Around(units, below, above)
 
     def fastest(self) -> Floats:
         fastest: Floats = self.entries.min(axis=2)
