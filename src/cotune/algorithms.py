@@ -22,6 +22,7 @@ from cotune.errors import NotFound, UsageError, suggestion
 KINDS = {
     "predict": "predictor",
     "plan": "search",
+    "place": "placement",
     "strategies": "strategy",
     "schedule": "policy",
     "run": "engine",

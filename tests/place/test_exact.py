@@ -12,8 +12,8 @@ import pytest
 
 from cotune.place.exact import Exact
 from cotune.place.objectives import Fastest
-from cotune.place.problem import Placement, Problem
-from cotune.place.profile import Profile, parse
+from cotune.place.problems import Placement, Problem
+from cotune.place.profiles import Profile, parse
 
 Key = tuple[float, int, float]
 

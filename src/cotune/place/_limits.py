@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.place._paths import Edge, cheapest, remaining
-from cotune.place.stages import packed
+from cotune.place.stage_times import packed
 from cotune.types import Floats, Ints
 
 

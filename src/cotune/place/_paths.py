@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.place.stages import packed
+from cotune.place.stage_times import packed
 from cotune.types import Floats
 
 Edge = tuple[int, int, int]  # type, first layer, last layer

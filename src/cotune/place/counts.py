@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from cotune.place.problem import TIE, Placement, Problem, Run
+from cotune.place.problems import TIE, Placement, Problem, Run
 
 Edge = tuple[int, int, int]  # type, first layer, last layer
 Provisioning = Literal["exact", "balanced"]

@@ -26,8 +26,8 @@ import numpy as np
 from cotune.place._limits import Market, dual, labels, used_by, weigh
 from cotune.place._paths import Edge, Paths, cheapest
 from cotune.place.objectives import Cheapest, Objective
-from cotune.place.problem import SLACK, TIE, Placement, Problem, Run
-from cotune.place.stages import Around, packed
+from cotune.place.problems import SLACK, TIE, Placement, Problem, Run
+from cotune.place.stage_times import Around, packed
 from cotune.types import Floats
 
 _NARROW = 1.02  # labels settle intervals narrower than this; wider ones are cut first

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotune.place.problem import TIE, Placement
+from cotune.place.problems import TIE, Placement
 
 
 class Objective(Protocol):

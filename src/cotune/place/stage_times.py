@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cotune.place.profile import LayerEntry, Profile
+from cotune.place.profiles import LayerEntry, Profile
 from cotune.types import Floats, Ints
 
 MOST_UNITS = 2**20  # what "no limit" means to a machine that counts
@@ -68,6 +68,10 @@ class Stages(Protocol):
         """Return the least seconds of one stage."""
         ...
 
+    def limited_by(self, kind: int, first: int, last: int, units: int) -> str:
+        """Return whether compute or communication takes the longer, or nothing where that is not known."""
+        ...
+
     def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
         """Yield units and seconds of one stage from the first that is within tau, each faster than the one before."""
         ...
@@ -104,6 +108,11 @@ class Amdahl:
 
     def fastest_of(self, kind: int, first: int, last: int) -> float:
         return self.seconds(kind, first, last, int(self.cap[kind]))
+
+    def limited_by(self, kind: int, first: int, last: int, units: int) -> str:
+        place = packed(first, last)
+        terms = self.serial[:, kind, place] + self.shared[:, kind, place] / units
+        return "" if len(terms) == 1 else ("compute", "communication")[int(terms.argmax())]
 
     def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
         place = packed(first, last)
@@ -210,6 +219,9 @@ class Table:
 
     def fastest_of(self, kind: int, first: int, last: int) -> float:
         return float(self.entries[kind, packed(first, last)].min())
+
+    def limited_by(self, kind: int, first: int, last: int, units: int) -> str:  # noqa: ARG002  # a table holds sums
+        return ""
 
     def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
         for units, seconds in zip(self.counts.tolist(), self.entries[kind, packed(first, last)].tolist(), strict=True):

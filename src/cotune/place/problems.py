@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.place.profile import Profile
-from cotune.place.stages import Stages, stages_of
+from cotune.place.profiles import Profile
+from cotune.place.stage_times import Stages, stages_of
 from cotune.types import Floats, Stage
 
 Run = tuple[int, int, int, int]  # type, first layer, last layer, units
@@ -83,6 +83,7 @@ class Problem:
             stage_seconds=tuple(self.stages.seconds(*run) for run in runs),
             batch=self.batch,
             price=float(sum(self.prices[kind] * units for kind, _, _, units in runs)),
+            limited_by=tuple(self.stages.limited_by(*run) for run in runs),
         )
 
 
@@ -94,6 +95,7 @@ class Placement:
     stage_seconds: tuple[float, ...]
     batch: float
     price: float
+    limited_by: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
