@@ -10,6 +10,7 @@ stages are of different types, unless cuts inside a type are free to make.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ class Problem:
     @property
     def slowest(self) -> float:
         """Return the most seconds a stage may take."""
-        return self.batch / self.throughput * (1 + SLACK) if self.throughput > 0 else np.inf
+        return self.batch / self.throughput * (1 + SLACK) if self.throughput > 0 else sys.float_info.max
 
     def used(self, runs: Sequence[Run]) -> Floats:
         """Return the units of each type."""
