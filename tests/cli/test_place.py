@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cotune.cli.main import main
-from place.instances import ctr
+from cotune.place.synthetic import ctr
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from cotune.place.answers import Asked, answer
 from cotune.place.exact import Exact
 from cotune.place.problems import Placement, Problem
 from cotune.place.profiles import parse
-from place.instances import ctr
+from cotune.place.synthetic import ctr
 
 
 @pytest.mark.parametrize("seed", range(6))

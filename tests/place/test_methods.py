@@ -16,7 +16,7 @@ from cotune.place.exact import Exact
 from cotune.place.methods import method_of
 from cotune.place.problems import Placement, Problem
 from cotune.place.profiles import Profile, parse
-from place.instances import ctr
+from cotune.place.synthetic import ctr
 
 QUICK = {"reinforce": "reinforce(rounds=10, pretrain=3)", "bayesian": "bayesian(rounds=30)", "tabu": "tabu(rounds=100)"}
 NAMES = sorted({*algorithms.names("place"), *algorithms.names("plan")})

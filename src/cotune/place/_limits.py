@@ -7,13 +7,11 @@ Two steps. Prices are raised where a type is short (Lagrange multipliers m >= 0)
 which bounds the price from below and often finds a plan that fits. What the bound leaves
 open is settled by labels: (position, last type, units used of each type, price), extended
 stage by stage, dropped when another is no worse in everything, or when the price so far and
-the bound for the rest exceed the cutoff. Nothing else is dropped, so the answer is exact
-unless `width` had to cut a position's labels short.
+the bound for the rest exceed the cutoff. Nothing else is dropped, so the answer is exact.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +22,8 @@ import numpy.typing as npt
 from cotune.place._paths import Edge, cheapest, remaining
 from cotune.place.stage_times import packed
 from cotune.types import Floats, Ints
+
+_CROWD = 4  # times the width: with more labels, comparing all with all takes longer than it is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,18 @@ class _Labels:
     edge: Ints
 
 
-def labels(market: Market, units: Floats, cutoff: float, multipliers: Floats, *, width: int, deadline: float) -> Found:
-    """Return the cheapest path within limits whose price is at most the cutoff."""
-    plain = _Weights.of(market, units, market.prices, 0.0)
+def labels(
+    market: Market, units: Floats, cutoff: float, multipliers: Floats, *, width: int, beam: bool = False
+) -> Found:
+    """Return the cheapest path within limits whose price is at most the cutoff.
+
+    When there are more than `width` labels at a position, a beam goes on with the most promising
+    of them, and finds a plan without a proof; otherwise the search gives up.
+    """
+    raised = weigh(units, market.prices + multipliers)
+    rest = remaining(raised, market.depth, free=market.free)
     spare = float(multipliers @ np.where(np.isfinite(market.limits), market.limits, 0.0))
-    raised = _Weights.of(market, units, market.prices + multipliers, spare)
-    edges = _useful(market.depth, (plain, raised), cutoff)
-    rest, rest_raised = plain.rest, raised.rest
+    edges = _useful(market, raised, rest, cutoff + spare)
     types = len(market.prices)
     arriving: list[list[_Labels]] = [[] for _ in range(market.depth + 1)]
     arriving[0] = [_Labels(np.zeros(1), np.zeros((1, types)), np.array([-1]), np.array([-1]), np.array([-1]))]
@@ -143,65 +148,58 @@ def labels(market: Market, units: Floats, cutoff: float, multipliers: Floats, *,
     for position in range(market.depth + 1):
         if not arriving[position]:
             continue
-        here = _undominated(_joined(arriving[position]))
+        here = _joined(arriving[position])
+        if len(here.price) <= _CROWD * width:
+            here = _undominated(here)
+        if len(here.price) > width:
+            if not beam:
+                return Found(np.inf, (), False)
+            here, proven = _undominated(_most_promising(here, multipliers, rest[position], width)), False
+        promise = here.price + here.used @ multipliers - spare
         if position == market.depth:
             kept[position] = here
             break
-        allowed = width if time.monotonic() < deadline else 1
-        if len(here.price) > allowed:
-            promise = here.price + here.used @ multipliers + rest_raised[position][here.last]
-            here = _taken(here, np.argsort(promise, kind="stable")[:allowed])
-            proven = False
         kept[position] = here
-        for edge in np.flatnonzero(edges[:, 1] == position):
+        starts = np.searchsorted(edges[:, 1], [position, position + 1])
+        for edge in range(*starts):
             kind, first, last = (int(part) for part in edges[edge])
             own = units[kind, packed(first, last)]
-            total = here.price + own * market.prices[kind]
-            promise = total + here.used @ multipliers + own * multipliers[kind] + rest_raised[last + 1, kind] - spare
-            fits = (here.used[:, kind] + own <= market.limits[kind]) & (promise <= cutoff)
-            fits &= total + rest[last + 1, kind] <= cutoff
+            fits = promise + raised[kind, packed(first, last)] + rest[last + 1, kind] <= cutoff
+            fits &= here.used[:, kind] + own <= market.limits[kind]
             if not market.free:
                 fits &= here.last != kind
             chosen = np.flatnonzero(fits)
             if len(chosen):
-                used = here.used[chosen].copy()
-                used[:, kind] += own
-                several = np.full(len(chosen), kind)
-                arriving[last + 1].append(
-                    _Labels(total[chosen], used, several, chosen, np.full(len(chosen), int(edge)))
-                )
+                arriving[last + 1].append(_extended(here, chosen, edge, (kind, own, own * market.prices[kind])))
     return _best(kept, edges, proven)
 
 
-class _Weights(NamedTuple):
-    """Weights of stages, the least weight of what precedes and follows each, and what a whole path is let off."""
-
-    own: Floats
-    into: Floats
-    rest: Floats
-    spare: float
-
-    @classmethod
-    def of(cls, market: Market, units: Floats, prices: Floats, spare: float) -> _Weights:
-        own = weigh(units, prices)
-        into = cheapest(own[None], market.depth, free=market.free).into[0]
-        return cls(own, into, remaining(own, market.depth, free=market.free), spare)
-
-    def through(self, last: int) -> Floats:
-        """Return the least weight of a path through each stage (types, first) that ends at a layer."""
-        own = self.own[:, packed(0, last) : packed(last, last) + 1]
-        through: Floats = self.into[: last + 1].T + own + self.rest[last + 1][:, None] - self.spare
-        return through
-
-
-def _useful(depth: int, weights: Sequence[_Weights], cutoff: float) -> Ints:
-    """Return the edges (type, first, last) that lie on some path below the cutoff, limits aside."""
+def _useful(market: Market, weights: Floats, rest: Floats, cutoff: float) -> Ints:
+    """Return the edges (type, first, last) that lie on some path below the cutoff, limits aside, sorted by first."""
+    into = cheapest(weights[None], market.depth, free=market.free).into[0]
     found: list[Ints] = []
-    for last in range(depth):
-        least = np.max([weight.through(last) for weight in weights], axis=0)
-        kinds, firsts = np.nonzero((least <= cutoff) & np.isfinite(least))
+    for last in range(market.depth):
+        own = weights[:, packed(0, last) : packed(last, last) + 1]
+        through = into[: last + 1].T + own + rest[last + 1][:, None]
+        kinds, firsts = np.nonzero((through <= cutoff) & np.isfinite(through))
         found.append(np.stack([kinds, firsts, np.full(len(kinds), last)], axis=1))
-    return np.concatenate(found).astype(np.int64)
+    edges = np.concatenate(found).astype(np.int64)
+    return edges[np.argsort(edges[:, 1], kind="stable")]
+
+
+def _most_promising(here: _Labels, multipliers: Floats, rest: Floats, size: int) -> _Labels:
+    """Return the labels with the least bounds."""
+    promise = here.price + here.used @ multipliers + rest[here.last]
+    return _taken(here, np.argsort(promise, kind="stable")[:size])
+
+
+def _extended(here: _Labels, chosen: Ints, edge: int, stage: tuple[int, float, float]) -> _Labels:
+    """Return some labels with a stage added: its type, units and price."""
+    kind, units, price = stage
+    used = here.used[chosen]
+    used[:, kind] += units
+    size = len(chosen)
+    return _Labels(here.price[chosen] + price, used, np.full(size, kind), chosen, np.full(size, edge))
 
 
 def _joined(parts: list[_Labels]) -> _Labels:

@@ -23,14 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotune.place._limits import Market, dual, labels, used_by, weigh
+from cotune.place._limits import Dual, Market, dual, labels, used_by, weigh
 from cotune.place._paths import Edge, Paths, cheapest
 from cotune.place.objectives import Cheapest, Objective
 from cotune.place.problems import SLACK, TIE, Placement, Problem, Run
 from cotune.place.stage_times import Around, packed
 from cotune.types import Floats
 
-_NARROW = 1.02  # labels settle intervals narrower than this; wider ones are cut first
+_BEAM = 40  # labels per position when a better plan is looked for
+_NEAR = 1.2
+_FEW = 250  # labels per position when a proof is tried; single times that need more get more
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Exact:
 
     time_limit: float = 10.0
     rows: int = 16
-    width: int = 20_000
+    width: int = 16_000
     rounds: int = 12
 
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
@@ -104,6 +106,7 @@ class _Bisection:
         self.open: list[_Interval] = []
         self.searched = 0
         self.budget = float(problem.prices @ problem.limits) if np.isfinite(problem.limits).all() else np.inf
+        self.width = _FEW
         self.unproven: list[float] = []  # bounds of intervals that labels could not settle
         stages = problem.depth * (problem.depth + 1) // 2 * len(problem.types)
         self.rows = int(np.clip(400_000 // max(stages, 1), 2, settings.rows))
@@ -174,37 +177,48 @@ class _Bisection:
         units = batch.around.units[[piece.row for piece in pieces]]
         cutoffs = np.array([self._cutoff(piece.lo) for piece in pieces])
         start = np.stack([piece.multipliers for piece in pieces])
-        for piece, own, relaxed in zip(
-            pieces, units, dual(self.market, units, cutoffs, start, self.settings.rounds), strict=True
-        ):
+        bounds = dual(self.market, units, cutoffs, start, self.settings.rounds)
+        for own, relaxed in zip(units, bounds, strict=True):
+            if relaxed.edges:
+                self._offer(relaxed.edges, own)
+        self._probe(pieces, batch, bounds)
+        for piece, own, relaxed in zip(pieces, units, bounds, strict=True):
             lo, hi = piece.lo, float(batch.around.below[piece.row])
             price = max(float(batch.paths.least[piece.row]), relaxed.bound)
-            if relaxed.edges:
-                faster = self._offer(relaxed.edges, own)
-                if relaxed.price <= relaxed.bound * (1 + SLACK):
-                    self._push(lo, min(hi, faster), price, relaxed.multipliers)
-                    continue
-            if self._hopeless(self._bound(lo, price), lo, hi):
+            if relaxed.price <= relaxed.bound * (1 + SLACK):
+                self._push(lo, min(hi, self._offer(relaxed.edges, own)), price, relaxed.multipliers)
+            elif self._hopeless(self._bound(lo, price), lo, hi):
                 continue
-            if self.best is not None and hi > lo * _NARROW:
-                self._push(lo, hi, price, relaxed.multipliers)
             else:
                 self._by_labels(lo, hi, price, own, relaxed.multipliers)
 
+    def _probe(self, pieces: list[_Piece], batch: _Batch, bounds: list[Dual]) -> None:
+        """Look for a better plan where the cost seems least: the sooner it is found, the more is pruned."""
+        tops = [float(batch.around.below[piece.row]) for piece in pieces]
+        place = int(np.argmin([hi * relaxed.bound for hi, relaxed in zip(tops, bounds, strict=True)]))
+        units, multipliers = batch.around.units[pieces[place].row], bounds[place].multipliers
+        bound, cutoff = bounds[place].bound, self._cutoff(tops[place])
+        # A plan near the bound is found among few edges; any plan at all is looked for among all of them.
+        for limit in (min(_NEAR * bound, cutoff), cutoff):
+            found = labels(self.market, units, limit, multipliers, width=_BEAM, beam=True)
+            if found.edges:
+                self._offer(found.edges, units)
+            if self.best is not None:
+                return
+
     def _by_labels(self, lo: float, hi: float, price: float, units: Floats, multipliers: Floats) -> None:
-        """Settle a narrow interval by labels."""
-        found = labels(
-            self.market, units, self._cutoff(lo), multipliers, width=self.settings.width, deadline=self.deadline
-        )
-        faster = self._offer(found.edges, units) if found.edges else -np.inf
+        """Settle an interval by labels if they are few enough, or leave it to be cut."""
+        found = labels(self.market, units, self._cutoff(lo), multipliers, width=self.width)
         if found.proven:
+            faster = self._offer(found.edges, units) if found.edges else -np.inf
             self._push(lo, min(hi, faster), max(price, found.price), multipliers)
         elif hi > lo * (1 + SLACK):
             self._push(lo, hi, price, multipliers)
+        elif self.width < self.settings.width and time.monotonic() < self.deadline:
+            self.width *= 4
+            self._by_labels(lo, hi, price, units, multipliers)
         else:
-            self.unproven.append(
-                self._bound(lo, price)
-            )  # a single time that labels could not settle: a hole in the proof
+            self.unproven.append(self._bound(lo, price))  # a single time that labels cannot settle: a hole in the proof
 
     def _offer(self, edges: Sequence[Edge], units: Floats) -> float:
         """Keep a plan if it is better; return the greatest time that it does not settle."""

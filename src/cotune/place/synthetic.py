@@ -1,4 +1,4 @@
-"""CTR-like profiles: an embedding that gains little from an accelerator, dense layers that gain much."""
+"""Made-up CTR networks: an embedding that gains little from an accelerator, dense layers that gain much."""
 
 from __future__ import annotations
 
