@@ -218,19 +218,13 @@ def _taken(here: _Labels, rows: Ints) -> _Labels:
 
 def _undominated(here: _Labels) -> _Labels:
     """Return the labels that no other beats: same last type, no dearer, no more units of any type."""
-    order = np.lexsort((here.used.sum(axis=1), here.price, here.last))
-    here = _taken(here, order)
-    keep: list[int] = []
-    for kind in np.unique(here.last):
-        rows = np.flatnonzero(here.last == kind)
-        used = here.used[rows]
-        alive: npt.NDArray[np.bool_] = np.ones(len(rows), dtype=bool)
-        for place in range(len(rows)):
-            if alive[place]:
-                # Rows come by rising price, so only units decide among the later ones.
-                alive[place + 1 :] &= ~np.all(used[place + 1 :] >= used[place], axis=1)
-        keep += rows[alive].tolist()
-    return _taken(here, np.array(keep, dtype=np.int64))
+    here = _taken(here, np.lexsort((here.used.sum(axis=1), here.price)))
+    # Rows come by rising price, so an earlier one of the same type beats a later one by units alone.
+    beats = here.last[:, None] == here.last
+    for used in here.used.T:
+        beats &= used[:, None] <= used
+    beaten = np.triu(beats, 1).any(axis=0)
+    return _taken(here, np.flatnonzero(~beaten))
 
 
 def _best(kept: list[_Labels | None], edges: Ints, proven: bool) -> Found:
