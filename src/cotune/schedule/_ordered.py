@@ -1,0 +1,64 @@
+"""Policies that are an order, and what such an order means.
+
+At every decision all unfinished jobs stand in line by rank. Each is given the GPUs it
+asked for if that many are still free; if not it is passed over (`skips`) or everybody
+behind it waits as well. Without `preempts` the jobs that run already go first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cotune.schedule import Active, Rank, capacity, rigid_config
+from cotune.types import Cluster, Config
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An order without levels or drift; the orders fill in `rank` and change what differs."""
+
+    preempts: ClassVar[bool] = False
+    skips: ClassVar[bool] = True
+
+    @property
+    def steady(self) -> bool:
+        return True
+
+    def rank(self, active: Active) -> Rank:
+        raise NotImplementedError
+
+    def drift(self, active: Active) -> float:  # noqa: ARG002
+        return 0.0
+
+    def level_of(self, active: Active) -> int:
+        return active.level
+
+    def level_lasts(self, active: Active) -> float:  # noqa: ARG002
+        return math.inf
+
+    def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
+        free = capacity(cluster)
+        line = sorted(active, key=lambda a: (self.preempts or not a.running, self.rank(a)))
+        given: dict[str, Config] = {}
+        for job in line:
+            config = asked(job, free)
+            if config is not None:
+                given[job.job.name] = config
+                free[config.device] -= config.workers
+            elif not self.skips:
+                break
+        return given
+
+
+def asked(active: Active, free: Mapping[str, int]) -> Config | None:
+    """Return the config a job asked for on the device with room for it (its own first), or None."""
+    if active.config is not None and free[active.config.device] >= active.config.workers:
+        return active.config
+    gpus, wanted = active.job.gpus, active.job.device
+    fitting = [name for name, left in free.items() if left >= gpus and wanted in (None, name)]
+    if not fitting:
+        return None
+    return rigid_config(gpus, active.job.batch_size, max(fitting, key=lambda name: free[name]))
