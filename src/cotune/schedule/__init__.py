@@ -52,6 +52,10 @@ class Work(Protocol):
         """Return the seconds until the work is done; infinite if it never is."""
         ...
 
+    def seconds_told(self, done: float, config: Config) -> float:
+        """Return the same as far as the job has told: the steps after the present epoch."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
@@ -67,6 +71,7 @@ class Submission:
     seconds: float
     deadline: float | None = None
     work: Work | None = None
+    wants: Config | None = None  # what it asked for, where that is more than a number of GPUs
     device: str | None = None
     team: str = ""
     priority: int = 0
@@ -78,7 +83,7 @@ class Submission:
     @property
     def config(self) -> Config:
         """Return what the job asked for."""
-        return rigid_config(self.gpus, self.batch_size, self.device or "gpu")
+        return self.wants or rigid_config(self.gpus, self.batch_size, self.device or "gpu")
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,93 @@
+"""Traces that say all about a job in one row: the plain format (with ITP and Philly), and Tiresias's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cotune.adapters.traces._lines import Line, Make, count, duration, seconds
+from cotune.errors import suggestion
+from cotune.schedule import Submission
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names of a format: what is needed, what may be there, and what is only there to choose by."""
+
+    name: str
+    needs: Mapping[str, str]  # what it is -> its column
+    may: Mapping[str, str] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+
+    def knows(self, header: Sequence[str]) -> bool:
+        return set(self.needs.values()) <= set(header)
+
+    def missing(self, header: Sequence[str]) -> list[str]:
+        return [column for column in self.needs.values() if column not in header]
+
+    def header_problems(self, header: Sequence[str]) -> list[str]:
+        known = {*self.needs.values(), *self.may.values(), *self.others}
+        unknown = [column for column in header if column not in known]
+        double = sorted({column for column in header if list(header).count(column) > 1})
+        return [
+            *(f"no column {column!r}" for column in self.missing(header)),
+            *(f"unknown column {column!r}{suggestion(column, known)}" for column in unknown),
+            *(f"column {column!r} is there twice" for column in double),
+        ]
+
+    def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002
+        place = {what: header.index(column) for what, column in self.needs.items()}
+        may = {what: header.index(column) for what, column in self.may.items() if column in header}
+        name, submit, gpus, run = (place[what] for what in ("name", "submit", "gpus", "seconds"))
+
+        def make(line: Line) -> Submission:
+            fields = line.columns
+            if not fields[name]:
+                raise ValueError("job_id is missing")
+            given = {what: fields[at] for what, at in may.items() if fields[at]}
+            return Submission(
+                fields[name],
+                seconds(fields[submit], header[submit]),
+                count(fields[gpus], header[gpus]),
+                duration(fields[run], header[run]),
+                deadline=seconds(given["deadline"], "deadline_s") if "deadline" in given else None,
+                device=given.get("device"),
+                team=given.get("team", ""),
+                priority=int(given.get("priority", 0)),
+                weight=_weight(given.get("weight", "1")),
+                batch_size=count(given.get("batch_size", "1"), "batch_size"),
+                skewed=given.get("skewed", "0") in ("1", "true", "True"),
+                row=line.number,
+            )
+
+        return make
+
+
+def _weight(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise ValueError(f"weight is {text}; it must be positive")
+    return value
+
+
+PLAIN = Table(
+    "plain",
+    {"name": "job_id", "submit": "submit_s", "gpus": "gpus", "seconds": "duration_s"},
+    {
+        "deadline": "deadline_s",
+        "device": "device",
+        "team": "team",
+        "priority": "priority",
+        "weight": "weight",
+        "batch_size": "batch_size",
+        "skewed": "skewed",
+    },
+    frozenset({"cluster", "vc", "model", "iterations", "user", "status"}),
+)
+TIRESIAS = Table(
+    "tiresias",
+    {"name": "job_id", "submit": "submit_time", "gpus": "num_gpu", "seconds": "duration"},
+    {},
+    frozenset({"iterations", "model_name", "interval"}),
+)
