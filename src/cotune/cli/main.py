@@ -12,7 +12,18 @@ import typer
 from cotune import __version__
 from cotune.errors import CotuneError, Infeasible
 
-VERBS = ("init", "profile", "predict", "plan", "place", "run", "samples", "algorithms", "doctor")
+VERBS = (
+    "init",
+    "profile",
+    "predict",
+    "plan",
+    "place",
+    "run",
+    "simulate",
+    "samples",
+    "algorithms",
+    "doctor",
+)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -77,6 +77,7 @@ class Submission:
     priority: int = 0
     weight: float = 1.0
     batch_size: int = 1
+    model: str = ""
     skewed: bool = False
     row: int = 0
 

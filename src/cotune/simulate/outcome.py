@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cotune.schedule import Active, Policy, Submission
+from cotune.schedule import Active, Policy, Submission, capacity
 from cotune.schedule._loop import Decision, drive
 from cotune.schedule._placement import placer
 from cotune.simulate.world import Believe, Simulated, exactly
@@ -24,6 +24,7 @@ class Spell:
     end: float
     gpus: int
     nodes: tuple[int, ...] = ()
+    device: str = "gpu"
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,10 @@ class Outcome:
     waited: Floats
     starts: Floats
     lost: Floats  # GPU-seconds spent on restarts
+    cost: Floats  # money, where devices have prices
     declined: Floats  # 1 where a deadline policy did not admit the job
     latency: Floats  # seconds that each decision took
+    idle_while_waiting: float = 0.0  # GPU-seconds
     spells: Sequence[Spell] = ()
     present: Sequence[Active] = ()  # who was still there when it stopped
 
@@ -53,46 +56,60 @@ class _Record:
     """Columns being filled while a simulation runs."""
 
     jobs: int
+    cluster: Cluster
     restart: float
     keep_spells: bool
     columns: dict[str, Floats] = field(init=False)
     latency: list[float] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
-    open: dict[int, tuple[float, int, tuple[int, ...]]] = field(default_factory=dict)
+    idle_while_waiting: float = 0.0
+    _open: dict[int, Spell] = field(default_factory=dict)
+    _free: int = field(init=False)
+    _waiting: bool = False
+    _at: float = 0.0
 
     def __post_init__(self) -> None:
-        names = ("service", "waited", "starts", "lost", "declined")
+        names = ("service", "waited", "starts", "lost", "declined", "cost")
         self.columns = {name: np.zeros(self.jobs) for name in names}
         self.columns |= {name: np.full(self.jobs, np.inf) for name in ("start", "end")}
+        self._free = sum(capacity(self.cluster).values())
+        self._prices = {device.name: (device.price_per_hour or 0.0) / 3600.0 for device in self.cluster.devices}
 
-    def watch(self, decision: Decision) -> None:
+    def watch(self, decision: Decision, present: int) -> None:
+        """Note what was decided; called after the decision was carried out."""
         self.latency.append(decision.latency)
-        if self.keep_spells:
-            for active in decision.stops:
-                self._close(active.number, decision.at)
-            for active in decision.starts:
-                self.open[active.number] = (decision.at, active.held, active.nodes)
+        if self._waiting:
+            self.idle_while_waiting += self._free * (decision.at - self._at)
+        for active in decision.stops:
+            self._close(active.number, decision.at)
+        for active in decision.starts:
+            config = active.config
+            assert config is not None
+            self._open[active.number] = Spell(
+                active.number, decision.at, math.inf, active.held, active.nodes, config.device
+            )
+            self._free -= active.held
+            self.columns["lost"][active.number] += self.restart * active.held
+        self._at, self._waiting = decision.at, present > len(self._open)
 
-    def ended(self, active: Active, at: float) -> None:
-        self.left(active)
-        if active.declined:
-            self.columns["declined"][active.number] = 1.0
-            return
-        self.columns["end"][active.number] = at
-        if self.keep_spells:
-            self._close(active.number, at)
-
-    def left(self, active: Active) -> None:
+    def left(self, active: Active, at: float) -> None:
+        """Note a job that ended or was declined, or is still there at the end."""
         row, columns = active.number, self.columns
+        self._close(row, at)
         columns["start"][row] = active.started
         columns["service"][row] = active.service
         columns["waited"][row] = active.waited
         columns["starts"][row] = active.starts
-        columns["lost"][row] = self.restart * active.starts * active.job.gpus
+        columns["declined"][row] = active.declined
 
     def _close(self, number: int, at: float) -> None:
-        start, gpus, nodes = self.open.pop(number)
-        self.spells.append(Spell(number, start, at, gpus, nodes))
+        spell = self._open.pop(number, None)
+        if spell is None:
+            return
+        self._free += spell.gpus
+        self.columns["cost"][number] += spell.gpus * (at - spell.start) * self._prices[spell.device]
+        if self.keep_spells:
+            self.spells.append(replace(spell, end=at))
 
 
 def simulate(
@@ -110,18 +127,21 @@ def simulate(
     ordered = sorted(jobs, key=lambda job: job.submit)  # stable: ties stay in the order of the file
     sizes = np.array([job.gpus for job in ordered] or [1], dtype=np.int64)
     world = Simulated(ordered, believe, restart, until)
-    record = _Record(len(ordered), restart, keep_spells)
-    for active in drive(policy, cluster, world, placer(placement, cluster, sizes), record.watch):
-        record.ended(active, world.now())
+    record = _Record(len(ordered), cluster, restart, keep_spells)
+    places = placer(placement, cluster, sizes)
+    for active in drive(policy, cluster, world, places, lambda decision: record.watch(decision, len(world.present))):
+        record.left(active, world.now())
+        if not active.declined:
+            record.columns["end"][active.number] = world.now()
     for active in world.present.values():
         world.sync(active)
-        record.left(active)
-    columns = record.columns
+        record.left(active, world.now())
     return Outcome(
         ordered,
         cluster,
         latency=np.array(record.latency),
+        idle_while_waiting=record.idle_while_waiting,
         spells=tuple(record.spells),
         present=tuple(world.present.values()),
-        **columns,
+        **record.columns,
     )

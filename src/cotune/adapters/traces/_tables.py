@@ -57,6 +57,7 @@ class Table:
                 priority=int(given.get("priority", 0)),
                 weight=_weight(given.get("weight", "1")),
                 batch_size=count(given.get("batch_size", "1"), "batch_size"),
+                model=given.get("model", ""),
                 skewed=given.get("skewed", "0") in ("1", "true", "True"),
                 row=line.number,
             )
@@ -81,13 +82,14 @@ PLAIN = Table(
         "priority": "priority",
         "weight": "weight",
         "batch_size": "batch_size",
+        "model": "model",
         "skewed": "skewed",
     },
-    frozenset({"cluster", "vc", "model", "iterations", "user", "status"}),
+    frozenset({"cluster", "vc", "iterations", "user", "status"}),
 )
 TIRESIAS = Table(
     "tiresias",
     {"name": "job_id", "submit": "submit_time", "gpus": "num_gpu", "seconds": "duration"},
-    {},
-    frozenset({"iterations", "model_name", "interval"}),
+    {"model": "model_name"},
+    frozenset({"iterations", "interval"}),
 )

@@ -1,0 +1,48 @@
+"""A cluster as people write it: `104` GPUs, `13x8` nodes x GPUs, or a YAML file of devices."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotune.errors import InvalidFile, UsageError
+from cotune.types import Cluster, Device
+
+_NODES = re.compile(r"(\d+)\s*[x×]\s*(\d+)")
+
+
+class _DeviceFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    count: int = Field(gt=0)
+    per_node: int | None = Field(default=None, gt=0)
+    price_per_hour: float | None = Field(default=None, ge=0)
+
+
+class _ClusterFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    devices: dict[str, _DeviceFile] = Field(min_length=1)
+    currency: str = "USD"
+
+
+def parse_cluster(spec: str) -> Cluster:
+    """Return the cluster that a word or a file describes."""
+    if spec.isdigit() and int(spec):
+        return Cluster((Device("gpu", int(spec)),))
+    if (nodes := _NODES.fullmatch(spec.strip())) and int(nodes[1]) and int(nodes[2]):
+        return Cluster((Device("gpu", int(nodes[1]) * int(nodes[2]), per_node=int(nodes[2])),))
+    path = Path(spec)
+    if not path.is_file():
+        raise UsageError(f"cannot read --cluster {spec!r}; write 104 (GPUs), 13x8 (nodes x GPUs) or name a YAML file")
+    try:
+        found = _ClusterFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        reason = error.errors()[0] if isinstance(error, ValidationError) else None
+        where = ".".join(map(str, reason["loc"])) + ": " + reason["msg"] if reason else str(error).partition("\n")[0]
+        raise InvalidFile(f"{path} is not a cluster: {where}") from None
+    devices = tuple(
+        Device(name, device.count, device.price_per_hour, device.per_node) for name, device in found.devices.items()
+    )
+    return Cluster(devices, found.currency)
