@@ -29,7 +29,10 @@ LAYERS = {
     "place": 4,
     "run": 4,
     "workloads": 4,
+    "schedule": 4,
     "profile": 5,
+    "adapters": 5,
+    "simulate": 6,
     "cli": 9,
 }
 STRANGERS = {
