@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench schema clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,12 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engine_stress.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/prediction.py
+
+schema: $(VENV)/.installed
+	$(BIN)/python -c "import json; from cotune.config import json_schema; \
+	print(json.dumps(json_schema(), indent=2, sort_keys=True))" > docs/cotune.schema.json
 
 clean:
 	rm -rf $(VENV) .cotune build dist

@@ -102,6 +102,24 @@ def test_a_command_without_a_place_for_the_batch_is_told_what_to_write() -> None
     config.load(None, {"run": ["python", "train.py"], "search": {"batch_size": "32,64"}})
 
 
+def test_a_script_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os; batch = int(os.environ['COTUNE_BATCH_SIZE'])")
+    settings = config.load(written(tmp_path, "run: python train.py\nglobal_batch: 64"), {})
+    assert settings.space.global_batch == 64
+
+
+def test_a_flag_for_the_level_keeps_the_metric_and_direction_of_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "target: {metric: loss, at_most: 0.3}")
+    for text in ("loss=0.25", "0.25"):
+        settings = config.load(file, {"target": text})
+        assert (settings.job.metric, settings.job.better, settings.goal.target) == ("loss", "lower", 0.25)
+
+
+def test_an_unclosed_quote_in_the_command_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="no closing quotation"):
+        config.load(written(tmp_path, "run: python 'train.py"), {})
+
+
 def test_a_target_that_should_fall_is_at_most() -> None:
     settings = config.load(None, {"target": {"metric": "loss", "at_most": 0.3}})
     assert settings.job.better == "lower"

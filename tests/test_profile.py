@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
-from cotune.profile import CURVES, Design, Probe, hopeless
+from cotune.profile import CURVES, Design, Limits, Probe, Step, hopeless, profile
 from cotune.space import Axis, Space
-from cotune.types import Config, Evaluation, Goal, Job, Sample
+from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample
+from run.clockwork import Clockwork
 
 JOB = Job("made-up", examples=10_000)
 SPACE = Space((Axis("workers", (1, 2, 4, 8)), Axis("batch_size", (16, 32, 64, 128, 256))))
@@ -28,43 +30,47 @@ def probes(design: Design, starts: int) -> list[Probe]:
         if probe is None:
             break
         found.append(probe)
-        long = probe.epochs > 2
-        samples.append(trained(probe.config, [0.1] * 5) if long else measured(probe.config))
+        whole = [0.1] * design.goal.max_epochs
+        samples.append(trained(probe.config, whole) if probe.curve else measured(probe.config))
     return found
 
 
 def test_the_corners_of_the_space_are_measured_first() -> None:
     corners = {(1, 16), (1, 256), (8, 16), (8, 256)}
-    first = probes(Design(JOB, Goal(target=0.9), SPACE), 16)[:4]
+    first = probes(Design(JOB, Goal(target=0.9), SPACE, Cluster()), 16)[:4]
     assert {(probe.config.workers, probe.config.batch_size) for probe in first} == corners
 
 
 def test_no_config_is_measured_twice_for_its_seconds() -> None:
-    short = [probe.config for probe in probes(Design(JOB, Goal(target=0.9), SPACE), 16) if probe.epochs <= 2]
+    short = [probe.config for probe in probes(Design(JOB, Goal(target=0.9), SPACE, Cluster()), 16) if not probe.curve]
     assert len(short) == len(set(short)) == 16 - CURVES
 
 
 def test_learning_curves_are_shown_at_global_batches_spread_over_the_space() -> None:
-    long = [probe.config.global_batch for probe in probes(Design(JOB, Goal(target=0.9), SPACE), 16) if probe.epochs > 2]
+    long = [
+        probe.config.global_batch
+        for probe in probes(Design(JOB, Goal(target=0.9), SPACE, Cluster()), 16)
+        if probe.epochs > 2
+    ]
     assert len(long) == CURVES
     assert {min(long), max(long)} == {16, 2048}
 
 
 def test_a_time_probe_takes_thirty_steps_and_two_epochs_at_most() -> None:
-    design = Design(JOB, Goal(), SPACE)
+    design = Design(JOB, Goal(), SPACE, Cluster())
     for probe in probes(design, 12):
-        if probe.epochs <= 2:
+        if not probe.curve:
             assert math.isclose(probe.epochs, min(2, 30 * probe.config.global_batch / 10_000))
 
 
 def test_a_fixed_amount_of_work_needs_no_learning_curve() -> None:
-    assert Design(JOB, Goal(epochs=3), SPACE).curves([]) == []
+    assert Design(JOB, Goal(epochs=3), SPACE, Cluster()).curves([]) == []
     fixed = Space((Axis("workers", (1, 2)),), global_batch=64)
-    assert Design(JOB, Goal(target=0.9), fixed).curves([]) == []
+    assert Design(JOB, Goal(target=0.9), fixed, Cluster()).curves([]) == []
 
 
 def test_a_failed_config_is_left_alone_and_larger_batches_after_no_memory() -> None:
-    design = Design(JOB, Goal(epochs=1), SPACE)
+    design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
     crashed = Sample(Config.data_parallel(16, 1), failure="rank 0 failed: no luck")
     full = Sample(Config.data_parallel(128, 1), failure="rank 0 ran out of memory")
     tried = [crashed, full, measured(Config.data_parallel(32, 1))]
@@ -78,9 +84,64 @@ def test_a_failed_config_is_left_alone_and_larger_batches_after_no_memory() -> N
 
 
 def test_an_interrupted_start_may_be_tried_again() -> None:
-    design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))))
+    design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
     cut_short = Sample(Config.data_parallel(16, 1), failure="interrupted: by the user")
     assert design.next([cut_short], 1) is not None
+
+
+def test_a_measured_start_that_was_cut_short_is_not_measured_again() -> None:
+    design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
+    known = Sample(Config.data_parallel(16, 1), 0.5, 1.0, failure="interrupted: by the user")
+    assert design.next([known], 1) is None
+
+
+def test_more_workers_than_there_are_devices_are_never_measured() -> None:
+    design = Design(JOB, Goal(target=0.9), SPACE, Cluster((Device(count=2),)))
+    assert {probe.config.workers for probe in probes(design, 16)} == {1, 2}
+
+
+def starts(space: Space, goal: Goal, seconds: float, engine: Clockwork | None = None) -> list[Step]:
+    """The last step of every start of a profile on an engine whose clock jumps."""
+    engine = engine or Clockwork()
+    design = Design(JOB, goal, space, Cluster())
+    steps = profile(engine, design, [], Limits(seconds), Path("nowhere"))
+    return [step for step in steps if step.sample.ended]
+
+
+def test_every_curve_gets_its_share_of_the_budget() -> None:
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16, 64, 256, 1024))))
+    done = starts(space, Goal(target=0.99, max_epochs=1000), 2000, Clockwork(learn=0.0001))
+    curves = [step.sample for step in done if step.probe.curve]
+    assert len({sample.config.global_batch for sample in curves}) == 4
+    assert max(s.seconds for s in curves) < 1.2 * min(s.seconds for s in curves)
+
+
+def test_a_profile_of_one_or_two_epochs_never_repeats_itself() -> None:
+    for epochs in (1, 2):
+        done = starts(SPACE, Goal(target=0.99, max_epochs=epochs), 10_000)
+        assert len({(step.sample.config, step.probe.curve) for step in done}) == len(done)
+
+
+def test_a_profile_keeps_to_its_budget() -> None:
+    engine = Clockwork()
+    starts(SPACE, Goal(target=0.99), 300, engine)
+    assert engine.now() <= 310
+
+
+def test_a_curve_is_taken_up_again_only_when_it_can_go_much_further() -> None:
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16,))))
+    design = Design(JOB, Goal(target=0.99, max_epochs=100), space, Cluster())
+    known = [trained(Config.data_parallel(16, 1), [0.1] * 10)]
+    assert not design.worth(16, 12.0, known)
+    assert design.worth(16, 16.0, known)
+    assert design.curves(known) == [16]
+    assert Design(JOB, Goal(target=0.1), space, Cluster()).curves(known) == []
+
+
+def test_failures_of_an_earlier_profile_do_not_make_this_one_hopeless() -> None:
+    broken = [Sample(Config.data_parallel(batch, 1), failure="crash") for batch in (16, 32, 64)]
+    design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
+    assert list(profile(Clockwork(), design, broken, Limits(500), Path("nowhere")))
 
 
 def test_a_job_whose_first_starts_all_fail_is_given_up() -> None:
@@ -92,5 +153,5 @@ def test_a_job_whose_first_starts_all_fail_is_given_up() -> None:
 
 def test_named_axes_are_covered_too() -> None:
     space = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64)), Axis("precision", ("fp32", "bf16"))))
-    first = probes(Design(JOB, Goal(epochs=1), space), 4)
+    first = probes(Design(JOB, Goal(epochs=1), space, Cluster()), 4)
     assert {dict(probe.config.axes)["precision"] for probe in first} == {"fp32", "bf16"}

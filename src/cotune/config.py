@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -29,12 +30,10 @@ _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 
 
 def _duration(value: object) -> float:
-    if not isinstance(value, str | int | float):
-        raise ValueError("a duration such as 90s, 45m or 2h")  # noqa: TRY004  # pydantic turns ValueError into its report
     try:
-        return seconds(value)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
+        return seconds(str(value))
+    except UsageError:
+        raise ValueError("a positive duration such as 90s, 45m or 2h") from None
 
 
 def _values(value: object) -> tuple[Value, ...]:
@@ -156,15 +155,25 @@ def find(start: Path) -> Path | None:
 
 def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Return the settings of a job file with the flags laid over it."""
-    source = str(path) if path else "command line"
-    text = _read(path) if path else "{}"
+    if path is None:
+        return loads("{}", overrides, "the command line", Path.cwd())
+    return loads(_read(path), overrides, str(path), path.parent)
+
+
+def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) -> Settings:
+    """Return the settings of a job file's text, as one that stands in a folder."""
     raw = _parse(source, text)
-    merged = _merge(raw, overrides)
+    given = {key: value for key, value in overrides.items() if value is not None}
     try:
-        file = JobFile.model_validate(merged)
+        JobFile.model_validate(given)
     except ValidationError as error:
-        _explain(source, text, error)
-    return _records(file, (path.parent if path else Path.cwd()).resolve(), source)
+        raise UsageError(f"--{_words(error)[1].replace('_', '-')}: {_words(error)[2]}") from None
+    try:
+        file = JobFile.model_validate(_merge(raw, given))
+    except ValidationError as error:
+        path_of, key, words = _words(error)
+        raise InvalidFile(f"{source}{_line(text, path_of)}: {key}: {words}") from None
+    return _records(file, folder.resolve(), source)
 
 
 def json_schema() -> dict[str, Any]:
@@ -195,17 +204,25 @@ def _parse(source: str, text: str) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return base with over laid on top; only `search` and `budget` are merged key by key."""
+    """Return base with over laid on top; `search` and `budget` are merged key by key, as is a target's metric."""
     merged = dict(base)
     for key, value in over.items():
-        if value is None:
-            continue
         deep = key in ("search", "budget") and isinstance(merged.get(key), Mapping)
         merged[key] = {**merged[key], **value} if deep else value
+    if isinstance(base.get("target"), Mapping) and "target" in over:
+        metric = base["target"].get("metric")
+        merged["target"] = {"metric": metric} | _given(_target(over["target"]))
+        merged.setdefault("better", "lower" if base["target"].get("at_most") is not None else None)
     return merged
 
 
-def _explain(source: str, text: str, error: ValidationError) -> NoReturn:
+def _given(target: object) -> dict[str, Any]:
+    """Return the parts of a target that were said."""
+    return {key: value for key, value in target.items() if value is not None} if isinstance(target, Mapping) else {}
+
+
+def _words(error: ValidationError) -> tuple[list[str | int], str, str]:
+    """Return the path, the key and what is wrong with it, of the first problem."""
     problems = error.errors()
     first = problems[0]
     path = [part for part in first["loc"] if not str(part).startswith("function-")]
@@ -216,7 +233,7 @@ def _explain(source: str, text: str, error: ValidationError) -> NoReturn:
         words = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
         words = f"expected {words}, not {_short(first['input'])}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    raise InvalidFile(f"{source}{_line(text, path)}: {key}: {words}{more}") from None
+    return path, key, words + more
 
 
 def _short(value: object) -> str:
@@ -250,7 +267,8 @@ def _line(text: str, path: list[str | int]) -> str:
 
 
 def _records(file: JobFile, folder: Path, source: str) -> Settings:
-    command = tuple(shlex.split(file.run) if isinstance(file.run, str) else file.run or ())
+    command = _split(file.run, source)
+    engine, settings = _engine(file, source)
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
@@ -261,6 +279,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         pattern=file.pattern,
         folder=str(folder),
         env=tuple(sorted(file.env.items())),
+        where=_where(engine, settings),
     )
     cluster = Cluster(
         tuple(
@@ -278,9 +297,21 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         confidence=file.confidence,
         prefer=file.prefer,
     )
-    engine, settings = _engine(file, source)
-    space = _space(file, cluster, command, source)
+    space = _space(file, cluster, job, source)
     return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings)
+
+
+def _split(run: str | list[str] | None, source: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(run) if isinstance(run, str) else run or ())
+    except ValueError as error:
+        raise InvalidFile(f"{source}: run: {str(error).lower()} in {run!r}") from None
+
+
+def _where(engine: str, settings: Mapping[str, Any]) -> str:
+    """Return what measured seconds depend on besides the job: the engine, and the machine of a local one."""
+    host = f" on {platform.node()}" if engine == "local" else ""
+    return f"{engine}{json.dumps(settings, sort_keys=True) if settings else ''}{host}"
 
 
 def _better(file: JobFile) -> Literal["higher", "lower"]:
@@ -308,17 +339,17 @@ def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:
     return next(iter(file.engine.items()))
 
 
-def _space(file: JobFile, cluster: Cluster, command: tuple[str, ...], source: str) -> Space:
+def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(cluster) + 1))}
     axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
     axes |= {"device": tuple(device.name for device in cluster.devices)}
     for name, values in file.search.items():
-        _check_axis(name, values, command, source)
+        _check_axis(name, values, job.command, source)
         axes[name] = values
     if file.global_batch is not None and "batch_size" in file.search:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
-    if command and "batch_size" not in file.search:
-        _check_placeholder(command, source)
+    if job.command and "batch_size" not in file.search:
+        require_batch(job, source)
     return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
 
 
@@ -339,10 +370,11 @@ def _check_axis(name: str, values: tuple[Value, ...], command: tuple[str, ...], 
             raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
 
 
-def _check_placeholder(command: tuple[str, ...], source: str) -> None:
-    if any("{batch_size}" in word or "{global_batch}" in word for word in command):
+def require_batch(job: Job, source: str) -> None:
+    """Refuse a command through which cotune cannot set the batch, with the one to write instead."""
+    if any("{batch_size}" in word or "{global_batch}" in word for word in job.command) or _reads_environment(job):
         return
-    words = list(command)
+    words = list(job.command)
     for place, word in enumerate(words):
         if _BATCH_FLAG.match(word):
             if "=" in word:
@@ -354,15 +386,12 @@ def _check_placeholder(command: tuple[str, ...], source: str) -> None:
         words.append("--batch-size={batch_size}")
     raise UsageError(
         f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; write: {' '.join(words)}"
-        " (or list search.batch_size if the script reads COTUNE_BATCH_SIZE)"
+        " (or let the script read COTUNE_BATCH_SIZE)"
     )
 
 
-def with_goal(settings: Settings, **changes: Any) -> Settings:
-    """Return the settings with a changed goal."""
-    return replace(settings, goal=replace(settings.goal, **changes))
-
-
-def dump_schema() -> str:
-    """Return the JSON Schema as text, as published beside the package."""
-    return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
+def _reads_environment(job: Job) -> bool:
+    """Return whether a script of the command takes its batch from the environment."""
+    scripts = (Path(job.folder) / word for word in job.command if word.endswith((".py", ".sh")))
+    names = ("COTUNE_BATCH_SIZE", "COTUNE_GLOBAL_BATCH")
+    return any(script.is_file() and any(n in script.read_text(errors="replace") for n in names) for script in scripts)

@@ -19,17 +19,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cotune.plan.assess import rates
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
-from cotune.types import Config, Floats, Goal, Job, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
 CURVES = 4
 HOPELESS = 3  # failed starts without a good one before a profile gives up
-LEAST_PATIENCE = 20.0  # seconds without a report before a probe counts as hanging
-OUT_OF_MEMORY = "out of memory"
+LEAST_PATIENCE = 20.0  # seconds
+ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
 
 Mask = npt.NDArray[np.bool_]
 
@@ -45,11 +46,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A config worth measuring: for how many epochs, and why."""
+    """A config worth measuring: for its seconds or its learning curve, for how many epochs, and why."""
 
     config: Config
     epochs: float
     reason: str
+    curve: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,16 @@ class Design:
     job: Job
     goal: Goal
     space: Space
+    cluster: Cluster
 
     @cached_property
     def _configs(self) -> Configs:
         return self.space.configs()
+
+    @cached_property
+    def _runnable(self) -> Mask:
+        """Return which configs the cluster holds."""
+        return self._configs.valid & np.isfinite(rates(self._configs, self.cluster))
 
     @cached_property
     def _places(self) -> Floats:
@@ -97,7 +105,8 @@ class Design:
             return Probe(config, self._time_epochs(config), f"seconds per epoch of {config}")
         if curves:
             config = self._quickest(curves[0], samples)
-            return Probe(config, float(self.goal.max_epochs), f"learning curve at global batch {config.global_batch}")
+            reason = f"learning curve at global batch {config.global_batch}"
+            return Probe(config, float(self.goal.max_epochs), reason, curve=True)
         return None
 
     def remaining(self, samples: Sequence[Sample]) -> int:
@@ -106,7 +115,7 @@ class Design:
 
     def curves(self, samples: Sequence[Sample]) -> list[int]:
         """Return the global batches whose learning curve is still wanted, the middle ones first."""
-        if self.goal.epochs is not None or self.space.global_batch is not None:
+        if self.space.global_batch is not None or (self.goal.epochs is not None and self.goal.target is None):
             return []
         batches = np.unique(self._configs.global_batch[self._able(samples)])
         if len(batches) == 0:
@@ -116,14 +125,20 @@ class Design:
         trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
         return [batch for batch in (*wanted[1:-1], *wanted[:1], *wanted[1:][-1:]) if batch not in trained]
 
+    def worth(self, global_batch: int, seconds: float, samples: Sequence[Sample]) -> bool:
+        """Return whether so many seconds would show much more of a curve than is known."""
+        known = [s for s in samples if s.config.global_batch == global_batch and s.curve and s.epoch_seconds]
+        longest = max((sample.curve[-1].epoch for sample in known), default=0.0)
+        quickest = min((sample.epoch_seconds or np.inf for sample in known), default=0.0)
+        return longest <= MOST_TIME_EPOCHS or seconds >= ENOUGH_LONGER * longest * quickest
+
     def _trained(self, sample: Sample) -> bool:
-        """Return whether a sample met the target, or shows more of its curve than a time probe would."""
-        if sample.failed:
+        """Return whether a sample met the target, or went on for as long as a run may."""
+        if sample.failed or not sample.curve:
             return False
-        if self.goal.target is not None and sample.accuracy is not None:
-            met = self.job.sign * sample.accuracy >= self.job.sign * self.goal.target
-            return met or len(sample.curve) > MOST_TIME_EPOCHS
-        return len(sample.curve) > MOST_TIME_EPOCHS
+        best = max(self.job.sign * point.accuracy for point in sample.curve)
+        met = self.goal.target is not None and best >= self.job.sign * self.goal.target
+        return met or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def _time_epochs(self, config: Config) -> float:
         if self.job.examples is None:
@@ -139,12 +154,10 @@ class Design:
 
     def _able(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs can run as far as is known."""
-        configs = self._configs
-        able = configs.valid & ~self._mask([sample for sample in samples if sample.failed])
+        able = self._runnable & ~self._mask([sample for sample in samples if sample.failed])
         for sample in samples:
-            if sample.failed and OUT_OF_MEMORY in (sample.failure or ""):
-                larger = configs.batch_size >= sample.config.batch_size
-                able &= ~(larger & (configs.device == sample.config.device))
+            if sample.out_of_memory:
+                able &= ~self._configs.at_least(sample.config)
         return able
 
     def _closed(self, samples: Sequence[Sample]) -> Mask:
@@ -185,18 +198,22 @@ def profile(
     begun = engine.now()
     samples = list(known)
     seen: set[int] = set()
-    for number in range(1, limits.samples + 1):
+    number = 0
+    while number < limits.samples:
         left = limits.seconds - (engine.now() - begun)
-        probe = design.next(samples, limits.samples - number + 1, seen)
-        if probe is None or left < least_seconds(samples) or hopeless(samples):
+        probe = design.next(samples, limits.samples - number, seen)
+        if probe is None or left < least_seconds(samples) or hopeless(samples[len(known) :]):
             return
-        of = min(limits.samples, number - 1 + design.remaining(samples))
         share = left
-        if probe.epochs > MOST_TIME_EPOCHS:
-            share = left / max(1, len(design.curves(samples)) - len(seen))
-            seen.add(probe.config.global_batch)
-        patience = limits.timeout or max(LEAST_PATIENCE, limits.seconds / 3)
-        until = Until(probe.epochs, share, limits.timeout, patience)
+        if probe.curve:
+            batch = probe.config.global_batch
+            share = left / len([other for other in design.curves(samples) if other not in seen])
+            seen.add(batch)
+            if not design.worth(batch, share, samples):
+                continue
+        number += 1
+        of = min(limits.samples, number - 1 + design.remaining(samples))
+        until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples))
         launch = _launch(design, probe, folder / new_id(), seed + number)
         begin = Sample(probe.config, id=launch.id, started=timestamp(), folder=str(launch.folder))
         for sample in attempt(engine, launch, until, begin):
@@ -206,8 +223,14 @@ def profile(
 
 def hopeless(samples: Sequence[Sample]) -> bool:
     """Return whether the job itself seems broken: the first starts all failed, and not for want of memory."""
-    broken = [sample.failed and OUT_OF_MEMORY not in (sample.failure or "") for sample in samples]
+    broken = [sample.failed and not sample.out_of_memory for sample in samples]
     return len(broken) >= HOPELESS and all(broken)
+
+
+def patience(samples: Sequence[Sample]) -> float | None:
+    """Return the seconds of silence after which a probe counts as hanging: far longer than any epoch so far."""
+    known = [sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None]
+    return max(LEAST_PATIENCE, 10 * max(known)) if known else None
 
 
 def least_seconds(samples: Sequence[Sample]) -> float:

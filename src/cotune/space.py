@@ -142,6 +142,13 @@ class Configs(Sequence[Config]):
         """Return which rows can be run at all."""
         return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
 
+    def at_least(self, config: Config) -> npt.NDArray[np.bool_]:
+        """Return which rows take a batch as large or larger, other things being equal to one worker."""
+        alike = (self.device == config.device) & (self.servers == config.servers)
+        for name, value in config.axes:
+            alike &= self.columns[name] == value if name in self.columns else False
+        return np.asarray(alike & (self.batch_size >= config.batch_size))
+
     def steps(self, examples: int) -> Floats:
         """Return the optimiser steps in an epoch, which need not be whole."""
         return examples / np.maximum(self.global_batch, 1).astype(np.float64)

@@ -23,6 +23,7 @@ Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 INTERRUPTED = "interrupted"
+OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,10 @@ class Config:
         extra = [f"accumulate {self.accumulate}"] if self.accumulate > 1 else []
         extra += [f"{self.servers} servers"] if self.servers else []
         extra += [f"{name} {value}" for name, value in self.axes]
-        workers = f"{self.workers} worker" + ("s" if self.workers > 1 else "")
-        return f"batch {self.batch_size} on {workers}" + "".join(f", {word}" for word in extra)
+        kind = "" if self.device == "cpu" else f"{self.device} "
+        workers = f"{self.workers} {kind}worker" + ("s" if self.workers > 1 else "")
+        whole = f" (global batch {self.global_batch})"
+        return f"batch {self.batch_size} on {workers}{whole}" + "".join(f", {word}" for word in extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,11 @@ class LearningRate:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is trained: a command with placeholders, its data and its metric."""
+    """What is trained: a command with placeholders, its data and its metric.
+
+    `where` names the engine, its settings and, for one on this machine, the host:
+    seconds measured elsewhere are not this job's.
+    """
 
     name: str
     command: tuple[str, ...] = ()
@@ -141,6 +148,7 @@ class Job:
     pattern: str | None = None
     folder: str = "."
     env: tuple[tuple[str, str], ...] = ()
+    where: str = ""
 
     @property
     def sign(self) -> int:
@@ -149,9 +157,10 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """Return what makes samples comparable: the command, its data, metric and rate."""
+        """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""
         rate = (self.lr.at, self.lr.global_batch, self.lr.rule) if self.lr else None
-        facts = [self.command, self.examples, self.metric, self.better, rate, sorted(self.env)]
+        what = [self.command, self.folder, self.examples, self.metric, self.better, rate, sorted(self.env)]
+        facts = [*what, self.where]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
@@ -229,6 +238,11 @@ class Sample:
     def failed(self) -> bool:
         """Return whether the config is to blame: a crash, no memory, a time-out, but not an interruption."""
         return self.failure is not None and not self.failure.startswith(INTERRUPTED)
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Return whether the config needs more memory than there is."""
+        return self.failed and OUT_OF_MEMORY in str(self.failure).lower()
 
     @property
     def device_seconds(self) -> float:

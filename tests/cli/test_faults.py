@@ -98,10 +98,13 @@ def test_a_job_that_hangs_or_never_reports_times_out(tmp_path: Path) -> None:
     clear(cotune(tmp_path, *run, "--", "python", "silent.py", "{batch_size}"), 7, "ended without a report")
 
 
-def test_an_accuracy_that_falls_is_planned_for_what_it_reached(tmp_path: Path) -> None:
-    script(tmp_path, after="accuracy = max(0.1, 0.5 - 0.1 * epoch)")
-    assert cotune(tmp_path, "profile", *JOB, "--max-epochs", "4", *TRAINING).code == 0
-    clear(cotune(tmp_path, "plan", "--target", "accuracy=0.9"), 5, "target binds")
+def test_an_accuracy_that_falls_is_never_promised_beyond_what_it_reached(tmp_path: Path) -> None:
+    script(tmp_path, after="accuracy = accuracy if epoch < 3 else 0.1")
+    assert cotune(tmp_path, "profile", *JOB, "--max-epochs", "6", *TRAINING).code == 0
+    easy = cotune(tmp_path, "plan", "--target", "accuracy=0.6", "--max-epochs", "6", "--json")
+    assert easy.code == 0, easy.err
+    assert easy.json["plan"]["forecast"]["epochs"]["mid"] <= 2
+    clear(cotune(tmp_path, "plan", "--target", "accuracy=0.97", "--max-epochs", "6"), 5, "target binds")
 
 
 def test_another_interpreter_s_script_runs_under_that_interpreter(tmp_path: Path) -> None:
@@ -133,7 +136,10 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path)
     with sqlite3.connect(store) as connection:
         connection.execute("insert into cotune_schema values (999, 'in a later age')")
     connection.close()
+    before = store.read_bytes()
     clear(cotune(tmp_path, "samples"), 4, "999")
+    clear(cotune(tmp_path, "profile", *JOB, *TRAINING), 4, "999")
+    assert store.read_bytes() == before
 
 
 def test_a_store_that_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path) -> None:
@@ -148,16 +154,24 @@ def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        ("plan", "--prefer", "cheapest"),
-        ("plan", "--deadline", "soon"),
-        ("plan", "--target", "accuracy=high"),
-        ("profile", "--axis", "precision"),
+        (("plan", "--prefer", "cheapest"), "--prefer: expected 'cheap', 'fast' or 'accurate', not 'cheapest'"),
+        (("plan", "--deadline", "soon"), "--deadline: expected a positive duration such as 90s, 45m or 2h, not 'soon'"),
+        (("plan", "--target", "accuracy=high"), "--target"),
+        (("plan", "--max-cost", "-3"), "--budget.max-cost: expected greater than 0"),
+        (("profile", "--axis", "precision"), "--axis"),
     ],
 )
-def test_a_wrong_flag_is_a_usage_error_or_names_its_key(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_wrong_flag_is_a_usage_error_that_names_it(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     script(tmp_path)
-    done = cotune(tmp_path, *words)
-    assert done.code in (2, 4)
-    assert "Traceback" not in done.err
+    (tmp_path / "cotune.yaml").write_text("run: python train.py {batch_size} {epochs}\n")
+    clear(cotune(tmp_path, *words), 2, said)
+
+
+def test_a_script_that_was_fixed_is_profiled_again_when_asked(tmp_path: Path) -> None:
+    script(tmp_path, setup="raise RuntimeError('no luck today')")
+    clear(cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", *TRAINING), 7, "no luck today")
+    script(tmp_path)
+    clear(cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", *TRAINING), 7, "--retry-failed")
+    assert cotune(tmp_path, "profile", "--retry-failed", "--max-epochs", "3").code == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import JOB, TRAINING, cotune, environment, script
+from cotune import config
 
 LENET = """\
 name: lenet5-digits
@@ -75,6 +76,10 @@ def test_a_real_network_is_profiled_predicted_planned_and_run(tmp_path: Path) ->
     missed = cotune(tmp_path, "run", "--epochs", "1", "--target", "accuracy=0.999")
     assert missed.code == 6
     assert "0.999 was asked" in missed.err
+    as_json = cotune(tmp_path, "run", "--epochs", "1", "--target", "accuracy=0.999", "--json")
+    assert as_json.code == 6
+    assert as_json.json["met"] is False
+    assert "0.999 was asked" in as_json.json["missed"]
 
 
 def test_init_writes_a_job_file_that_works_and_never_overwrites_one(tmp_path: Path) -> None:
@@ -88,6 +93,25 @@ def test_init_writes_a_job_file_that_works_and_never_overwrites_one(tmp_path: Pa
     nothing = cotune(tmp_path, "plan")
     assert nothing.code == 3
     assert "cotune profile" in nothing.err
+
+
+@pytest.mark.parametrize("words", [("--note", "a: b"), ("it's {batch_size} x",), ("#5", "{epochs}", "-x=[1, 2]")])
+def test_init_writes_a_file_that_reads_back_whatever_the_words(tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = tmp_path / "123"
+    folder.mkdir()
+    command = ("python", "train.py", "{batch_size}", *words)
+    done = cotune(folder, "init", "--", *command)
+    assert done.code == 0, done.err
+    settings = config.load(folder / "cotune.yaml", {})
+    assert settings.job.name == "123"
+    assert settings.job.command == command
+
+
+def test_init_refuses_a_command_whose_batch_it_could_not_set(tmp_path: Path) -> None:
+    done = cotune(tmp_path, "init", "--", "python", "train.py", "--batch-size", "32")
+    assert done.code == 2
+    assert "write: python train.py --batch-size {batch_size}" in done.err
+    assert not (tmp_path / "cotune.yaml").exists()
 
 
 def test_doctor_and_algorithms_tell_what_there_is(tmp_path: Path) -> None:
@@ -113,6 +137,53 @@ def test_a_script_that_never_heard_of_cotune_is_read_by_a_pattern(tmp_path: Path
     ran = cotune(tmp_path, "run", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["goal"]["target"] == 0.8
+
+
+def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text(
+        "name: digits\nexamples: 1440\nrun: python train.py {batch_size} {epochs}\nmax_epochs: 8\n"
+        "target: {metric: accuracy, at_least: 0.6}\nsearch: {workers: [1], batch_size: [16, 48]}\n"
+    )
+    assert cotune(tmp_path, "profile", "--target", "accuracy=0.85").code == 0
+    assert cotune(tmp_path, "plan", "--target", "accuracy=0.85", "--deadline", "1h").code == 0
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["goal"]["target"], ran.json["goal"]["deadline"]) == (0.85, 3600)
+    assert ran.json["run"]["accuracy"] >= 0.85
+
+
+def test_two_projects_with_the_same_command_do_not_share_samples(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "shared.db"))
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        script(tmp_path / name)
+    assert cotune(tmp_path / "one", "profile", *JOB, *store, "--max-epochs", "3", *TRAINING).code == 0
+    assert cotune(tmp_path / "one", "plan", *store, "--target", "accuracy=0.6").code == 0
+    elsewhere = cotune(tmp_path / "other", "plan", *JOB[:2], *store, "--target", "accuracy=0.6", *TRAINING)
+    assert elsewhere.code == 3
+
+
+def test_a_run_stops_at_its_cap_even_when_the_script_would_go_on(tmp_path: Path) -> None:
+    script(tmp_path)
+    text = (tmp_path / "train.py").read_text().replace("int(sys.argv[2])", "40")
+    (tmp_path / "train.py").write_text(text.replace("        break", "        sys.exit()"))
+    ran = cotune(tmp_path, "run", *JOB[:4], "-w", "1", "-b", "16", "--epochs", "2", "--json", *TRAINING[:-1])
+    assert ran.code == 0, ran.err
+    assert ran.json["run"]["epochs"] < 40
+
+
+def test_a_fixed_recipe_is_planned_for_its_layout_alone(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text(
+        "name: digits\nexamples: 1440\nrun: python train.py {batch_size} {epochs}\nglobal_batch: 48\nepochs: 3\n"
+        "target: {metric: accuracy, at_least: 0.99}\nsearch: {workers: [1, 2]}\n"
+    )
+    assert cotune(tmp_path, "profile").code == 0
+    planned = cotune(tmp_path, "plan", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.json["plan"]["config"]["global_batch"] == 48
+    assert planned.json["plan"]["forecast"]["accuracy"] is None
 
 
 def living(marker: str) -> list[str]:
@@ -153,6 +224,7 @@ def test_a_kill_in_the_middle_leaves_no_process_and_keeps_every_finished_sample(
     assert went_on.code == 0, went_on.err
     tried = {json.dumps(sample["config"]) for sample in finished if sample["epoch_seconds"]}
     again = [sample for sample in went_on.json["samples"] if json.dumps(sample["config"]) in tried]
+    assert again, "the learning curves were still to be shown"
     assert all(len(sample["curve"]) >= 2 for sample in again), "only curves are taken up again"
 
 

@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.run.attempt import _Mark, speed
+from cotune.run import Launch
+from cotune.run.attempt import Until, _Mark, attempt, speed
+from cotune.types import Config, Job, Sample
+from run.clockwork import Clockwork
+
+CONFIG = Config.data_parallel(16, 2)
+ALL = Until()
 
 
 def marks(pace: float, startup: float, up: float, epochs: list[float]) -> list[_Mark]:
     return [_Mark(epoch, up + startup + epoch * pace) for epoch in epochs]
+
+
+def last(engine: Clockwork, until: Until = ALL, *, epochs: int = 5, target: float | None = None) -> Sample:
+    launch = Launch("a", Job("made-up"), CONFIG, epochs, Path("nowhere"), target)
+    return list(attempt(engine, launch, until, Sample(CONFIG, id="a")))[-1]
 
 
 @given(
@@ -39,3 +52,48 @@ def test_a_single_report_is_all_there_is() -> None:
     assert speed([_Mark(1.0, 12.0)], 2.0) == (10.0, 0.0)
     assert speed([_Mark(0.0, 12.0)], 2.0) == (None, None)
     assert speed([], 2.0) == (None, None)
+
+
+def test_engine_start_up_training_and_evaluation_are_told_apart() -> None:
+    sample = last(Clockwork())
+    assert sample.epoch_seconds == pytest.approx(10.0)
+    assert sample.terms.engine == pytest.approx(2.0)
+    assert sample.terms.startup == pytest.approx(3.0)
+    assert sample.terms.evaluation == pytest.approx(1.0)
+    assert sample.seconds == pytest.approx(2 + 3 + 5 * 11)
+    assert [point.epoch for point in sample.curve] == [1, 2, 3, 4, 5]
+    assert sample.ended
+    assert sample.failure is None
+
+
+def test_a_probe_stops_as_soon_as_enough_epochs_were_seen() -> None:
+    sample = last(Clockwork(), Until(epochs=0.5))
+    assert sample.epochs == pytest.approx(0.5)
+    assert sample.epoch_seconds == pytest.approx(10.0)
+    assert sample.failure is None
+
+
+def test_a_run_has_time_to_finish_after_its_last_epoch() -> None:
+    engine = Clockwork()
+    last(engine, Until(epochs=2, grace=60.0), epochs=3)
+    assert engine.stops == {"a": 60.0}
+
+
+def test_running_out_of_budget_is_no_fault_of_the_config() -> None:
+    cut_short = last(Clockwork(silent=True), Until(budget=30))
+    assert not cut_short.failed
+    assert "budget" in (cut_short.failure or "")
+    assert last(Clockwork(), Until(budget=30)).failure is None
+
+
+@pytest.mark.parametrize("until", [Until(timeout=30), Until(silence=30)])
+def test_a_job_that_says_nothing_is_timed_out(until: Until) -> None:
+    sample = last(Clockwork(silent=True), until)
+    assert sample.failed
+    assert "timed out" in (sample.failure or "")
+
+
+def test_a_resumed_start_counts_its_pace_from_where_it_began() -> None:
+    launch = Launch("a", Job("made-up"), CONFIG, 3, Path("nowhere"))
+    sample = list(attempt(Clockwork(), launch, Until(), Sample(CONFIG, id="a", epochs=0.0, resumed_from="b")))[-1]
+    assert sample.terms.startup == pytest.approx(3.0)

@@ -9,7 +9,7 @@ from records import CONFIG, JOB, curve, plan, sample
 from sqlalchemy import Engine, inspect, select, text
 
 from cotune.errors import InvalidFile
-from cotune.store import Store, interrupted, open_store, rows, schema
+from cotune.store import Store, open_store, rows, schema
 from cotune.store.location import WRITE, connect, locate
 
 OLD = [sample("done"), sample("growing", 1, ended=False)]
@@ -42,7 +42,8 @@ def test_a_store_of_version_1_opens_with_its_data(url: str) -> None:
         done, growing = store.samples(JOB)
         assert done == OLD[0]
         assert growing.ended
-        assert interrupted(growing)
+        assert growing.failure is not None
+        assert not growing.failed
         assert growing.curve == curve(1)
         assert store.jobs()[0].definition == JOB
         store.save(JOB, sample("new"))

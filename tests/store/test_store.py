@@ -14,7 +14,8 @@ from sqlalchemy import event, select
 
 from cotune import redact
 from cotune.errors import NotFound, UsageError
-from cotune.store import Store, failed_configs, interrupted, new_id, open_store, schema, writer
+from cotune.profile import new_id
+from cotune.store import Store, open_store, schema, writer
 from cotune.types import Config, Evaluation, Sample, Terms
 
 
@@ -166,8 +167,7 @@ def test_a_config_fails_by_its_own_fault_only() -> None:
         Sample(third, failure="time-out"),
         Sample(third),
     ]
-    assert failed_configs(history) == {first: "out of memory"}
-    assert [interrupted(each) for each in history] == [False, True, True, False, False]
+    assert [each.failure is not None and not each.failed for each in history] == [False, True, True, False, False]
 
 
 def _write(url: str, name: str, count: int) -> None:
@@ -191,7 +191,7 @@ def test_processes_open_a_new_store_and_write_it_at_the_same_time(url: str) -> N
             f"{name}{number}" for name in "abc" for number in range(40)
         )
         left = [one for one in whole if one.id.endswith("open")]
-        assert all(one.ended and interrupted(one) and one.curve == curve(3) for one in left)
+        assert all(one.ended and one.failure and not one.failed and one.curve == curve(3) for one in left)
         assert len(left) == 3
 
 

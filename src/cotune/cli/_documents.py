@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cotune.types import Config, Forecast, Goal, Plan, Quantity, Sample
@@ -85,11 +86,12 @@ def sample_document(sample: Sample) -> dict[str, Any]:
 
 
 def profile_document(samples: list[Sample], reused: float = 0.0) -> dict[str, Any]:
-    """Return what measuring took so far."""
+    """Return what measuring took so far, failed probes included."""
+    probes = [sample for sample in samples if sample.purpose == "probe"]
     return {
-        "samples": len(samples),
-        "configs": len({sample.config for sample in samples}),
-        "device_seconds": sum(sample.device_seconds for sample in samples),
+        "samples": len(probes),
+        "configs": len({sample.config for sample in probes}),
+        "device_seconds": sum(sample.device_seconds for sample in probes),
         "reused_device_seconds": reused,
     }
 
@@ -107,19 +109,41 @@ def time_spread(quantity: Quantity) -> str:
     return f"{duration(quantity.mid)} ({duration(quantity.low)}..{duration(quantity.high)})"
 
 
-def decision_columns(metric: str, unit: str) -> tuple[str, ...]:
-    """Return the head of the decision table."""
-    return ("", "workers", "batch", "global batch", "epochs", "time", metric, f"cost in {unit}", "P(met)", "known from")
+def config_columns(configs: Sequence[Config]) -> tuple[str, ...]:
+    """Return what a table must show of configs: the layout, and every other axis in which they differ."""
+    known = [config_document(config) for config in configs]
+    always = ("workers", "batch_size", "global_batch")
+    others = dict.fromkeys(name for document in known for name in document if name not in always)
+    differ = tuple(name for name in others if len({document.get(name) for document in known}) > 1)
+    return always + differ
 
 
-def decision_row(mark: str, forecast: Forecast) -> tuple[object, ...]:
-    """Return a row of the decision table."""
-    config = forecast.config
+def config_cells(config: Config, columns: Sequence[str]) -> tuple[object, ...]:
+    """Return a config's part of a row."""
+    document = config_document(config)
+    return tuple(document.get(name, "") for name in columns)
+
+
+def head(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return columns as people read them."""
+    return tuple(name.replace("_", " ") for name in columns)
+
+
+def decision_table(
+    metric: str, chosen: Forecast, rivals: Sequence[Forecast]
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return head and rows of the decision table, the choice first."""
+    forecasts = [chosen, *rivals]
+    columns = config_columns([forecast.config for forecast in forecasts])
+    rest = ("epochs", "time", metric, f"cost in {chosen.cost.unit}", "P(met)", "known from")
+    rows = [_decision_row("->" if forecast is chosen else "", forecast, columns) for forecast in forecasts]
+    return ("", *head(columns), *rest), rows
+
+
+def _decision_row(mark: str, forecast: Forecast, columns: Sequence[str]) -> tuple[object, ...]:
     return (
         mark,
-        config.workers,
-        config.batch_size,
-        config.global_batch,
+        *config_cells(forecast.config, columns),
         spread(forecast.epochs_needed),
         time_spread(forecast.seconds),
         spread(forecast.accuracy, 4),

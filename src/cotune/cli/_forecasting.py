@@ -23,12 +23,17 @@ def known_samples(settings: Settings, kept: Store) -> list[Sample]:
     )
 
 
+def needs_curves(settings: Settings) -> bool:
+    """Return whether the goal asks for an accuracy; a fixed recipe is the user's and needs no model of it."""
+    fixed = settings.space.global_batch is not None
+    return not fixed and (settings.goal.target is not None or settings.goal.prefer == "accurate")
+
+
 def make_forecaster(
     settings: Settings, samples: Sequence[Sample], predictor: str, accuracy: str, seed: int
 ) -> Forecaster:
     """Return the waist: a function from configs to forecasts."""
     from cotune.predict import forecaster
 
-    # A fixed recipe needs no accuracy model: its amount of work is the user's.
-    wanted = None if settings.goal.epochs is not None else accuracy
+    wanted = accuracy if needs_curves(settings) else None
     return forecaster(settings.job, samples, settings.cluster, predictor=predictor, accuracy=wanted, seed=seed)

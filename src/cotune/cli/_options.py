@@ -11,6 +11,9 @@ import typer
 if TYPE_CHECKING:
     from cotune.config import Settings
     from cotune.store import Store
+    from cotune.types import Value
+
+REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Command = Annotated[list[str] | None, typer.Argument(help="The training command, after --.", show_default=False)]
@@ -47,27 +50,22 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Return the job file's settings with the flags laid over them.
 
-    Where there is no job file, a command given with its flags is remembered for this
-    folder, so that the next verb need not be told again.
+    Where there is no job file, what a command and its flags say of the job is remembered
+    for this folder, so that the next verb need not be told again.
     """
     from cotune import config
 
     found = file or config.find(Path.cwd())
     if found is not None:
         return config.load(found, overrides)
-    memory = _memory()
-    if overrides.get("run") is None:
-        return _here(config.load(memory if memory.is_file() else None, overrides))
-    settings = config.load(None, overrides)
-    _remember(memory, overrides)
+    remembered = _recall()
+    told = {key: value for key, value in overrides.items() if value is not None}
+    if "run" in told and told["run"] != remembered.get("run"):
+        remembered = {}
+    settings = config.load(None, remembered | told)
+    if "run" in told:
+        _remember({key: value for key, value in (remembered | told).items() if key in REMEMBERED})
     return settings
-
-
-def _here(settings: Settings) -> Settings:
-    """Return the settings with the job in the present folder, wherever its file was kept."""
-    from dataclasses import replace
-
-    return replace(settings, job=replace(settings.job, folder=str(Path.cwd())))
 
 
 def _memory() -> Path:
@@ -80,28 +78,52 @@ def _memory() -> Path:
     return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
 
 
-def _remember(memory: Path, overrides: Mapping[str, Any]) -> None:
+def _recall() -> dict[str, Any]:
+    import yaml
+
+    memory = _memory()
+    return dict(yaml.safe_load(memory.read_text(encoding="utf-8")) or {}) if memory.is_file() else {}
+
+
+def _remember(job: Mapping[str, Any]) -> None:
     import yaml
 
     from cotune import redact
 
-    given = {key: value for key, value in overrides.items() if value is not None}
-    if list(redact.command(tuple(given["run"]))) != list(given["run"]):
+    if list(redact.command(tuple(job["run"]))) != list(job["run"]):
         return  # a secret on the command line is never written down
-    memory.parent.mkdir(parents=True, exist_ok=True)
-    memory.write_text(yaml.safe_dump(given), encoding="utf-8")
+    memory = _memory()
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(yaml.safe_dump(dict(job)), encoding="utf-8")
+    except OSError as error:
+        from cotune.cli._output import note
+
+        note(f"this command is not remembered for the next verb: {error}")
 
 
-def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
-    """Return what the flags say about the axes."""
+def axis_values(axis: list[str] | None) -> dict[str, Value]:
+    """Return one value for each named axis given as name=value."""
+    import yaml
+
+    return {name: yaml.safe_load(str(value)) for name, value in _axes(axis).items()}
+
+
+def _axes(axis: list[str] | None) -> dict[str, str]:
     from cotune.errors import UsageError
 
-    axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size}
+    axes = {}
     for entry in axis or []:
         name, equals, values = entry.partition("=")
         if not equals or not values:
             raise UsageError(f"cannot read --axis {entry!r}; write --axis precision=fp32,bf16")
         axes[name.strip()] = values
+    return axes
+
+
+def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
+    """Return what the flags say about the axes."""
+    axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size, **_axes(axis)}
     return {name: values for name, values in axes.items() if values is not None} or None
 
 

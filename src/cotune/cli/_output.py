@@ -74,8 +74,8 @@ def note(text: str) -> None:
 class Progress:
     """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
 
-    def __init__(self, total: float, unit: str) -> None:
-        self.total, self.unit = total, unit
+    def __init__(self, total: float) -> None:
+        self.total = total
         self._begun = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
@@ -92,9 +92,9 @@ class Progress:
 
 
 @contextmanager
-def progress(total: float, unit: str = "") -> Iterator[Progress]:
+def progress(total: float) -> Iterator[Progress]:
     """Show progress on stderr while the block runs."""
-    shown = Progress(total, unit)
+    shown = Progress(total)
     if not sys.stderr.isatty():
         yield shown
         return

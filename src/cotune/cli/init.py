@@ -9,6 +9,7 @@ import typer
 
 from cotune.cli._options import Command, Examples, Json, Name
 
+PROJECT_FOLDER = ".cotune"
 TEMPLATE = """\
 # What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
 name: {name}
@@ -34,7 +35,6 @@ def init(
 ) -> None:
     """Write a cotune.yaml for this folder and a .cotune folder for its samples."""
     import os
-    import shlex
 
     from cotune import config
     from cotune.cli._output import emit_json, say
@@ -45,17 +45,33 @@ def init(
         raise UsageError(f"{file} is there already; --force writes over it")
     words = command or ["python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"]
     text = TEMPLATE.format(
-        name=name or Path.cwd().name,
-        run=shlex.join(words).replace("'{", "{").replace("}'", "}"),
+        name=_yaml(name or Path.cwd().name),
+        run=_yaml(" ".join(_word(word) for word in words)),
         examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
         cores=len(os.sched_getaffinity(0)),
     )
+    settings = config.loads(text, {}, str(file), Path.cwd())
+    config.require_batch(settings.job, "the command")
     file.write_text(text, encoding="utf-8")
-    folder = Path.cwd() / ".cotune"
+    folder = Path.cwd() / PROJECT_FOLDER
     folder.mkdir(exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-    config.load(file, {})
     if json:
         emit_json("init", {"file": str(file), "store": str(folder)})
     else:
         say(f"wrote {file.name}; next: cotune profile, then cotune plan, then cotune run")
+
+
+def _word(word: str) -> str:
+    """Return a word of a command as a shell would want it, placeholders left readable."""
+    import re
+    import shlex
+
+    return word if re.fullmatch(r"[\w{}=./:,@%+-]+", word) else shlex.quote(word)
+
+
+def _yaml(text: str) -> str:
+    """Return a text as YAML in one line, quoted only where it must be."""
+    import yaml
+
+    return yaml.safe_dump(text, width=10_000).removesuffix("\n").removesuffix("\n...")

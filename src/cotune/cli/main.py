@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from typing import Annotated
 
@@ -63,9 +62,12 @@ def main() -> None:
 
 
 def _tell(error: CotuneError) -> None:
-    if "--json" in sys.argv:
+    ours = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    if "--json" in ours:
+        from cotune.cli._output import emit_json
+
         facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
         if isinstance(error, Infeasible):
             facts |= {"constraint": error.constraint, "nearest": list(error.nearest)}
-        print(json.dumps({"schema": "cotune.error", "version": 1, "error": facts}))
+        emit_json("error", {"error": facts})
     print(f"cotune: {error}", file=sys.stderr)

@@ -58,7 +58,7 @@ def plan(
 
     from cotune import algorithms
     from cotune.cli._documents import forecast_document, goal_document, plan_document, profile_document
-    from cotune.cli._forecasting import known_samples, make_forecaster
+    from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.errors import Infeasible, NotFound
@@ -71,7 +71,7 @@ def plan(
     searcher = algorithms.create("plan", search)
     with open_store(store) as kept:
         samples = known_samples(settings, kept)
-        if _needs_curves(settings) and not any(sample.curve for sample in samples):
+        if needs_curves(settings) and not any(sample.curve for sample in samples):
             raise NotFound(
                 f"no {settings.job.metric} of {settings.job.name} was measured, so a target cannot be planned for; "
                 "run cotune profile again, or fix the recipe (global_batch and epochs)"
@@ -107,21 +107,15 @@ def plan(
     _show(settings, chosen, took)
 
 
-def _needs_curves(settings: Settings) -> bool:
-    fixed = settings.goal.epochs is not None or settings.space.global_batch is not None
-    return not fixed and (settings.goal.target is not None or settings.goal.prefer == "accurate")
-
-
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
-    from cotune.cli._documents import decision_columns, decision_row
+    from cotune.cli._documents import decision_table
     from cotune.cli._output import say, table
     from cotune.units import duration, number
 
     forecast, goal = chosen.forecast, chosen.goal
-    rows = [decision_row("->", forecast), *(decision_row("", rival) for rival in chosen.rivals)]
-    table(decision_columns(settings.job.metric, forecast.cost.unit), rows)
+    table(*decision_table(settings.job.metric, forecast, chosen.rivals))
     say()
-    say(f"plan      {chosen.config} (global batch {chosen.config.global_batch}), at most {chosen.epochs} epochs")
+    say(f"plan      {chosen.config}, at most {chosen.epochs} epochs")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
     if forecast.accuracy is not None:
         asked = f" of {goal.target:g} asked" if goal.target is not None else ""
@@ -130,6 +124,8 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
     parts.append(f"probability {forecast.probability:.2f}")
     say(f"forecast  {', '.join(parts)}")
     say(f"reason    {chosen.reason}")
+    if goal.target is not None and forecast.accuracy is None:
+        say("note      the recipe is fixed: time is for all its epochs, and P(met) does not count the target")
     for line in chosen.notes:
         say(f"note      {line}")
-    say(f"searched  {chosen.searched} configs in {took:.2f} s; next: cotune run")
+    say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")

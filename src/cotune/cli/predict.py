@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,12 @@ from cotune.cli._options import (
     Workers,
 )
 
+if TYPE_CHECKING:
+    from cotune.config import Settings
+    from cotune.types import Forecast
+
+SHOWN = 40
+
 
 def predict(
     command: Command = None,
@@ -36,57 +42,58 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict seconds per epoch (and accuracy) of configs, measured or not, with intervals."""
+    from dataclasses import replace
+
     import numpy as np
 
-    from cotune.cli._documents import config_document, quantity_document, spread
-    from cotune.cli._forecasting import known_samples, make_forecaster
+    from cotune.cli._documents import config_document, quantity_document
+    from cotune.cli._forecasting import known_samples
     from cotune.cli._options import load_settings, open_store, search_overrides
-    from cotune.cli._output import emit_json, say, table
+    from cotune.cli._output import emit_json
     from cotune.plan.assess import assess
+    from cotune.predict import forecaster
 
     overrides = {"run": command, "name": name, "search": search_overrides(workers, batch_size, axis)}
     settings = load_settings(file, overrides)
     with open_store(store) as kept:
         samples = known_samples(settings, kept)
-    configs = settings.space.configs()
-    configs = configs.take(configs.valid)
-    outlook = make_forecaster(settings, samples, predictor, accuracy, seed)(configs, settings.goal.max_epochs)
-    found = assess(outlook, settings.goal, settings.cluster, settings.job.sign)
-    rows = (
-        np.arange(len(configs))
-        if everything or len(configs) <= 40
-        else np.linspace(0, len(configs) - 1, 40).astype(int)
-    )
-    forecasts = [found.forecast(int(row)) for row in rows]
+    job, space, epochs = settings.job, settings.space, settings.goal.max_epochs
+    forecast = forecaster(job, samples, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
+    outlook = forecast(space.configs(), epochs)
+    found = assess(outlook, replace(settings.goal, target=None, prefer="cheap"), settings.cluster, job.sign)
+    rows = np.flatnonzero(np.isfinite(found.seconds))
+    shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
+    forecasts = [found.forecast(int(row)) for row in shown]
     if json:
-        documents: list[dict[str, Any]] = []
-        for forecast in forecasts:
-            pace = quantity_document(forecast.epoch_seconds)
-            document = config_document(forecast.config) | {
-                "epoch_seconds": pace,
-                "source": forecast.epoch_seconds.source,
-            }
-            if forecast.accuracy is not None:
-                document["accuracy"] = quantity_document(forecast.accuracy)
-            documents.append(document)
-        emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(outlook.notes)})
+        documents = [
+            config_document(one.config)
+            | {"epoch_seconds": quantity_document(one.epoch_seconds), "source": one.epoch_seconds.source}
+            | ({"accuracy": quantity_document(one.accuracy), "epochs": epochs} if one.accuracy else {})
+            for one in forecasts
+        ]
+        emit_json("predict", {"job": job.name, "rows": documents, "notes": list(outlook.notes)})
         return
-    columns = ("workers", "batch", "global batch", "seconds per epoch", "known from")
-    table(
-        columns,
-        [
-            (
-                forecast.config.workers,
-                forecast.config.batch_size,
-                forecast.config.global_batch,
-                spread(forecast.epoch_seconds),
-                forecast.epoch_seconds.source,
-            )
-            for forecast in forecasts
-        ],
-        title=f"{settings.job.name}: mid (10th..90th percentile)",
-    )
-    for line in outlook.notes:
+    _show(settings, forecasts, outlook.notes, left_out=len(rows) - len(forecasts))
+
+
+def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
+    from cotune.cli._documents import config_cells, config_columns, head, spread
+    from cotune.cli._output import say, table
+
+    columns = config_columns([forecast.config for forecast in forecasts])
+    accuracy = f"{settings.job.metric} after {settings.goal.max_epochs} epochs"
+    rows = [
+        (
+            *config_cells(forecast.config, columns),
+            spread(forecast.epoch_seconds),
+            forecast.epoch_seconds.source,
+            spread(forecast.accuracy, 4),
+        )
+        for forecast in forecasts
+    ]
+    title = f"{settings.job.name}: mid (10th..90th percentile)"
+    table((*head(columns), "seconds per epoch", "known from", accuracy), rows, title=title)
+    for line in notes:
         say(line)
-    if len(forecasts) < len(configs):
-        say(f"{len(forecasts)} of {len(configs)} configs shown; --all shows the rest")
+    if left_out:
+        say(f"{left_out} more configs; --all shows them")

@@ -83,7 +83,7 @@ def profile(
         new = _measure(settings, kept, known, limits, retry_failed=retry_failed, seed=seed)
     usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
     if not usable:
-        raise _nothing_learnt(settings, new, limits)
+        raise _nothing_learnt(settings, known, new, limits)
     if json:
         documents = [sample_document(sample) for sample in new]
         emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(usable)})
@@ -98,7 +98,7 @@ def profile(
     say("next: cotune plan --target ... --deadline ...")
 
 
-def _nothing_learnt(settings: Settings, new: list[Sample], limits: Limits) -> CotuneError:
+def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], limits: Limits) -> CotuneError:
     from cotune.errors import EngineError, OverBudget
     from cotune.units import duration
 
@@ -106,7 +106,9 @@ def _nothing_learnt(settings: Settings, new: list[Sample], limits: Limits) -> Co
     if failures:
         last = failures[-1]
         return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
-    tried = f"{len(new)} starts within {duration(limits.seconds)}" if new else "no start was worth trying"
+    if not new and any(sample.failed for sample in known):
+        return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
+    tried = f"{len(new)} starts within {duration(limits.seconds)}"
     return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
 
 
@@ -124,7 +126,7 @@ def _measure(
     if not settings.job.command:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     usable = [sample for sample in known if not (sample.failed and retry_failed)]
-    design = Design(settings.job, settings.goal, settings.space)
+    design = Design(settings.job, settings.goal, settings.space, settings.cluster)
     finished: dict[str, Sample] = {}
     with running_engine(settings) as engine, progress(limits.seconds) as shown:
         begun = engine.now()
@@ -132,7 +134,8 @@ def _measure(
             kept.save(settings.job, step.sample)
             finished[step.sample.id] = step.sample
             spent = engine.now() - begun
-            shown.update(spent, f"{step.number} of {step.of}: {step.probe.reason}")
+            words = f"{step.number} of {step.of}: {step.probe.reason}"
+            shown.update(spent, words, limits.seconds - spent if step.probe.curve else None)
             if step.sample.ended and step.sample.failed:
                 note(f"failed: {step.probe.config}: {step.sample.failure}")
     return list(finished.values())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cotune.cli._options import (
+    Axis,
     Command,
     Deadline,
     Engine,
@@ -24,18 +25,22 @@ from cotune.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from cotune.cli._output import Progress
     from cotune.config import Settings
     from cotune.store import Store
     from cotune.types import Config, Goal, Plan, Sample
 
+FINISH_SECONDS = 60.0  # what a job may take to finish by itself after its last epoch
+PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
+
 
 def run(
     command: Command = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    axis: Axis = None,
     epochs: Epochs = None,
     target: Target = None,
     deadline: Deadline = None,
@@ -51,68 +56,32 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
-    from cotune.cli._options import load_settings, open_store
+    from cotune.cli._options import axis_values, load_settings, open_store
     from cotune.errors import EngineError, Missed, NotFound
+    from cotune.run.training import config_of_run, goal_of_run
 
-    overrides: dict[str, Any] = {
-        "run": command,
-        "name": name,
-        "examples": examples,
-        "pattern": pattern,
-        "target": target,
-        "deadline": deadline,
-        "epochs": epochs,
-        "timeout": timeout,
-        "engine": engine,
-        # A config given by flags need not lie in the space; these keep the job file's checks quiet.
-        "search": {"batch_size": [batch_size]} if batch_size else None,
-    }
-    settings = load_settings(file, overrides)
+    asked = {"target": target, "deadline": deadline, "epochs": epochs}
+    told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
+    settings = load_settings(file, asked | told | {"timeout": timeout})
     if not settings.job.command:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     with open_store(store) as kept:
-        plan = None if workers and batch_size else kept.latest_plan(settings.job)
+        plan = kept.latest_plan(settings.job)
         begin = _last_unfinished(settings, kept) if resume else None
-        config = begin.config if begin else _config(settings, plan, workers, batch_size)
-        goal = _goal(settings, plan)
+        device = settings.cluster.devices[0].name
+        given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": axis_values(axis)}
+        config = begin.config if begin else config_of_run(plan, settings.space, device, **given)
+        plan = plan if plan and plan.config == config else None
+        goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
         sample = _train(settings, kept, config, goal, begin, plan, seed)
+        before = _seconds_before(kept, sample)
     if sample.failed:
         raise EngineError(f"{config} failed: {sample.failure}; its logs are in {sample.folder}")
-    _show(settings, goal, plan, sample, json=json)
-    if missed := _missed(settings, goal, sample):
-        raise Missed(missed)
-
-
-def _config(settings: Settings, plan: Plan | None, workers: int | None, batch_size: int | None) -> Config:
-    from dataclasses import replace
-
-    from cotune.errors import NotFound
-    from cotune.types import Config, Stage
-
-    if workers and batch_size:
-        return Config.data_parallel(batch_size, workers, settings.cluster.devices[0].name)
-    if plan is None:
-        raise NotFound(
-            f"no plan for {settings.job.name}: run `cotune plan` first, or give both --workers and --batch-size"
-        )
-    stages = (Stage(plan.config.device, workers),) if workers else plan.config.stages
-    return replace(plan.config, stages=stages, batch_size=batch_size or plan.config.batch_size)
-
-
-def _goal(settings: Settings, plan: Plan | None) -> Goal:
-    """Return the plan's goal with what the flags and the job file now say laid over it."""
-    from dataclasses import replace
-
-    asked = settings.goal
-    if plan is None:
-        return asked
-    return replace(
-        plan.goal,
-        target=asked.target if asked.target is not None else plan.goal.target,
-        deadline=asked.deadline if asked.deadline is not None else plan.goal.deadline,
-        epochs=asked.epochs,
-        max_epochs=asked.epochs or plan.epochs,
-    )
+    shortfall = _show(settings, goal, plan, sample, before, json=json)
+    if shortfall and json:
+        raise typer.Exit(Missed.exit_code)
+    if shortfall:
+        raise Missed(shortfall)
 
 
 def _last_unfinished(settings: Settings, kept: Store) -> Sample:
@@ -125,10 +94,23 @@ def _last_unfinished(settings: Settings, kept: Store) -> Sample:
     if not unfinished:
         raise NotFound(f"no unfinished run of {settings.job.name} to resume")
     last = unfinished[0]
-    checkpoint = Path(last.folder) / "checkpoint"
-    if not checkpoint.is_dir() or not any(checkpoint.iterdir()):
-        note(f"run {last.id} left no checkpoint in {checkpoint}: it starts from the beginning")
+    if not _has_checkpoint(Path(last.folder)):
+        note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
     return last
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    checkpoint = folder / "checkpoint"
+    return checkpoint.is_dir() and any(checkpoint.iterdir())
+
+
+def _seconds_before(kept: Store, sample: Sample) -> float:
+    """Return the seconds of the earlier starts that a resumed run goes on from."""
+    before = 0.0
+    while sample.resumed_from:
+        sample = kept.sample(sample.resumed_from)
+        before += sample.seconds
+    return before
 
 
 def _train(
@@ -150,9 +132,9 @@ def _train(
     epochs = goal.epochs or goal.max_epochs
     stop_at = None if goal.prefer == "accurate" else goal.target
     launch = Launch(name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None)
-    sample = Sample(
+    start = Sample(
         config,
-        epochs=begin.epochs if begin and _resumable(folder) else 0.0,
+        epochs=begin.epochs if begin and _has_checkpoint(folder) else 0.0,
         purpose="run",
         id=name,
         started=timestamp(),
@@ -160,16 +142,13 @@ def _train(
         folder=str(folder),
         resumed_from=begin.id if begin else None,
     )
+    silence = settings.timeout or (60 + PATIENCE * plan.forecast.epoch_seconds.high if plan else None)
+    until = Until(epochs=epochs, silence=silence, grace=FINISH_SECONDS)
     with running_engine(settings) as engine, progress(float(epochs)) as shown:
-        for sample in attempt(engine, launch, Until(silence=settings.timeout), sample):  # noqa: B020  # it grows
+        for sample in attempt(engine, launch, until, start):
             kept.save(settings.job, sample)
             _tell(shown, settings, sample, epochs, plan)
     return sample
-
-
-def _resumable(folder: Any) -> bool:
-    checkpoint = folder / "checkpoint"
-    return checkpoint.is_dir() and any(checkpoint.iterdir())
 
 
 def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan: Plan | None) -> None:
@@ -186,56 +165,44 @@ def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan
     shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left)
 
 
-def _missed(settings: Settings, goal: Goal, sample: Sample) -> str | None:
-    from cotune.units import duration
-
-    job, parts = settings.job, []
-    if goal.target is not None:
-        best = max((job.sign * point.accuracy for point in sample.curve), default=None)
-        if best is None or best < job.sign * goal.target:
-            reached = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
-            parts.append(f"{reached}, {goal.target:g} was asked")
-    if goal.deadline is not None and sample.seconds > goal.deadline:
-        parts.append(f"it took {duration(sample.seconds)}, {duration(goal.deadline)} was asked")
-    return "missed: " + "; ".join(parts) if parts else None
-
-
-def _show(settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, *, json: bool) -> None:
+def _show(
+    settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, before: float, *, json: bool
+) -> str | None:
+    """Print forecast beside measured; return what was missed of the goal."""
     from cotune.cli._documents import goal_document, plan_document, sample_document, spread
     from cotune.cli._output import emit_json, say, table
     from cotune.plan.assess import rates
+    from cotune.run.training import missed
     from cotune.space import Configs
     from cotune.units import number
 
-    cost = sample.seconds * float(rates(Configs.of([sample.config]), settings.cluster)[0])
-    planned = plan if plan is not None and plan.config == sample.config else None
-    missed = _missed(settings, goal, sample)
+    seconds, unit = before + sample.seconds, settings.cluster.unit
+    cost = seconds * float(rates(Configs.of([sample.config]), settings.cluster)[0])
+    shortfall = missed(settings.job, goal, sample, seconds=seconds, cost=cost, unit=unit)
     if json:
         document = {
             "job": settings.job.name,
             "goal": goal_document(goal),
-            "plan": plan_document(planned) if planned else None,
-            "run": sample_document(sample) | {"cost": {"value": cost, "unit": settings.cluster.unit}},
-            "met": missed is None,
+            "plan": plan_document(plan) if plan else None,
+            "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
+            "met": shortfall is None,
+            "missed": shortfall,
         }
         emit_json("run", document)
-        return
-    expected: Sequence[tuple[str, str]] = (("", ""),) * 4
-    if planned:
-        forecast = planned.forecast
-        expected = (
-            ("seconds", spread(forecast.seconds)),
-            ("seconds per epoch", spread(forecast.epoch_seconds)),
-            (settings.job.metric, spread(forecast.accuracy, 4)),
-            (f"cost ({settings.cluster.unit})", spread(forecast.cost)),
-        )
-    measured = (
-        ("seconds", number(sample.seconds, 3)),
-        ("seconds per epoch", number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "unknown"),
-        (settings.job.metric, number(sample.accuracy) if sample.accuracy is not None else "unknown"),
-        (f"cost ({settings.cluster.unit})", number(cost, 3)),
-    )
-    rows = [(what, before, value) for (what, value), (_, before) in zip(measured, expected, strict=True)]
+        return shortfall
+    forecast = plan.forecast if plan else None
+    rows = [
+        ("seconds", spread(forecast.seconds) if forecast else "", number(seconds, 3)),
+        ("seconds per epoch", spread(forecast.epoch_seconds) if forecast else "", _known(sample.epoch_seconds, 3)),
+        (settings.job.metric, spread(forecast.accuracy, 4) if forecast else "", _known(sample.accuracy)),
+        (f"cost ({unit})", spread(forecast.cost) if forecast else "", number(cost, 3)),
+    ]
     table(("", "forecast (10th..90th percentile)", "measured"), rows)
-    outcome = "goal met" if missed is None else missed
-    say(f"{sample.config}: {sample.epochs:g} epochs, {outcome}; logs in {sample.folder}")
+    say(f"{sample.config}: {sample.epochs:g} epochs, {shortfall or 'goal met'}; logs in {sample.folder}")
+    return shortfall
+
+
+def _known(value: float | None, digits: int = 4) -> str:
+    from cotune.units import number
+
+    return "unknown" if value is None else number(value, digits)

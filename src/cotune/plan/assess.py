@@ -45,6 +45,11 @@ class Assessment:
         return self.seconds * self.rate
 
     @property
+    def all_epochs(self) -> bool:
+        """Return whether runs take all of their epochs for the best accuracy, instead of stopping at a target."""
+        return self.goal.prefer == "accurate" and self.goal.epochs is None
+
+    @property
     def feasible(self) -> npt.NDArray[np.bool_]:
         """Return which configs meet the goal with the confidence asked for."""
         return self.probability >= self.goal.confidence
@@ -60,7 +65,9 @@ class Assessment:
     def forecast(self, row: int) -> Forecast:
         """Return one row with its intervals."""
         one = np.array([row])
-        taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self._most(row))
+        taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self.goal.max_epochs)
+        if self.all_epochs:
+            taken = np.full(self.outlook.draws, float(self.epochs[row]))
         pace = self.outlook.pace(one)[0]
         spent = self.outlook.begun(one)[0] + taken * self.outlook.each(one)[0]
         source: Source = self.outlook.seconds_source[row]
@@ -75,10 +82,6 @@ class Assessment:
             epochs_needed=_quantity(taken, self._weakest(row, "measured"), "epochs"),
         )
 
-    def _most(self, row: int) -> int:
-        """Return the epochs that a run which never meets its target takes."""
-        return int(self.epochs[row]) if self.goal.prefer == "accurate" else self.goal.max_epochs
-
     def _accuracy(self, row: int, taken: Floats) -> Quantity | None:
         outlook = self.outlook
         if outlook.accuracy is None or outlook.recipe is None or outlook.accuracy_source is None:
@@ -91,7 +94,7 @@ class Assessment:
 
     def _weakest(self, row: int, source: Source) -> Source:
         """Return the less certain of the two sources that seconds to a target rest on."""
-        if self.goal.epochs is not None or self.outlook.recipe is None or self.outlook.accuracy_source is None:
+        if self.goal.target is None or self.outlook.recipe is None or self.outlook.accuracy_source is None:
             return source
         order: tuple[Source, ...] = ("measured", "interpolated", "extrapolated", "assumed")
         return max(source, self.outlook.accuracy_source[self.outlook.recipe[row]], key=order.index)
@@ -106,10 +109,10 @@ def rates(configs: Configs, cluster: Cluster) -> Floats:
     for device in cluster.devices:
         rows = configs.device == device.name
         units = (configs.workers + configs.servers)[rows].astype(np.float64)
+        fits = units <= device.count if device.count else np.ones(len(units), dtype=bool)
         if device.bill == "node" and device.per_node:
             units = np.ceil(units / device.per_node) * device.per_node
         price = device.price_per_hour / 3600 if cluster.priced and device.price_per_hour is not None else 1.0
-        fits = units <= device.count if device.count else np.ones(len(units), dtype=bool)
         rate[rows] = np.where(fits, units * price, np.inf)
     return rate
 
@@ -121,13 +124,14 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int) -> Assessm
     rate[~outlook.configs.valid] = np.inf
     count = len(outlook.configs)
     probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.int64)
-    for rows, met, spent in runs(outlook, goal, rate, needed):
-        probability[rows] = met.mean(axis=1)
-        middle[rows] = np.median(spent, axis=1)
-    for rows, fits in longest_epochs(outlook, replace(goal, confidence=MID), rate):
+    for rows, fits in longest_epochs(outlook, goal, rate, MID):
         cap[rows] = goal.epochs or np.maximum(fits, 1)
+    for rows, met, spent in runs(outlook, goal, rate, needed):
+        in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None])
+        probability[rows] = in_time.mean(axis=1)
+        middle[rows] = np.median(spent, axis=1)
     found = Assessment(outlook, goal, rate, cluster.unit, sign, needed, probability, middle, cap)
-    return _longest(found) if goal.prefer == "accurate" and goal.epochs is None else found
+    return _longest(found) if found.all_epochs else found
 
 
 def runs(
@@ -137,24 +141,29 @@ def runs(
     for rows in _blocks(outlook, rate):
         wanted = _of_rows(needed, outlook, rows)
         spent = outlook.begun(rows) + np.minimum(wanted, goal.max_epochs) * outlook.each(rows)
-        met = np.isfinite(wanted)
-        if goal.deadline is not None:
-            met &= spent <= goal.deadline
-        if goal.max_cost is not None:
-            met &= spent * rate[rows, None] <= goal.max_cost
-        yield rows, met, spent
+        yield rows, _affordable(goal, spent, rate[rows]) & np.isfinite(wanted), spent
 
 
-def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats) -> Iterator[tuple[Ints, Ints]]:
-    """Yield blocks of (rows, most whole epochs that deadline and budget allow at the confidence asked for)."""
+def _affordable(goal: Goal, spent: Floats, rate: Floats) -> npt.NDArray[np.bool_]:
+    """Return which draws keep to the deadline and the budget."""
+    kept = np.ones(spent.shape, dtype=bool)
+    if goal.deadline is not None:
+        kept &= spent <= goal.deadline
+    if goal.max_cost is not None:
+        kept &= spent * rate[:, None] <= goal.max_cost
+    return kept
+
+
+def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Ints]]:
+    """Yield blocks of (rows, most whole epochs that deadline and budget allow in that share of the draws)."""
     for rows in _blocks(outlook, rate):
-        slow = np.quantile(outlook.each(rows), goal.confidence, axis=1)
+        slow = np.quantile(outlook.each(rows), confidence, axis=1)
         allowed = np.full(len(rows), np.inf)
         if goal.deadline is not None:
             allowed = np.minimum(allowed, goal.deadline)
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
-        fits = np.floor((allowed - np.quantile(outlook.begun(rows), goal.confidence, axis=1)) / slow)
+        fits = np.floor((allowed - np.quantile(outlook.begun(rows), confidence, axis=1)) / slow)
         yield rows, np.clip(fits, 0, goal.max_epochs).astype(np.int64)
 
 
@@ -163,18 +172,14 @@ def _longest(found: Assessment) -> Assessment:
     outlook, goal = found.outlook, found.goal
     epochs = np.ones(len(found.seconds), dtype=np.int64)
     probability, middle = np.zeros_like(found.seconds), np.full_like(found.seconds, np.inf)
-    for rows, fits in longest_epochs(outlook, goal, found.rate):
+    for rows, fits in longest_epochs(outlook, goal, found.rate, goal.confidence):
         taken = np.maximum(fits, 1)
         spent = outlook.begun(rows) + taken[:, None] * outlook.each(rows)
-        met = np.repeat(fits[:, None] > 0, outlook.draws, axis=1)
-        if goal.deadline is not None:
-            met &= spent <= goal.deadline
+        met = _affordable(goal, spent, found.rate[rows]) & (fits[:, None] > 0)
         if goal.target is not None:
             met &= _of_rows(found.needed, outlook, rows) <= fits[:, None]
         epochs[rows], probability[rows], middle[rows] = taken, met.mean(axis=1), np.median(spent, axis=1)
-    # Such a run does not stop at its target, so in every draw it takes all of its epochs.
-    never = np.full((1, outlook.draws), np.inf)
-    return replace(found, probability=probability, seconds=middle, epochs=epochs, needed=never)
+    return replace(found, probability=probability, seconds=middle, epochs=epochs)
 
 
 def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
@@ -184,7 +189,7 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     draws in order, epoch e is still needed by as many of them as lie below the least such
     bound so far; counting those is one look-up per epoch instead of one test per draw.
     """
-    if goal.epochs is not None or goal.target is None or outlook.accuracy is None:
+    if goal.target is None or outlook.accuracy is None:
         return np.full((1, outlook.draws), float(goal.epochs or goal.max_epochs))
     assert outlook.accuracy_spread is not None
     missing = sign * goal.target - outlook.accuracy[:, : goal.max_epochs]

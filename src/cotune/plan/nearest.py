@@ -23,8 +23,17 @@ def infeasible(job: Job, found: Assessment) -> Infeasible:
         return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
     constraint, words = _binding(job, found)
     shown = "; ".join(f"{near.config}: {_outcome(job, near)}" for near in nearest)
-    asked = f"no config {_asked(job, found.goal)} with confidence {found.goal.confidence:g}"
+    asked = f"no config {_asked(job, found)} with confidence {found.goal.confidence:g}"
     return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest)
+
+
+def search_failed(found: Assessment) -> Infeasible:
+    """Return the error of a search that met no feasible config although there are some."""
+    count = int(np.count_nonzero(found.feasible))
+    return Infeasible(
+        f"the search met none of the {count} feasible configs ({len(found.seconds)} in all); use --search grid",
+        "search",
+    )
 
 
 def one_of_each(rows: Ints, group: Ints) -> Ints:
@@ -53,10 +62,11 @@ def _excess(found: Assessment) -> Floats:
     return excess
 
 
-def _asked(job: Job, goal: Goal) -> str:
+def _asked(job: Job, found: Assessment) -> str:
+    goal = found.goal
     parts = [f"reaches {job.metric} {goal.target:g}"] if goal.target is not None else ["finishes"]
     parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
-    parts += [f"for at most {number(goal.max_cost)}"] if goal.max_cost is not None else []
+    parts += [f"for at most {number(goal.max_cost)} {found.unit}"] if goal.max_cost is not None else []
     return " ".join(parts)
 
 
@@ -75,11 +85,14 @@ def _binding(job: Job, found: Assessment) -> tuple[str, str]:
     if goal.max_cost is not None:
         least = _least(found, replace(goal, max_cost=None), by_cost=True)
         if np.isfinite(least):
-            return "max_cost", f"the cost binds: it takes {number(least)} {found.unit}"
+            more = number(least - goal.max_cost)
+            return "max_cost", f"the cost binds: it takes {number(least)} {found.unit}, {more} more"
     if goal.target is not None and found.outlook.accuracy is not None:
         best = _best_accuracy(found)
         if np.isfinite(best):
-            return "target", f"the target binds: {job.metric} {found.sign * best:.4g} is the best that can be had"
+            short = f"{abs(found.sign * goal.target - best):.2g} short"
+            level = f"{job.metric} {found.sign * best:.4g}"
+            return "target", f"the target binds: {level} is the best that can be had, {short}"
     return "several", "several constraints bind at once: relax the target, the deadline or the cost"
 
 
@@ -103,7 +116,7 @@ def _best_accuracy(found: Assessment) -> float:
     best = -np.inf
     unlucky = float(np.quantile(outlook.z_accuracy, 1 - goal.confidence))
     surest = np.maximum.accumulate(outlook.accuracy + unlucky * outlook.accuracy_spread, axis=1)
-    for rows, epochs in longest_epochs(outlook, goal, found.rate):
+    for rows, epochs in longest_epochs(outlook, goal, found.rate, goal.confidence):
         fits = epochs > 0
         if fits.any():
             column = np.minimum(epochs[fits], surest.shape[1]) - 1

@@ -15,7 +15,7 @@ import numpy as np
 from cotune.forecast import Outlook
 from cotune.plan import Rank, Search
 from cotune.plan.assess import Assessment, assess
-from cotune.plan.nearest import infeasible, one_of_each
+from cotune.plan.nearest import infeasible, one_of_each, search_failed
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
 
@@ -33,7 +33,7 @@ def choose(
     best = search.search(space, _rank(space, keys), random.Random(seed))
     row = int(np.ravel_multi_index(best, space.shape))
     if not np.isfinite(keys[row, 0]):
-        raise infeasible(job, found)
+        raise search_failed(found) if found.feasible.any() else infeasible(job, found)
     rivals = _rivals(found, keys, row)
     return Plan(
         forecast=found.forecast(row),
@@ -80,7 +80,7 @@ def _reason(found: Assessment, keys: Floats, row: int) -> str:
     order = np.lexsort(keys.T[::-1])[:2]
     if feasible > 1 and found.goal.prefer != "accurate":
         second = int(order[1]) if order[0] == row else int(order[0])
-        more = keys[second, 0] / keys[row, 0] - 1
         what = "costs" if found.goal.prefer == "cheap" else "takes"
-        words += f"; the next, {found.outlook.configs[second]}, {what} {more:.1%} more"
+        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more" if keys[row, 0] > 0 else "as much"
+        words += f"; the next, {found.outlook.configs[second]}, {what} {by}"
     return words

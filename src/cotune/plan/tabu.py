@@ -61,7 +61,9 @@ class Tabu:
         return point
 
     def _move(self, point: Point, shape: tuple[int, ...], rng: random.Random) -> Point:
-        moves = [rng.randint(-self.step, self.step) for _ in shape]
+        moves = [0 for _ in shape]
+        while not any(moves):
+            moves = [rng.randint(-self.step, self.step) for _ in shape]
         return tuple(min(max(index + move, 0), size - 1) for index, move, size in zip(point, moves, shape, strict=True))
 
 

@@ -19,7 +19,7 @@ from cotune.errors import UsageError
 from cotune.forecast import Outlook, standard_draws
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
-from cotune.predict._groups import groups_of, learn_groups
+from cotune.predict._groups import learn_groups
 from cotune.predict._samples import curves, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
@@ -28,7 +28,6 @@ from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
 
 STARTUP_SPREAD = 0.25  # importing and connecting depend on caches and neighbours; repeats differ by about this much
-_MEMORY = ("out of memory", "outofmemory", "oom", "cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,8 @@ class Forecaster:
     def _impossible(self, configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return which configs take at least a batch that ran out of memory, other things equal."""
         result = np.zeros(configs.length, dtype=bool)
-        if not self.too_large:
-            return result
-        codes, groups = groups_of(configs)
-        places = {group: code for code, group in enumerate(groups)}
-        failed = Configs.of(self.too_large)
-        failed_codes, failed_groups = groups_of(failed)
-        for row, code in enumerate(failed_codes):
-            place = places.get(failed_groups[code], -1)
-            result |= (codes == place) & (configs.batch_size >= failed.batch_size[row])
+        for failed in self.too_large:
+            result |= configs.at_least(failed)
         return result
 
 
@@ -152,7 +144,7 @@ def learn(
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint"),
-        too_large=tuple(sample.config for sample in samples if _out_of_memory(sample)),
+        too_large=tuple(sample.config for sample in samples if sample.out_of_memory),
         draws=draws,
         seed=seed,
         reason=tuple(line for line in (reason, why) if line),
@@ -194,7 +186,3 @@ def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:
     """Return how many workers a node of the device with the most samples holds."""
     usual = Counter(sample.config.device for sample in known).most_common(1)[0][0]
     return next((device.per_node for device in cluster.devices if device.name == usual), None)
-
-
-def _out_of_memory(sample: Sample) -> bool:
-    return sample.failure is not None and any(word in sample.failure.lower() for word in _MEMORY)

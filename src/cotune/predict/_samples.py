@@ -53,7 +53,7 @@ def timed(samples: Sequence[Sample]) -> list[Sample]:
     return [
         sample
         for sample in samples
-        if sample.failure is None
+        if not sample.failed
         and sample.epoch_seconds is not None
         and math.isfinite(sample.epoch_seconds)
         and sample.epoch_seconds > 0

@@ -34,13 +34,15 @@ _ENOUGH = "enough"
 class Until:
     """When to stop a start: enough epochs, no budget left, too many seconds in all or without a word.
 
-    The first two are no fault of the config; the last two are a time-out.
+    The first two are no fault of the config; the last two are a time-out. After enough
+    epochs the job has `grace` seconds to finish by itself.
     """
 
     epochs: float | None = None
     budget: float | None = None
     timeout: float | None = None
     silence: float | None = None
+    grace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
         if stopping is None:
             stopping = growing.reason_to_stop(until, now, heard)
             if stopping is not None:
-                engine.stop(launch.id, grace=1.0 if stopping == _ENOUGH else 5.0)
+                engine.stop(launch.id, grace=until.grace)
 
 
 class _Growing:

@@ -7,18 +7,13 @@ One SQLite file in the project's `.cotune/` folder or the platform's data folder
 PostgreSQL database for a team. Every save is a transaction of its own.
 """
 
-from cotune.store.database import KnownJob, Store, StoredPlan, new_id, open_store
+from cotune.store.database import KnownJob, Store, StoredPlan, open_store
 from cotune.store.location import work_folder
-from cotune.store.outcome import INTERRUPTED, failed_configs, interrupted
 
 __all__ = [
-    "INTERRUPTED",
     "KnownJob",
     "Store",
     "StoredPlan",
-    "failed_configs",
-    "interrupted",
-    "new_id",
     "open_store",
     "work_folder",
 ]

@@ -23,9 +23,8 @@ from cotune import redact
 from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.store import rows, schema, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors
-from cotune.store.outcome import INTERRUPTED
 from cotune.store.schema import evaluations, jobs, plans, samples
-from cotune.types import Evaluation, Job, Plan, Sample
+from cotune.types import INTERRUPTED, Evaluation, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
@@ -60,11 +59,6 @@ class StoredPlan:
     fingerprint: str
     created: str
     plan: Plan
-
-
-def new_id() -> str:
-    """Return an id for a sample or plan that no other will have."""
-    return secrets.token_hex(6)
 
 
 def open_store(url: str | None = None, start: Path = Path()) -> Store:
@@ -244,7 +238,7 @@ class Store:
 
     def save_plan(self, job: Job, plan: Plan) -> str:
         """Keep a plan; return its id."""
-        id = new_id()
+        id = secrets.token_hex(6)
         row = {
             "id": id,
             "job": job.name,

@@ -1,0 +1,72 @@
+"""What a run is: its config and goal, from a plan and what the user says now, and whether it met them.
+
+A flag wins over the plan, and the plan wins over the job file: the goal that was planned
+for is the goal that is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from cotune.errors import NotFound, UsageError
+from cotune.space import LAYOUT, Space
+from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of
+from cotune.units import duration, number
+
+
+def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str]) -> Goal:
+    """Return the goal of a run; `asked` is the job file with the flags, `flags` names what was flagged.
+
+    The cap is the plan's, unless the flags give the run more or less time.
+    """
+    if plan is None:
+        return asked
+    changed = {name: getattr(asked, name) for name in ("target", "deadline", "epochs") if name in flags}
+    timed = changed.keys() & {"deadline", "epochs"}
+    return replace(plan.goal, **changed, max_epochs=asked.max_epochs if timed else plan.epochs)
+
+
+def config_of_run(
+    plan: Plan | None,
+    space: Space,
+    device: str,
+    *,
+    workers: int | None,
+    batch_size: int | None,
+    axes: dict[str, Value],
+) -> Config:
+    """Return the plan's config with what was given laid over it; a fixed global batch stays fixed."""
+    if plan is None and (workers is None or (batch_size is None and space.global_batch is None)):
+        raise NotFound("there is no plan: run `cotune plan` first, or give both --workers and --batch-size")
+    base = plan.config if plan else Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
+    named = dict(base.axes) | axes
+    chosen = replace(base, stages=(Stage(base.device, workers or base.workers),), axes=axes_of(named))
+    if space.global_batch is None:
+        return replace(chosen, batch_size=batch_size or base.batch_size)
+    share, rest = divmod(space.global_batch, chosen.workers * chosen.accumulate)
+    if rest or batch_size not in (None, share):
+        wanted = batch_size or f"{space.global_batch / (chosen.workers * chosen.accumulate):g}"
+        each = f"{chosen.workers} workers cannot take {wanted} each"
+        raise UsageError(f"the recipe fixes the global batch at {space.global_batch}: {each}")
+    return replace(chosen, batch_size=share)
+
+
+def _first_values(space: Space) -> dict[str, Value]:
+    """Return the first value of every axis that the user named."""
+    return {axis.name: axis.values[0] for axis in space.axes if axis.name not in LAYOUT}
+
+
+def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
+    """Return what a finished run missed of its goal, or None."""
+    parts = []
+    if goal.target is not None:
+        best = max((job.sign * point.accuracy for point in sample.curve), default=None)
+        if best is None or best < job.sign * goal.target:
+            reached = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
+            parts.append(f"{reached}, {goal.target:g} was asked")
+    if goal.deadline is not None and seconds > goal.deadline:
+        parts.append(f"it took {duration(seconds)}, {duration(goal.deadline)} was asked")
+    if goal.max_cost is not None and cost > goal.max_cost:
+        parts.append(f"it cost {number(cost)} {unit}, {number(goal.max_cost)} was asked")
+    return "missed: " + "; ".join(parts) if parts else None

@@ -1,0 +1,65 @@
+"""An engine whose clock jumps: jobs of a given pace, for what drives engines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cotune.run import Ended, Event, Launch, Reported, Started
+
+
+@dataclass
+class Clockwork:
+    """Every launch takes `pace` seconds an epoch and gains `learn` of accuracy; it may fail or fall silent."""
+
+    pace: Callable[[Launch], float] = lambda _: 10.0
+    learn: float = 0.1
+    fails: Callable[[Launch], str | None] = lambda _: None
+    silent: bool = False
+    evaluation: float = 1.0
+    time: float = 0.0
+    launches: list[Launch] = field(default_factory=list)
+    stops: dict[str, float] = field(default_factory=dict)
+    coming: deque[Event] = field(default_factory=deque)
+
+    def now(self) -> float:
+        return self.time
+
+    def start(self, launch: Launch) -> None:
+        self.launches.append(launch)
+        at = self.time + 2.0
+        self.coming.append(Started(launch.id, at))
+        if (why := self.fails(launch)) is not None:
+            self.coming.append(Ended(launch.id, at + 1, "failed", why))
+            return
+        if self.silent:
+            return
+        at += 3.0
+        self.coming.append(Reported(launch.id, at, 0.0))
+        for tenth in range(1, 10 * launch.epochs + 1):
+            at += self.pace(launch) / 10
+            if tenth % 10:
+                self.coming.append(Reported(launch.id, at, tenth / 10))
+                continue
+            at += self.evaluation
+            accuracy = min(1.0, self.learn * tenth / 10)
+            self.coming.append(Reported(launch.id, at, tenth / 10, accuracy, (("evaluation", self.evaluation),)))
+            if launch.target is not None and accuracy >= launch.target:
+                break
+        self.coming.append(Ended(launch.id, at, "done"))
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        self.coming = deque([Ended(launch, self.time, "stopped")])
+        self.stops[launch] = grace
+
+    def wait(self, timeout: float) -> Event | None:
+        if not self.coming or self.coming[0].at > self.time + timeout:
+            self.time += timeout
+            return None
+        event = self.coming.popleft()
+        self.time = max(self.time, event.at)
+        return event
+
+    def close(self) -> None:
+        self.coming.clear()

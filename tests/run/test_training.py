@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from cotune.errors import NotFound, UsageError
+from cotune.run.training import config_of_run, goal_of_run, missed
+from cotune.space import Axis, Space
+from cotune.types import Config, Evaluation, Forecast, Goal, Job, Plan, Quantity, Sample
+
+SPACE = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64)), Axis("precision", ("fp32", "bf16"))))
+FIXED = Space((Axis("workers", (1, 2, 3, 4)),), global_batch=64)
+CONFIG = Config.data_parallel(64, 2, accumulate=2, axes=(("precision", "bf16"),))
+SOME = Quantity(1.0, 2.0, 3.0, "measured")
+PLAN = Plan(Forecast(CONFIG, 12, SOME, SOME, SOME, SOME, 0.95), Goal(target=0.95, deadline=7200), "because")
+
+
+def test_the_goal_that_was_planned_for_is_run_whatever_the_job_file_says() -> None:
+    file = Goal(target=0.8, deadline=600, max_epochs=30)
+    goal = goal_of_run(PLAN, file, [])
+    assert (goal.target, goal.deadline, goal.max_epochs) == (0.95, 7200, 12)
+
+
+def test_a_flag_wins_over_the_plan_and_time_flags_over_its_cap() -> None:
+    asked = Goal(target=0.8, deadline=600, max_epochs=30)
+    assert goal_of_run(PLAN, asked, ["target"]).target == 0.8
+    assert goal_of_run(PLAN, asked, ["target"]).max_epochs == 12
+    assert goal_of_run(PLAN, asked, ["deadline"]).max_epochs == 30
+    assert goal_of_run(None, asked, []) == asked
+
+
+def test_what_is_given_is_laid_over_the_planned_config() -> None:
+    config = config_of_run(PLAN, SPACE, "cpu", workers=1, batch_size=None, axes={})
+    assert (config.workers, config.batch_size, config.accumulate) == (1, 64, 2)
+    assert config.axes == (("precision", "bf16"),)
+    changed = config_of_run(PLAN, SPACE, "cpu", workers=None, batch_size=16, axes={"precision": "fp32"})
+    assert (changed.batch_size, changed.axes) == (16, (("precision", "fp32"),))
+
+
+def test_without_a_plan_both_numbers_are_needed_and_named_axes_take_their_first_value() -> None:
+    with pytest.raises(NotFound, match="cotune plan"):
+        config_of_run(None, SPACE, "cpu", workers=2, batch_size=None, axes={})
+    config = config_of_run(None, SPACE, "t4", workers=2, batch_size=16, axes={})
+    assert (config.device, config.axes) == ("t4", (("precision", "fp32"),))
+
+
+def test_a_fixed_recipe_keeps_its_global_batch() -> None:
+    config = config_of_run(None, FIXED, "cpu", workers=4, batch_size=None, axes={})
+    assert (config.batch_size, config.global_batch) == (16, 64)
+    for wrong in ({"workers": 3, "batch_size": None}, {"workers": 2, "batch_size": 64}):
+        with pytest.raises(UsageError, match="fixes the global batch at 64"):
+            config_of_run(None, FIXED, "cpu", axes={}, **wrong)
+
+
+def test_what_was_missed_is_said_for_target_deadline_and_cost() -> None:
+    job, goal = Job("made-up"), Goal(target=0.9, deadline=10, max_cost=5)
+    sample = Sample(CONFIG, curve=(Evaluation(1, 0.95, 1.0), Evaluation(2, 0.85, 2.0)))
+    assert missed(job, goal, sample, seconds=9, cost=4, unit="USD") is None
+    words = missed(job, goal, Sample(CONFIG), seconds=11, cost=6, unit="USD") or ""
+    assert "nothing was reported" in words
+    assert "it took 11 s" in words
+    assert "it cost 6 USD" in words
