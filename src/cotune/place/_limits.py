@@ -12,6 +12,7 @@ the bound for the rest exceed the cutoff. Nothing else is dropped, so the answer
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from cotune.place._paths import Edge, cheapest, remaining
 from cotune.place.stage_times import packed
 from cotune.types import Floats, Ints
 
-_CROWD = 4  # times the width: with more labels, comparing all with all takes longer than it is worth
+_CROWD = 2  # times the width: with more labels, comparing all with all takes longer than it is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,19 @@ class _Labels:
 
 
 def labels(
-    market: Market, units: Floats, cutoff: float, multipliers: Floats, *, width: int, beam: bool = False
+    market: Market,
+    units: Floats,
+    cutoff: float,
+    multipliers: Floats,
+    *,
+    width: int,
+    deadline: float,
+    beam: bool = False,
 ) -> Found:
     """Return the cheapest path within limits whose price is at most the cutoff.
 
     When there are more than `width` labels at a position, a beam goes on with the most promising
-    of them, and finds a plan without a proof; otherwise the search gives up.
+    of them, and finds a plan without a proof; otherwise the search gives up, as it does at the deadline.
     """
     raised = weigh(units, market.prices + multipliers)
     rest = remaining(raised, market.depth, free=market.free)
@@ -155,6 +163,8 @@ def labels(
             if not beam:
                 return Found(np.inf, (), False)
             here, proven = _undominated(_most_promising(here, multipliers, rest[position], width)), False
+        if time.monotonic() > deadline:
+            return Found(np.inf, (), False)
         promise = here.price + here.used @ multipliers - spare
         if position == market.depth:
             kept[position] = here

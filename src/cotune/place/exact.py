@@ -52,7 +52,7 @@ class Exact:
 
     time_limit: float = 10.0
     rows: int = 16
-    width: int = 16_000
+    width: int = 4_000
     rounds: int = 12
 
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
@@ -187,9 +187,9 @@ class _Bisection:
             price = max(float(batch.paths.least[piece.row]), relaxed.bound)
             if relaxed.price <= relaxed.bound * (1 + SLACK):
                 self._push(lo, min(hi, self._offer(relaxed.edges, own)), price, relaxed.multipliers)
-            elif self._hopeless(self._bound(lo, price), lo, hi):
-                continue
-            else:
+            elif time.monotonic() > self.deadline:
+                self._push(lo, hi, price, relaxed.multipliers)
+            elif not self._hopeless(self._bound(lo, price), lo, hi):
                 self._by_labels(lo, hi, price, own, relaxed.multipliers)
 
     def _probe(self, pieces: list[_Piece], batch: _Batch, bounds: list[Dual]) -> None:
@@ -200,7 +200,7 @@ class _Bisection:
         bound, cutoff = bounds[place].bound, self._cutoff(tops[place])
         # A plan near the bound is found among few edges; any plan at all is looked for among all of them.
         for limit in (min(_NEAR * bound, cutoff), cutoff):
-            found = labels(self.market, units, limit, multipliers, width=_BEAM, beam=True)
+            found = labels(self.market, units, limit, multipliers, width=_BEAM, deadline=self.deadline, beam=True)
             if found.edges:
                 self._offer(found.edges, units)
             if self.best is not None:
@@ -208,7 +208,7 @@ class _Bisection:
 
     def _by_labels(self, lo: float, hi: float, price: float, units: Floats, multipliers: Floats) -> None:
         """Settle an interval by labels if they are few enough, or leave it to be cut."""
-        found = labels(self.market, units, self._cutoff(lo), multipliers, width=self.width)
+        found = labels(self.market, units, self._cutoff(lo), multipliers, width=self.width, deadline=self.deadline)
         if found.proven:
             faster = self._offer(found.edges, units) if found.edges else -np.inf
             self._push(lo, min(hi, faster), max(price, found.price), multipliers)
