@@ -112,13 +112,13 @@ def times(instances: int) -> None:
             f"| {words} | {asked} | {statistics.median(walls):.1f} | {max(walls):.1f} | {statistics.median(cpus):.1f} "
             f"| {bound}/{instances} | {proven}/{instances} | {max(gaps):.2%} |"
         )
-    problem = problem_of(hard(random.Random(0), 60, 16), 1.3)
+    problem = problem_of(hard(random.Random(0), 80, 24), 1.5)
     for limit in (0.5, 2.0):
         found = Exact(time_limit=limit).solve(problem)
         plan = "no plan"
         if found.placement is not None:
             plan = f"{found.placement.cost_per_million:.4g} against a bound of {found.bound * 1e6:.4g}"
-        print(f"\nhard, 60 layers on 16 single units, stopped at {limit:g} s: {found.seconds:.2f} s, {plan}")
+        print(f"\nhard, 80 layers on 24 single units, stopped at {limit:g} s: {found.seconds:.2f} s, {plan}")
 
 
 def samples(types: int, instances: int) -> Iterable[tuple[Profile, Problem, Placement]]:
