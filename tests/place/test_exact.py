@@ -265,3 +265,33 @@ def test_a_time_limit_keeps_a_valid_plan_and_a_bound_below_it() -> None:
     assert solution.placement.throughput >= problem.throughput * (1 - 1e-9)
     assert solution.bound * 1e6 <= proven.placement.cost_per_million * (1 + 1e-9)
     assert proven.placement.cost_per_million <= solution.placement.cost_per_million * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_exact_equals_brute_force_with_free_units_and_equal_layers(block: int) -> None:
+    for seed in range(4000 + block * 30, 4030 + block * 30):
+        rng = random.Random(seed)
+        data = instance(rng, rng.randint(1, 4), rng.randint(1, 3), rng.choice([1, 3, 6]))
+        for entry in data["types"]:
+            entry["price_per_hour"] = rng.choice([0.0, 1.0, entry["price_per_hour"]])
+        if rng.random() < 0.5:
+            data["layers"] = [data["layers"][0]] * len(data["layers"])
+        profile, throughput = parse(data), 8 / rng.uniform(1, 12)
+        free, overlap = rng.random() < 0.5, rng.random() < 0.5
+        solution = Exact().solve(Problem.of(profile, throughput, overlap=overlap, free=free))
+        agree(solution.placement, brute_force(profile, throughput, free, overlap))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_limit_is_as_good_as_a_very_high_one(seed: int) -> None:
+    rng = random.Random(9000 + seed)
+    data = instance(rng, rng.randint(1, 4), rng.randint(1, 2), 3)
+    for layer in data["layers"]:
+        layer["compute_parallel"] = [min(share, 0.97) for share in layer["compute_parallel"]]
+    throughput = 8 / rng.uniform(0.5, 6)
+    costs = []
+    for limit in (None, 300):
+        profile = parse(data | {"types": [entry | {"limit": limit} for entry in data["types"]]})
+        plan = Exact().solve(Problem.of(profile, throughput)).placement
+        costs.append(plan.cost_per_million if plan else math.inf)
+    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
