@@ -45,6 +45,9 @@ STRANGERS = {
     ("run", "place"),
     ("predict", "plan"),
     ("predict", "run"),
+    ("schedule", "predict"),
+    ("schedule", "run"),
+    ("simulate", "predict"),
     ("run", "plan"),
     ("run", "predict"),
 }

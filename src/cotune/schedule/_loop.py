@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
+from cotune.errors import EngineError
 from cotune.schedule import Active, OrderedPolicy, Policy, interval_of
 from cotune.schedule._line import Line
 from cotune.schedule._placement import Placer
@@ -77,9 +78,9 @@ def drive(
     desk = _desk(policy, cluster, world, placer)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
-    idle = 0
+    fruitless = 0
     stirred = False
-    while (moment := world.wait(_next_decision(desk, interval, world.now(), stirred))) and idle < _PATIENCE:
+    while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
         for active in moment.ended:
             desk.end(active)
             placer.release(active)
@@ -104,11 +105,16 @@ def drive(
             world.start(active)
         if watch:
             watch(Decision(world.now(), stops, starts, latency))
-        idle = 0 if starts or stops or moment.arrived or moment.ended else idle + 1
+        fruitless = 0 if moment.arrived or moment.ended else fruitless + 1
+        if fruitless > _PATIENCE:
+            raise EngineError(
+                f"no job ended or arrived during {_PATIENCE} decisions of {type(policy).__name__}: "
+                "it moves jobs about without getting on; restarts may take longer than the time between two stops"
+            )
 
 
 Admit = Callable[[Active, Sequence[Active], Cluster], bool]
-_PATIENCE = 10_000  # decisions in a row without any effect before the rest counts as stuck
+_PATIENCE = 2_000_000
 
 
 def _next_decision(desk: Line | Round, interval: float | None, now: float, stirred: bool) -> float:

@@ -63,9 +63,8 @@ class Round:
             active.team_usage = self._usage.get(active.job.team, 0.0)
         given = self._policy.allocate(everybody, self._cluster)
         self._check(given)
-        stops = [
-            active for active in self._active.values() if active.running and given.get(active.job.name) != active.config
-        ]
+        stops = [active for active in everybody if active.running and given.get(active.job.name) != active.config]
+        stops.sort(key=lambda active: (active.level, active.turn))
         wanted = [(self._active[name], config) for name, config in given.items() if self._active[name].config != config]
         for active in reversed(stops):
             if active.settled:  # one that has just come to its level stays at the end of it

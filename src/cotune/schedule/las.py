@@ -78,7 +78,8 @@ class Las(Ordered):
                 return (active.level, active.service, active.number)
 
     def level_of(self, active: Active) -> int:
-        if 0 < self.knob * self._counted(active) <= active.starved and not active.running and active.level:
+        patience = self.knob * self._counted(active)
+        if patience and patience * _ALMOST <= active.starved and not active.running and active.level:
             return 0
         service = self._counted(active) * active.job.gpus
         reached = sum(service >= threshold * _ALMOST for threshold in self.thresholds or ())
@@ -86,7 +87,9 @@ class Las(Ordered):
 
     def level_lasts(self, active: Active) -> float:
         if not active.running:
-            return self.knob * self._counted(active) - active.starved if self.knob and active.level else math.inf
+            if not (self.knob and active.level):
+                return math.inf
+            return max(self.knob * self._counted(active) - active.starved, 0.0)
         service = self._counted(active) * active.job.gpus
         ahead = [threshold for threshold in self.thresholds or () if threshold * _ALMOST > service]
         return (min(ahead) - service) / active.job.gpus if ahead else math.inf

@@ -10,6 +10,7 @@ from cotune.schedule import Active, Submission
 from cotune.schedule._loop import Moment
 
 Believe = Callable[[Submission, int], Active]
+_PATIENCE = 1000
 
 
 def exactly(job: Submission, number: int) -> Active:
@@ -32,6 +33,7 @@ class Simulated:
         self._next = 0
         self._ends: list[tuple[float, int, Active]] = []
         self._due: dict[int, float] = {}  # when each running job ends; what else is in the heap was stopped
+        self._alone = 0  # waits in a row that nothing but the policy's own clock ended
         self._finishable = 0  # jobs that are there and would end if they ran
 
     def now(self) -> float:
@@ -45,10 +47,13 @@ class Simulated:
         at = min(arrival, ends[0][0] if ends else math.inf, until)
         if at == math.inf or (arrival == math.inf and not self._finishable):
             return None
+        self._alone = self._alone + 1 if arrival == math.inf and not ends else 0
+        if self._alone > _PATIENCE:
+            return None
         if at > self._until:
             self._now = self._until
             return None
-        self._now = at
+        self._now = at = max(at, self._now)
         ended: list[Active] = []
         while ends and ends[0][0] == at:
             _, number, active = heappop(ends)
