@@ -60,7 +60,11 @@ def elastic(seed: int, jobs: int = 20) -> list[Submission]:
     ]
 
 
-TRACES = {"rigid": rigid(0), "elastic": elastic(1), "mixed": [*rigid(2, 15), *(replace(j, name="e" + j.name) for j in elastic(3, 15))]}
+TRACES = {
+    "rigid": rigid(0),
+    "elastic": elastic(1),
+    "mixed": [*rigid(2, 15), *(replace(j, name="e" + j.name) for j in elastic(3, 15))],
+}
 
 
 def watched(policy: Policy, trace: list[Submission], cluster: Cluster) -> Iterator[tuple[float, list[Active]]]:

@@ -15,9 +15,9 @@ from cotune.schedule.orders import Fifo
 from cotune.simulate import simulate
 from cotune.types import Cluster, Device
 
-rows = st.lists(
-    st.tuples(st.integers(0, 50), st.integers(1, 6), st.integers(1, 40)), min_size=1, max_size=25
-).map(sorted)
+rows = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6), st.integers(1, 40)), min_size=1, max_size=25).map(
+    sorted
+)
 
 
 def played_by_simpy(trace: list[Submission], gpus: int) -> list[float]:

@@ -1,0 +1,74 @@
+"""Deadlines with elastic shares (ElasticFlow): admit only what can be finished in time, then use what is idle.
+
+A new job is admitted if earliest-deadline-first filling (`_deadlines`) still meets every
+admitted deadline with it. GPUs beyond the shares go, one step at a time, to the job whose
+time falls the most per GPU; jobs without a deadline come after all that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from cotune.schedule import Active, capacity
+from cotune.schedule._deadlines import choices, fill, seconds_left
+from cotune.types import Cluster, Config
+
+
+@dataclass(frozen=True)
+class Elasticflow:
+    """Admit jobs whose deadlines can be kept, give each the least that suffices, then share out the rest."""
+
+    def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
+        if new.job.deadline is None:
+            return True
+        shares = fill(active, sum(capacity(cluster).values()))
+        return all(share.met for share in shares)
+
+    def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
+        free = sum(capacity(cluster).values())
+        shares = fill(active, free)
+        given: dict[int, Config] = {}
+        for share in shares:
+            if share.config is not None and units(share.config) <= free:
+                given[share.active.number] = share.config
+                free -= units(share.config)
+        hand_out([share.active for share in shares], given, free)
+        free = sum(capacity(cluster).values()) - sum(units(config) for config in given.values())
+        hand_out([job for job in active if job.job.deadline is None], given, free)
+        return {job.job.name: given[job.number] for job in active if job.number in given}
+
+
+def units(config: Config) -> int:
+    """Return the devices a config holds."""
+    return config.workers + config.servers
+
+
+def hand_out(active: Sequence[Active], given: dict[int, Config], free: int) -> None:
+    """Give free GPUs, step by step, to the job whose time left falls the most per GPU."""
+    jobs = {job.number: job for job in active}
+    heap = [step for job in active if (step := _step(job, given.get(job.number), free))]
+    heapify(heap)
+    while heap and free > 0:
+        _, number, more, config = heappop(heap)
+        if more > free:
+            continue
+        given[number] = config
+        free -= more
+        if step := _step(jobs[number], config, free):
+            heappush(heap, step)
+
+
+def _step(job: Active, config: Config | None, free: int) -> tuple[float, int, int, Config] | None:
+    """Return the best next step up: minus the seconds saved per GPU, whose, GPUs, config."""
+    held = 0 if config is None else units(config)
+    now = float(job.total) * 1e3 + 1e9 if config is None else seconds_left(job, config)
+    best: tuple[float, int, int, Config] | None = None
+    for bigger in choices(job):
+        more = units(bigger) - held
+        if 0 < more <= free:
+            saved = (now - seconds_left(job, bigger)) / more
+            if saved > 1e-9 and (best is None or -saved < best[0]):
+                best = (-saved, job.number, more, bigger)
+    return best

@@ -1,0 +1,69 @@
+"""The cheapest set of plans that meets every target and deadline, batch and workers together.
+
+A job's target fixes the work that is left in each config (with a choice of batch, the epochs
+to the target differ, see the job's `Work`), its deadline the time. Among the configs of each
+share only the cheapest in GPU-seconds can be of use; earliest-deadline-first filling with
+these gives every job the least that suffices. Forecasts have a spread: a job counts as met
+if it ends in time `z` standard deviations above the forecast, so a wide forecast buys more
+GPUs early, and gives them back as the end comes into sight.
+
+Idle GPUs are used only where that costs next to nothing: a step up may waste at most
+`slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotune.schedule import Active, capacity
+from cotune.schedule._deadlines import cautious, choices, fill, seconds_left
+from cotune.schedule.elasticflow import units
+from cotune.types import Cluster, Config
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
+
+    z: float = 2.0
+    slack: float = 0.1
+
+    def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
+        if new.job.deadline is None:
+            return True
+        shares = fill(active, sum(capacity(cluster).values()), self._needs)
+        return all(share.met for share in shares)
+
+    def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
+        free = sum(capacity(cluster).values())
+        given: dict[int, Config] = {}
+        shares = fill(active, free, self._needs)
+        for share in shares:
+            if share.config is not None and units(share.config) <= free:
+                given[share.active.number] = share.config
+                free -= units(share.config)
+        idle = [share.active for share in shares] + [job for job in active if job.job.deadline is None]
+        for job in sorted(idle, key=lambda job: (job.deadline_left, job.number)):
+            config = self._thrifty(job, given.get(job.number), free)
+            if config is not None:
+                free -= units(config) - (units(given[job.number]) if job.number in given else 0)
+                given[job.number] = config
+        return {job.job.name: given[job.number] for job in active if job.number in given}
+
+    def _needs(self, job: Active, config: Config) -> float:
+        return cautious(job, config, self.z)
+
+    def _thrifty(self, job: Active, config: Config | None, free: int) -> Config | None:
+        """Return the fastest config in reach that wastes little, or None to leave things as they are."""
+        held = 0 if config is None else units(config)
+        reach = [one for one in choices(job) if units(one) <= held + free]
+        if not reach:
+            return None
+        least = min(units(one) * seconds_left(job, one) for one in choices(job))
+        thrifty = [one for one in reach if units(one) * seconds_left(job, one) <= (1.0 + self.slack) * least]
+        if config is not None:
+            thrifty = [one for one in thrifty if seconds_left(job, one) < seconds_left(job, config) * (1 - 1e-9)]
+        if not thrifty:
+            return None if config is not None else min(reach, key=lambda one: units(one) * seconds_left(job, one))
+        return min(thrifty, key=lambda one: (seconds_left(job, one), units(one)))
