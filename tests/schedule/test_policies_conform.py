@@ -63,7 +63,7 @@ def elastic(seed: int, jobs: int = 20) -> list[Submission]:
 TRACES = {
     "rigid": rigid(0),
     "elastic": elastic(1),
-    "mixed": [*rigid(2, 15), *(replace(j, name="e" + j.name) for j in elastic(3, 15))],
+    "mixed": [*rigid(2, 15), *(replace(job, name=f"elastic-{job.name}") for job in elastic(3, 15))],
 }
 
 

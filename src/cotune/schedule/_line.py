@@ -20,8 +20,9 @@ import math
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
-from cotune.schedule import Active, OrderedPolicy, Rank
+from cotune.schedule import Active, OrderedPolicy, Rank, rigid_config
 from cotune.schedule._running import Running
+from cotune.types import Device
 
 _Waiting = tuple[Rank, int, Active]  # rank, token, job
 
@@ -31,10 +32,11 @@ class Line:
 
     rests = True  # nothing is decided while nothing happens
 
-    def __init__(self, policy: OrderedPolicy, gpus: int, sync: Callable[[Active], None]) -> None:
+    def __init__(self, policy: OrderedPolicy, device: Device, sync: Callable[[Active], None]) -> None:
         self._policy = policy
         self._sync = sync
-        self._free = gpus
+        self._device = device.name
+        self._free = device.count if device.count is not None else 1 << 60
         self._waiting: dict[int, list[_Waiting]] = {}
         self._running = Running(policy)
         self._timers: list[tuple[float, int, int, Active]] = []
@@ -155,7 +157,8 @@ class Line:
 
     def _run(self, active: Active) -> None:
         self._sync(active)
-        active.config, active.held = active.job.config, active.job.gpus
+        job = active.job
+        active.config, active.held = job.wants or rigid_config(job.gpus, job.batch_size, self._device), job.gpus
         active.starts += 1
         active.started = min(active.started, active.synced)
         active.settled = True

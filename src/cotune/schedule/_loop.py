@@ -130,6 +130,5 @@ def _next_decision(desk: Line | Round, interval: float | None, now: float, stirr
 
 def _desk(policy: Policy, cluster: Cluster, world: World, placer: Placer) -> Line | Round:
     if isinstance(policy, OrderedPolicy) and policy.steady and len(cluster.devices) == 1 and not placer.refuses:
-        gpus = cluster.devices[0].count
-        return Line(policy, gpus if gpus is not None else 1 << 60, world.sync)
+        return Line(policy, cluster.devices[0], world.sync)
     return Round(policy, cluster, world.sync, placer)

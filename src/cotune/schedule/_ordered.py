@@ -61,6 +61,6 @@ def asked(active: Active, free: Mapping[str, int]) -> Config | None:
     fitting = [name for name, left in free.items() if left >= gpus and wanted in (None, name)]
     if not fitting:
         return None
-    if active.job.wants is not None:
+    if active.job.wants is not None and active.job.wants.device in fitting:
         return active.job.wants
     return rigid_config(gpus, active.job.batch_size, max(fitting, key=lambda name: free[name]))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -162,7 +161,17 @@ def _consolidate(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  #
 
 
 def _emptiest(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
-    return _fill_in_order(free, gpus, np.argsort(-free, kind="stable"))
+    return _fill_in_order(free, gpus, _largest(free, gpus))
+
+
+def _largest(free: Ints, count: int) -> Ints:
+    """Return the nodes with the most free GPUs, so many at most, without sorting all nodes."""
+    count = min(count, len(free))
+    least = np.partition(free, len(free) - count)[len(free) - count]
+    above = np.flatnonzero(free > least)
+    level = np.flatnonzero(free == least)[: count - len(above)]
+    nodes = np.concatenate([above, level])
+    return nodes[np.lexsort((nodes, -free[nodes]))]
 
 
 def _spread(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
@@ -184,13 +193,13 @@ def _skew(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking | None:
 
 
 def _even(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:
-    order = np.argsort(-free, kind="stable")
-    room = np.array(list(accumulate(free[order])))
+    order = _largest(free, gpus)
+    room = np.cumsum(free[order])
     for nodes in range(int(np.searchsorted(room, gpus)) + 1, len(order) + 1):
         share, extra = divmod(gpus, nodes)
-        wanted = [share + (place < extra) for place in range(nodes)]
-        if share and all(free[node] >= need for node, need in zip(order[:nodes], wanted, strict=True)):
-            return [(int(node), need) for node, need in zip(order[:nodes], wanted, strict=True)]
+        wanted = share + (np.arange(nodes) < extra)
+        if (free[order[:nodes]] >= wanted).all():
+            return list(zip(order[:nodes].tolist(), wanted.tolist(), strict=True))
     return _emptiest(free, gpus, skewed, sizes)
 
 

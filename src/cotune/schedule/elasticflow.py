@@ -7,6 +7,7 @@ time falls the most per GPU; jobs without a deadline come after all that have on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -25,6 +26,10 @@ class Elasticflow:
             return True
         shares = fill(active, sum(capacity(cluster).values()))
         return all(share.met for share in shares)
+
+    def level_lasts(self, active: Active) -> float:
+        """Return when to decide again at the latest: the plan turns over at every deadline."""
+        return active.deadline_left if active.deadline_left > 0 else math.inf
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())

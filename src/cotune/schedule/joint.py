@@ -13,6 +13,7 @@ Idle GPUs are used only where that costs next to nothing: a step up may waste at
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,10 @@ class Joint:
             return True
         shares = fill(active, sum(capacity(cluster).values()), self._needs)
         return all(share.met for share in shares)
+
+    def level_lasts(self, active: Active) -> float:
+        """Return when to decide again at the latest: the plan turns over at every deadline."""
+        return active.deadline_left if active.deadline_left > 0 else math.inf
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())

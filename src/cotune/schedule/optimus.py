@@ -88,4 +88,18 @@ def ladder(active: Active, whole_epochs: bool = False) -> Ladder:
     if belief is None:
         return Ladder((active.job.config,), lambda config: active.left)  # noqa: ARG005
     seconds = belief.seconds_told if whole_epochs else belief.seconds
-    return Ladder(belief.configs, lambda config: seconds(done, config))
+    configs = belief.configs
+    if any(config.servers for config in configs):
+        configs = climb(configs, lambda config: seconds(done, config))
+    return Ladder(configs, lambda config: seconds(done, config))
+
+
+def climb(configs: Sequence[Config], left: Callable[[Config], float]) -> tuple[Config, ...]:
+    """Return the way up from the smallest config, each step one more worker or one more server, what saves more."""
+    known = {(config.servers, config.workers): config for config in configs}
+    at = min(known, key=lambda sizes: (sum(sizes), sizes))
+    way = [known[at]]
+    while steps := [step for step in ((at[0] + 1, at[1]), (at[0], at[1] + 1)) if step in known]:
+        at = min(steps, key=lambda step: left(known[step]))
+        way.append(known[at])
+    return tuple(way)

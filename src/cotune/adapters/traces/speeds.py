@@ -18,7 +18,7 @@ from cotune.adapters.traces import Trace
 from cotune.errors import InvalidFile, NotFound
 from cotune.schedule import Submission, rigid_config
 from cotune.schedule._work import Steady
-from cotune.types import Cluster
+from cotune.types import Cluster, Device
 
 Table = Mapping[int, Mapping[int, float]]  # global batch -> GPUs -> steps per second
 
@@ -26,19 +26,18 @@ Table = Mapping[int, Mapping[int, float]]  # global batch -> GPUs -> steps per s
 def malleable(trace: Trace, folder: Path, cluster: Cluster) -> Trace:
     """Return the trace with work for the jobs whose speed was measured."""
     tables = _tables(folder)
-    most = max(device.count or 0 for device in cluster.devices)
-    return replace(trace, jobs=tuple(_with_work(job, tables, most) for job in trace.jobs))
+    return replace(trace, jobs=tuple(_with_work(job, tables, cluster.devices[0]) for job in trace.jobs))
 
 
-def _with_work(job: Submission, tables: Mapping[str, Table], most: int) -> Submission:
+def _with_work(job: Submission, tables: Mapping[str, Table], there: Device) -> Submission:
     measured = tables.get(job.model, {}).get(job.batch_size, {})
     if job.work is not None or not measured.get(job.gpus) or not 0 < job.seconds < float("inf"):
         return job
-    device = job.device or "gpu"
+    device = job.device or there.name
     rates = {
         rigid_config(gpus, max(job.batch_size // gpus, 1), device): rate / measured[job.gpus]
         for gpus, rate in sorted(measured.items())
-        if rate > 0 and gpus <= most
+        if rate > 0 and gpus <= (there.count or 0)
     }
     wants = rigid_config(job.gpus, max(job.batch_size // job.gpus, 1), device)
     return replace(job, work=Steady(job.seconds, rates), wants=wants)

@@ -1,0 +1,118 @@
+"""How fast simulations and decisions are, and what deadlines cost under each policy.
+
+python benchmarks/simulate.py speed        cost per job from 1,000 to 1,000,000 jobs
+python benchmarks/simulate.py decisions    one decision on a large cluster
+python benchmarks/simulate.py deadlines    ITP jobs with deadlines (needs COTUNE_DATA)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from cotune.adapters.traces import fitting, read
+from cotune.adapters.traces.speeds import malleable
+from cotune.schedule import Active, Submission, rigid_config
+from cotune.schedule._placement import OnNodes
+from cotune.schedule._work import Steady
+from cotune.schedule.elasticflow import Elasticflow
+from cotune.schedule.gavel import fair_shares
+from cotune.schedule.joint import Joint
+from cotune.schedule.las import Las
+from cotune.schedule.optimus import Optimus
+from cotune.schedule.orders import Edf, Fifo, Smallest, Srsf, Srtf
+from cotune.simulate import simulate
+from cotune.simulate.beliefs import mistaken
+from cotune.simulate.clusters import parse_cluster
+from cotune.simulate.metrics import metrics
+from cotune.types import Cluster, Device
+
+
+def synthetic(jobs: int, gpus: int, load: float = 0.9) -> list[Submission]:
+    """Return jobs like Philly's: most on one GPU, run times spread over four decades."""
+    rng = np.random.default_rng(0)
+    sizes = rng.choice([1, 1, 1, 1, 1, 1, 2, 4, 8, 16], jobs)
+    seconds = np.round(np.exp(rng.normal(7.0, 1.8, jobs))) + 1
+    gap = float((sizes * seconds).mean()) / (gpus * load)
+    submit = np.round(np.cumsum(rng.exponential(gap, jobs)))
+    rows = zip(submit.tolist(), sizes.tolist(), seconds.tolist(), strict=True)
+    return [Submission(str(place), *row) for place, row in enumerate(rows)]
+
+
+def speed() -> None:
+    print("jobs       policy     seconds  us/job  us/job/log2(n)   MB")
+    for jobs in (1_000, 10_000, 100_000, 1_000_000):
+        trace = synthetic(jobs, 256)
+        for policy in (Fifo(), Srtf(), Srsf(), Smallest(), Las()):
+            begun = perf_counter()
+            simulate(trace, parse_cluster("256"), policy)
+            took = perf_counter() - begun
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            each = took / jobs * 1e6
+            name = type(policy).__name__.lower()
+            print(
+                f"{jobs:<10} {name:<10} {took:7.2f} {each:7.1f} {each / math.log2(jobs):10.2f} {memory:10.0f}",
+                flush=True,
+            )
+
+
+def decisions() -> None:
+    rng = np.random.default_rng(0)
+    shape = rng.uniform(0.5, 1.0, 4000)
+    active = []
+    for number in range(4000):
+        rates = {rigid_config(g): g ** float(shape[number]) for g in range(1, 65)}
+        job = Submission(str(number), 0.0, 8, 1e4, work=Steady(float(rng.uniform(1e3, 1e5)), rates))
+        active.append(Active(job, number, 1e4, job.work))
+    cluster = Cluster((Device("gpu", 100_000, per_node=8),))
+    nodes = OnNodes("even", Cluster((Device("gpu", 128_000, per_node=8),)))
+    begun = perf_counter()
+    given = Optimus().allocate(active, cluster)
+    chosen = perf_counter() - begun
+    for job in active:
+        job.config = given.get(job.job.name)
+    for job in sorted((job for job in active if job.config), key=lambda job: job.config.workers if job.config else 0):
+        nodes.take(job)
+    took = perf_counter() - begun
+    tasks = sum(config.workers for config in given.values())
+    print(f"optimus    {tasks} tasks of {len(given)} jobs on 16000 nodes: {chosen:.2f} s, with placement {took:.2f} s")
+    for job in active:
+        job.config = None
+    begun = perf_counter()
+    Las().allocate(active, cluster)
+    print(f"las        4000 jobs: {perf_counter() - begun:.3f} s")
+    speeds = rng.uniform(0.2, 1.0, (2048, 3))
+    begun = perf_counter()
+    fair_shares(speeds, rng.choice([1.0, 2.0, 4.0], 2048), np.ones(2048), np.array([512.0, 512.0, 512.0]))
+    print(f"gavel      2048 jobs, 3 device types: {perf_counter() - begun:.3f} s")
+
+
+def deadlines() -> None:
+    data = Path(os.environ["COTUNE_DATA"])
+    for name, gpus in (("10", "16"), ("05", "16")):
+        cluster = parse_cluster(gpus)
+        trace = malleable(
+            fitting(read(data / "itp/jobs.csv.gz", {"cluster": name}), cluster), data / "elasticflow", cluster
+        )
+        print(f"ITP cluster {name} on {gpus} GPUs, {len(trace.jobs)} jobs")
+        print("noise  policy        admitted    met  missed  GPU hours  per deadline met")
+        for noise in (0.0, 0.1, 0.3):
+            for policy in (Joint(), Elasticflow(), Edf(), Las()):
+                found = metrics(simulate(trace.jobs, cluster, policy, believe=mistaken(noise, len(trace.jobs))))
+                kept, hours = found["deadlines"], found["gpu_hours"]
+                print(
+                    f"{noise:5.1f}  {type(policy).__name__.lower():<12} {kept['admitted']:9} {kept['met']:6}"
+                    f" {kept['admitted_missed']:7} {hours:10.0f} {hours / max(kept['met'], 1):10.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ["speed", "decisions"]:
+        {"speed": speed, "decisions": decisions, "deadlines": deadlines}[part]()

@@ -1,0 +1,56 @@
+"""Placement rules and parameter assignment against what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.schedule._parameters import assign_parameters
+from cotune.schedule._placement import RULES, wasted
+
+frees = st.lists(st.integers(0, 8), min_size=1, max_size=12).filter(any)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(frees, st.data())
+def test_every_rule_takes_what_was_asked_from_what_is_free(rule: str, free: list[int], data: st.DataObject) -> None:
+    gpus = data.draw(st.integers(1, sum(free)))
+    taken = RULES[rule](np.array(free), gpus, False, np.array([1, 2, 4, 8]))
+    assert taken is not None
+    assert sum(count for _, count in taken) == gpus
+    assert len({node for node, _ in taken}) == len(taken)
+    assert all(0 < count <= free[node] for node, count in taken)
+
+
+@given(frees, st.data())
+def test_consolidation_needs_no_more_nodes_than_any_other_rule(free: list[int], data: st.DataObject) -> None:
+    gpus = data.draw(st.integers(1, sum(free)))
+    sizes = np.array([1])
+    taken = {name: RULES[name](np.array(free), gpus, False, sizes) for name in RULES}
+    fewest = min(len(taking) for taking in taken.values() if taking)
+    assert len(taken["consolidate"] or ()) == fewest
+
+
+def test_a_skewed_job_waits_rather_than_being_spread() -> None:
+    assert RULES["skew"](np.array([2, 2]), 4, True, np.array([4])) is None
+    assert RULES["skew"](np.array([2, 4]), 4, True, np.array([4])) == [(1, 4)]
+
+
+def test_an_even_job_has_the_same_number_on_each_node() -> None:
+    assert sorted(RULES["even"](np.array([4, 4, 3]), 6, False, np.array([1])) or ()) == [(0, 3), (1, 3)]
+
+
+def test_what_no_usual_job_can_use_is_wasted() -> None:
+    assert wasted(np.array([3]), np.array([2, 4])).tolist() == [2.0]  # 1 left by a job of 2, all 3 by one of 4
+
+
+@given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=30), st.integers(1, 6))
+def test_parameters_are_all_assigned_and_no_server_holds_much_more_than_its_part(
+    sizes: list[float], servers: int
+) -> None:
+    blocks = {f"block-{place}": size for place, size in enumerate(sizes)}
+    found = assign_parameters(blocks, servers)
+    assert sum(server.bytes for server in found) == pytest.approx(sum(sizes))
+    assert max(server.bytes for server in found) <= 2.3 * sum(sizes) / servers
