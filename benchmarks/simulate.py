@@ -88,6 +88,7 @@ def decisions() -> None:
     Las().allocate(active, cluster)
     print(f"las        4000 jobs: {perf_counter() - begun:.3f} s")
     speeds = rng.uniform(0.2, 1.0, (2048, 3))
+    fair_shares(speeds[:2], np.ones(2), np.ones(2), np.ones(3))  # scipy is loaded by now
     begun = perf_counter()
     fair_shares(speeds, rng.choice([1.0, 2.0, 4.0], 2048), np.ones(2048), np.array([512.0, 512.0, 512.0]))
     print(f"gavel      2048 jobs, 3 device types: {perf_counter() - begun:.3f} s")

@@ -167,6 +167,9 @@ def _emptiest(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # no
 def _largest(free: Ints, count: int) -> Ints:
     """Return the nodes with the most free GPUs, so many at most, without sorting all nodes."""
     count = min(count, len(free))
+    emptiest = np.flatnonzero(free == free.max())
+    if len(emptiest) >= count:
+        return emptiest[:count]
     least = np.partition(free, len(free) - count)[len(free) - count]
     above = np.flatnonzero(free > least)
     level = np.flatnonzero(free == least)[: count - len(above)]

@@ -88,7 +88,7 @@ def fair_shares(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) ->
     matrix = coo_array((values, (rows, columns)), shape=(2 * jobs + kinds, last + 1)).tocsr()
     # A touch of total speed makes use of what max-min leaves undecided.
     objective = np.concatenate([-1e-4 * scaled.ravel() / jobs, [-1.0]])
-    found = linprog(objective, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs")
+    found = linprog(objective, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs-ipm")
     if not found.success:
         raise RuntimeError(f"the linear programme of gavel failed: {found.message}")
     shares: Floats = found.x[:last].reshape(jobs, kinds)

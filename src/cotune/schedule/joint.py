@@ -27,8 +27,8 @@ from cotune.types import Cluster, Config
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    z: float = 2.0
-    slack: float = 0.1
+    z: float = 1.65
+    slack: float = 0.6
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cotune.schedule import Active, capacity
 from cotune.types import Cluster, Config
@@ -35,51 +35,61 @@ class Optimus:
         given: dict[int, Config] = {}
         ladders = {job.number: ladder(job, self.whole_epochs) for job in active}
         heap: list[tuple[float, int]] = []
-        for job in sorted(active, key=lambda job: (ladders[job.number].first, job.number)):
+        for job in sorted(active, key=lambda job: (ladders[job.number].units, job.number)):
             steps = ladders[job.number]
-            if steps.first > free:
+            if steps.units > free:
                 continue
-            given[job.number] = steps.configs[0]
-            free -= steps.first
-            heapq.heappush(heap, (-steps.gain(0), job.number))
-        place = dict.fromkeys(given, 0)
+            given[job.number] = steps.config
+            free -= steps.units
+            heapq.heappush(heap, (-steps.look(), job.number))
         while heap and free > 0:
             gain, number = heapq.heappop(heap)
-            steps, at = ladders[number], place[number]
+            steps = ladders[number]
             if gain >= 0:
                 break
-            more = steps.units(at + 1) - steps.units(at)
-            if more > free:
+            if steps.more > free:
                 continue
-            place[number] = at + 1
-            given[number] = steps.configs[at + 1]
-            free -= more
-            heapq.heappush(heap, (-steps.gain(at + 1), number))
+            free -= steps.more
+            given[number] = steps.climb()
+            heapq.heappush(heap, (-steps.look(), number))
         names = {job.number: job.job.name for job in active}
-        smallest_first = sorted(given, key=lambda number: (place[number], number))
+        smallest_first = sorted(given, key=lambda number: (ladders[number].at, number))
         return {names[number]: given[number] for number in smallest_first}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ladder:
-    """The configs of a job from the smallest up, and the believed time left in each."""
+    """The configs of a job from the smallest up, and where on them it stands in one decision."""
 
     configs: Sequence[Config]
-    left: Callable[[Config], float]
+    left: Callable[[Config], float]  # believed seconds to the end
+    at: int = 0
+    units: int = field(init=False)
+    more: int = 0  # units that the next step adds
+    _now: float = field(init=False)
+    _next: float = math.nan
+
+    def __post_init__(self) -> None:
+        self.units = self.config.workers + self.config.servers
+        self._now = self.left(self.config)
 
     @property
-    def first(self) -> int:
-        return self.units(0)
+    def config(self) -> Config:
+        return self.configs[self.at]
 
-    def units(self, at: int) -> int:
-        return self.configs[at].workers + self.configs[at].servers
-
-    def gain(self, at: int) -> float:
+    def look(self) -> float:
         """Return the seconds saved per unit by the next step up; not positive where there is none."""
-        if at + 1 >= len(self.configs):
+        if self.at + 1 >= len(self.configs):
             return -math.inf
-        saved = self.left(self.configs[at]) - self.left(self.configs[at + 1])
-        return saved / (self.units(at + 1) - self.units(at))
+        above = self.configs[self.at + 1]
+        self.more = above.workers + above.servers - self.units
+        self._next = self.left(above)
+        return (self._now - self._next) / self.more
+
+    def climb(self) -> Config:
+        """Take the step last looked at."""
+        self.at, self.units, self._now = self.at + 1, self.units + self.more, self._next
+        return self.config
 
 
 def ladder(active: Active, whole_epochs: bool = False) -> Ladder:
