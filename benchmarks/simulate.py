@@ -11,6 +11,7 @@ import math
 import os
 import resource
 import sys
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -114,6 +115,51 @@ def deadlines() -> None:
                 )
 
 
+def least_gpu_seconds(trace: list[Submission], gpus: int) -> float:
+    """Return a bound: the least GPU time of any schedule that changes configs only at deadlines, even in parts."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    ends = np.unique([job.deadline or 0.0 for job in trace])
+    stretch = np.diff(ends, prepend=0.0)
+    cells: list[tuple[int, int, int, float]] = []  # job, stretch, GPUs, speed
+    for row, job in enumerate(trace):
+        assert isinstance(job.work, Steady)
+        for config, rate in job.work.rates.items():
+            cells += [
+                (row, slot, config.workers, rate) for slot, end in enumerate(ends) if end <= (job.deadline or 0.0)
+            ]
+    job_of, slot_of, held, rate_of = (np.array(column) for column in zip(*cells, strict=True))
+    long = stretch[slot_of]
+    one = np.arange(len(cells))
+    jobs, slots = len(trace), len(ends)
+    rows = np.concatenate([job_of, jobs + slot_of, jobs + slots + job_of * slots + slot_of])
+    values = np.concatenate([-rate_of * long, held.astype(float), np.ones(len(cells))])
+    matrix = coo_array((values, (rows, np.tile(one, 3))), shape=(jobs + slots + jobs * slots, len(cells))).tocsr()
+    work = np.array([-(job.work.total if job.work else 0.0) for job in trace])
+    limits = np.concatenate([work, np.full(slots, float(gpus)), np.ones(jobs * slots)])
+    found = linprog(held * long, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs")
+    return float(found.fun) if found.success else math.inf
+
+
+def bound() -> None:
+    print("instance  GPUs  admitted  missed  GPU seconds of joint(slack=0) over the bound")
+    for seed, gpus in product(range(5), (192, 128, 96)):
+        rng = np.random.default_rng(seed)
+        trace = []
+        for number in range(40):
+            shape = float(rng.uniform(0.5, 0.95))
+            rates = {rigid_config(g): g**shape for g in (1, 2, 4, 8, 16)}
+            work = float(rng.uniform(500.0, 5000.0))
+            limit = work / 16**shape * float(rng.uniform(1.5, 8.0))
+            trace.append(Submission(str(number), 0.0, 4, work / 4**shape, limit, Steady(work, rates), rigid_config(4)))
+        played = simulate(trace, parse_cluster(str(gpus)), Joint(slack=0.0))
+        kept = [job for job, gone in zip(played.jobs, played.declined, strict=True) if not gone]
+        missed = metrics(played)["deadlines"]["admitted_missed"]
+        over = played.service.sum() / least_gpu_seconds(kept, gpus) - 1
+        print(f"{seed:8} {gpus:5} {len(kept):9} {missed:7} {over:10.1%}", flush=True)
+
+
 if __name__ == "__main__":
     for part in sys.argv[1:] or ["speed", "decisions"]:
-        {"speed": speed, "decisions": decisions, "deadlines": deadlines}[part]()
+        {"speed": speed, "decisions": decisions, "deadlines": deadlines, "bound": bound}[part]()

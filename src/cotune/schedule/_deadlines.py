@@ -57,25 +57,26 @@ def _passed(active: Active, config: Config) -> float:
     return max(active.belief.seconds(0.0, config) - active.belief.seconds(active.done, config), 0.0)
 
 
-def fill(active: Sequence[Active], gpus: int, needs: Needs = seconds_left) -> list[Share]:
-    """Return the shares of jobs with deadlines, in order of their deadlines."""
+def fill(active: Sequence[Active], gpus: int, needs: Needs = seconds_left, *, eager: bool = False) -> list[Share]:
+    """Return the shares of jobs with deadlines, in order of their deadlines; eager ones are as large as possible."""
     urgent = sorted(
         (job for job in active if math.isfinite(job.deadline_left)), key=lambda job: (job.deadline_left, job.number)
     )
     ends = np.unique(np.maximum([job.deadline_left for job in urgent], 0.0)) if urgent else np.zeros(0)
     stretch = np.diff(ends, prepend=0.0)
     free = np.full(len(ends), gpus, dtype=np.int64)
-    return [_share(job, ends, stretch, free, needs) for job in urgent]
+    return [_share(job, ends, stretch, free, (needs, eager)) for job in urgent]
 
 
-def _share(job: Active, ends: Floats, stretch: Floats, free: Ints, needs: Needs) -> Share:
+def _share(job: Active, ends: Floats, stretch: Floats, free: Ints, how: tuple[Needs, bool]) -> Share:
     """Return a job's share, and take it from what is free."""
+    needs, eager = how
     configs = sorted(choices(job), key=lambda config: (config.workers + config.servers, needs(job, config)))
     units = np.array([config.workers + config.servers for config in configs], dtype=np.int64)
     speed = np.array([1.0 / max(needs(job, config), 1e-9) for config in configs])
     best = _fastest_within(speed)
     last = int(np.searchsorted(ends, job.deadline_left - 1e-9)) + 1 if job.deadline_left > 0 else 0
-    for most in np.unique(units):
+    for most in np.unique(units)[:: -1 if eager else 1]:
         chosen = best[np.searchsorted(units, np.minimum(free[:last], most), side="right")]
         pace = np.where(chosen >= 0, speed[chosen], 0.0)
         done = np.cumsum(pace * stretch[:last])

@@ -5,7 +5,8 @@ to the target differ, see the job's `Work`), its deadline the time. Among the co
 share only the cheapest in GPU-seconds can be of use; earliest-deadline-first filling with
 these gives every job the least that suffices. Forecasts have a spread: a job counts as met
 if it ends in time `z` standard deviations above the forecast, so a wide forecast buys more
-GPUs early, and gives them back as the end comes into sight.
+GPUs early, and gives them back as the end comes into sight. Where the least shares no longer
+meet every deadline (small shares stand in the way of a wide job later), the largest are tried.
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import cautious, choices, fill, seconds_left
+from cotune.schedule._deadlines import Share, cautious, choices, fill, seconds_left
 from cotune.schedule.elasticflow import units
 from cotune.types import Cluster, Config
 
@@ -33,8 +34,7 @@ class Joint:
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:
             return True
-        shares = fill(active, sum(capacity(cluster).values()), self._needs)
-        return all(share.met for share in shares)
+        return all(share.met for share in self._plan(active, sum(capacity(cluster).values())))
 
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: the plan turns over at every deadline."""
@@ -43,7 +43,7 @@ class Joint:
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())
         given: dict[int, Config] = {}
-        shares = fill(active, free, self._needs)
+        shares = self._plan(active, free)
         for share in shares:
             if share.config is not None and units(share.config) <= free:
                 given[share.active.number] = share.config
@@ -55,6 +55,14 @@ class Joint:
                 free -= units(config) - (units(given[job.number]) if job.number in given else 0)
                 given[job.number] = config
         return {job.job.name: given[job.number] for job in active if job.number in given}
+
+    def _plan(self, active: Sequence[Active], gpus: int) -> list[Share]:
+        """Return the least shares; where they leave a deadline unmet, the largest if these do better."""
+        thrifty = fill(active, gpus, self._needs)
+        if all(share.met for share in thrifty):
+            return thrifty
+        eager = fill(active, gpus, self._needs, eager=True)
+        return min(thrifty, eager, key=lambda plan: sum(not share.met for share in plan))
 
     def _needs(self, job: Active, config: Config) -> float:
         return cautious(job, config, self.z)
