@@ -29,7 +29,7 @@ class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
     z: float = 1.65
-    slack: float = 0.6
+    slack: float = 0.3
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:
