@@ -97,7 +97,7 @@ def decisions() -> None:
 
 def deadlines() -> None:
     data = Path(os.environ["COTUNE_DATA"])
-    for name, gpus in (("10", "16"), ("05", "16")):
+    for name, gpus in (("10", "16"), ("05", "16"), ("01", "64")):
         cluster = parse_cluster(gpus)
         trace = malleable(
             fitting(read(data / "itp/jobs.csv.gz", {"cluster": name}), cluster), data / "elasticflow", cluster
