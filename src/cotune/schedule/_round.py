@@ -46,6 +46,7 @@ class Round:
         self._active[active.job.name] = active
 
     def end(self, active: Active) -> None:
+        self._count(active.synced)
         del self._active[active.job.name]
 
     def next_change(self) -> float:
@@ -55,8 +56,9 @@ class Round:
             return math.inf
         return min((active.synced + lasts(active) for active in self._active.values()), default=math.inf)
 
-    def decide(self, now: float) -> tuple[list[Active], list[Active]]:  # noqa: ARG002
+    def decide(self, now: float) -> tuple[list[Active], list[Active]]:
         """Return who stops and who starts; a job whose config changes is in both."""
+        self._count(now)
         everybody = self.everybody()
         for active in everybody:
             self._relevel(active)
@@ -81,6 +83,17 @@ class Round:
             if active.running and not active.settled:
                 active.settled, active.turn = True, self._next_turn()
         return stops, starts
+
+    def _count(self, now: float) -> None:
+        """Add what each team held since the last time, and let older use fade."""
+        passed, self._used_at = now - self._used_at, now
+        if self._half_life is None or passed <= 0:
+            return
+        fade = 0.5 ** (passed / self._half_life)
+        self._usage = {team: usage * fade for team, usage in self._usage.items()}
+        for active in self._active.values():
+            if active.held:
+                self._usage[active.job.team] = self._usage.get(active.job.team, 0.0) + active.held * passed
 
     def _next_turn(self) -> int:
         self._turn += 1
