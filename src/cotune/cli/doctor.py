@@ -9,6 +9,8 @@ import typer
 
 from cotune.cli._options import Json, StoreUrl
 
+PACKAGES = {"torch": "torch", "sklearn": "workloads", "optuna": "optuna", "ray": "ray", "plotly": "plots"}
+
 
 def doctor(store: StoreUrl = None, json: Json = False) -> None:
     """Check this machine: cores, GPUs, packages, isolation of workers, the store."""
@@ -18,7 +20,8 @@ def doctor(store: StoreUrl = None, json: Json = False) -> None:
         ("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
         ("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
         _gpus(),
-        *(_package(name, extra) for name, extra in (("torch", "torch"), ("sklearn", "workloads"), ("ray", "ray"))),
+        *(_package(name, extra) for name, extra in PACKAGES.items()),
+        _isolation(),
         _store(store),
     ]
     healthy = all(good is not False for _, good, _ in checks)
@@ -52,6 +55,14 @@ def _package(name: str, extra: str) -> Check:
         return (name, None, f"pip install 'cotune[{extra}]'")
     distribution = {"sklearn": "scikit-learn"}.get(name, name)
     return (name, True, importlib.metadata.version(distribution))
+
+
+def _isolation() -> Check:
+    from cotune.run._keeper import can_isolate
+
+    if can_isolate():
+        return ("isolation", True, "a process namespace ends every worker with its engine")
+    return ("isolation", None, "no process namespaces here: workers end by signals, which a killed engine may delay")
 
 
 def _store(url: str | None) -> Check:

@@ -29,7 +29,7 @@ def main() -> None:
     """Start the server below this process, and end it with the engine."""
     engine, commands, events, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    isolated = sys.argv[5] == "isolate" and _can_isolate()
+    isolated = sys.argv[5] == "isolate" and can_isolate()
     if isolated:
         _enter_namespace()
     else:
@@ -66,7 +66,7 @@ def _watch(engine: int, server: int) -> None:
             os.kill(server, signal.SIGKILL)
 
 
-def _can_isolate() -> bool:
+def can_isolate() -> bool:
     """Say whether a PID namespace with its own /proc can be had, by trying it in a child."""
     trial = os.fork()
     if trial == 0:
