@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from cli.jobs import cotune
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -32,3 +36,14 @@ def test_the_two_scripts_differ_by_the_report_alone() -> None:
     added = [line for line in reporting if line not in plain]
     assert added == ["import cotune", "    if cotune.report(epoch=epoch, accuracy=accuracy):", "        break"]
     assert [line for line in plain if line not in reporting] == []
+
+
+@pytest.mark.parametrize("name", ["minimal_ddp.py", "with_report.py"])
+def test_a_script_of_two_workers_runs_under_cotune_changed_or_not(tmp_path: Path, name: str) -> None:
+    pattern = ("--pattern", r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)") if name == "minimal_ddp.py" else ()
+    flags = ("--workers", "2", "--batch-size", "32", "--epochs", "3", *pattern, "--json")
+    words = ("--", "python", str(EXAMPLES / name), "--batch-size", "{batch_size}", "--epochs", "{epochs}")
+    done = cotune(tmp_path, "run", "--examples", "1500", *flags, *words)
+    assert done.code == 0, done.err
+    assert [point["epoch"] for point in done.json["run"]["curve"]] == [1, 2, 3]
+    assert done.json["run"]["config"]["workers"] == 2
