@@ -1,24 +1,20 @@
-"""One launch while it runs: what was taken for it, what it said, and what that means.
-
-What a launch was told to do outweighs how it then ended: a worker that loses its peers
-after the target was met, or after a stop, has not failed.
-"""
+"""One launch of the local engine while it runs: what was taken for it, and what it said."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.run import Ended, Launch, Reported
+from cotune.run import Launch
+from cotune.run._hearing import Hearing
 from cotune.run._messages import Program
-from cotune.run._tail import Tail, from_log, from_report
+from cotune.run._tail import Tail
 
 
 @dataclass
-class Running:
+class Running(Hearing):
     """A launch's share of the machine, and its state."""
 
     launch: Launch
@@ -39,61 +35,8 @@ class Running:
     terminate_at: float | None = None
     unread: int = 0
 
-    def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
-        """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.
-
-        A quick job may report before the server's word of its start is here: that waits.
-        """
-        if not (self.started or last):
-            return
-        for said in self._reports(now, last):
-            if said.accuracy is not None and not math.isfinite(said.accuracy):
-                when = "" if said.epoch is None else f" after epoch {said.epoch:g}"
-                self.spoiled = self.spoiled or f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}"
-                continue
-            self.target_met = self.target_met or self._meets(said.accuracy)
-            yield said
-
-    def ended(self, at: float, why: str | None, warning: str | None) -> Ended:
-        """Return how the launch ended, given why a worker failed, if one did."""
-        name, warnings = self.launch.id, [warning, *self._warnings()]
-        if self.spoiled:
-            return Ended(name, at, "failed", self.spoiled, _joined(warnings))
-        if self.target_met:
-            return Ended(name, at, "done", None, _joined([*warnings, why]))
-        if self.stopped:
-            return Ended(name, at, "stopped", None, _joined(warnings))
-        return Ended(name, at, "failed" if why else "done", why, _joined(warnings))
-
-    def _reports(self, now: float, last: bool) -> Iterator[Reported]:
-        for line in self.report.lines(last=last):
-            said = from_report(self.launch.id, line)
-            if said is None:
-                self.unread += 1
-            else:
-                yield said
-        if self.pattern is None:
-            return
-        for line in self.log.lines(last=last):
-            try:
-                found = from_log(self.launch.id, line, self.pattern, now)
-            except ValueError as error:
-                self.spoiled = self.spoiled or f"the pattern found no number in {line.strip()[:80]!r}: {error}"
-                return
-            if found is not None:
-                yield found
-
-    def _meets(self, accuracy: float | None) -> bool:
-        target, sign = self.launch.target, self.launch.job.sign
-        return target is not None and accuracy is not None and sign * accuracy >= sign * target
-
     def _warnings(self) -> Iterator[str]:
-        if self.unread:
-            yield f"{self.unread} line{'s' if self.unread > 1 else ''} of the report could not be read"
+        yield from super()._warnings()
         device = self.launch.config.device
         if device != "cpu" and not self.gpus:
             yield f"there is no GPU here, so device {device!r} was the CPU"
-
-
-def _joined(words: list[str | None]) -> str | None:
-    return "; ".join(word for word in words if word) or None

@@ -88,7 +88,7 @@ def _prepare(seed: int, worker: Slice) -> None:
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         torch.manual_seed(own)
-        torch.set_num_threads(len(worker.cores))
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(worker.cores))))
         hold_process_groups()
 
 

@@ -1,0 +1,150 @@
+"""A launch whose workers run on other machines: all that is known of it stands in its folder.
+
+    rank-N.begun.json   its code began       rank-N.log           what it printed
+    rank-N.jsonl        what it reported     rank-N.result.json   how it ended
+
+Slurm's workers write there themselves; what Ray's write on their nodes is carried there.
+Their clocks are not ours, so the times they tell are shifted by what the wall clocks
+differ, and held between the start of the launch and now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic, time
+
+from cotune.errors import EngineError
+from cotune.run import Event, Launch, Reported, Started
+from cotune.run._command import fill, numbers, program
+from cotune.run._environment import MALLOC, group_env
+from cotune.run._hearing import Hearing
+from cotune.run._host import RELEASED, Begun
+from cotune.run._messages import Group, Record
+from cotune.run._reasons import aborted, reason
+from cotune.run._tail import Tail, compiled
+
+STOP = "stop"
+_SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
+_MARKS = (STOP, RELEASED, "rank-*.begun.json", "rank-*.result.json", "rank-*.address.json", "slurm.*")
+
+
+@dataclass
+class Away(Hearing):
+    """What is known of a launch elsewhere, and what it was told to do."""
+
+    launch: Launch
+    folder: Path
+    report: Tail
+    log: Tail
+    pattern: re.Pattern[str] | None
+    since: float
+    stopped: bool = False
+    target_met: bool = False
+    spoiled: str | None = None
+    terminate_at: float | None = None
+    unread: int = 0
+    warnings: list[str] = field(default_factory=list)
+    records: dict[int, Record] = field(default_factory=dict)
+    begun: dict[int, float] = field(default_factory=dict)
+    shift: float = 0.0
+    failed_at: float | None = None
+
+    @classmethod
+    def of(cls, launch: Launch, now: float) -> Away:
+        """Make the launch's folder, without the marks of an earlier start."""
+        folder = launch.folder.absolute()
+        pattern = compiled(launch.job.pattern) if launch.job.pattern else None
+        try:
+            (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+            for old in (path for mark in _MARKS for path in folder.glob(mark)):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
+        return cls(launch, folder, Tail(folder / "rank-0.jsonl"), Tail(folder / "rank-0.log"), pattern, now)
+
+    @property
+    def workers(self) -> int:
+        return self.launch.config.workers
+
+    @property
+    def all_done(self) -> bool:
+        return len(self.records) == self.workers and all(record.status == "done" for record in self.records.values())
+
+    def look(self, now: float) -> Iterator[Event]:
+        """Yield what has happened since the last look."""
+        names = set(os.listdir(self.folder))  # noqa: PTH208  # asks a network file system anew, as exists() may not
+        for rank in range(self.workers):
+            if rank not in self.begun and f"rank-{rank}.begun.json" in names:
+                self._began(rank, Begun.read(self.folder / f"rank-{rank}.begun.json"), now)
+                if len(self.begun) == self.workers:
+                    yield Started(self.launch.id, max(self.begun.values()))
+            if rank not in self.records and f"rank-{rank}.result.json" in names:
+                self._note(rank, now)
+        yield from self.hear(now)
+
+    def settled(self, now: float) -> bool:
+        """Say whether all workers have ended, or one has failed and its peers have had time to tell why."""
+        if len(self.records) == self.workers:
+            return True
+        return self.failed_at is not None and now >= self.failed_at + _SETTLE_SECONDS
+
+    def why(self) -> str | None:
+        """Return why a worker failed, if one did: one that died in silence explains the errors of its peers."""
+        failed = [rank for rank, record in self.records.items() if record.status == "failed"]
+        if not failed:
+            return None
+        first = min(failed, key=lambda rank: self.records[rank].error is not None)
+        return reason(self.folder, first, 0)
+
+    def abort_warning(self) -> str | None:
+        """Return the warning about workers that were done, but then ended by a signal."""
+        last = {rank: Record.read(self.folder, rank) for rank in sorted(self.records)}
+        signals = {rank: record.signal for rank, record in last.items() if record and record.status == "done"}
+        return aborted([(rank, number) for rank, number in signals.items() if number is not None])
+
+    def must_terminate(self, now: float, target_grace: float) -> bool:
+        """Say, once, that it is time to end the workers: after a stop, a target met, or a worthless number."""
+        if self.spoiled:
+            self.terminate_at = now if self.terminate_at is None else min(self.terminate_at, now)
+        elif self.target_met and not self.stopped and self.terminate_at is None:
+            self.terminate_at = now + target_grace
+        return self.terminate_at is not None and now >= self.terminate_at
+
+    def _began(self, rank: int, begun: Begun, now: float) -> None:
+        shift = (begun.wall - begun.at) - (time() - monotonic())
+        at = min(max(begun.at + shift, self.since), now)
+        self.begun[rank] = at
+        if rank == 0:
+            self.shift = at - begun.at
+
+    def _note(self, rank: int, now: float) -> None:
+        record = Record.read(self.folder, rank)
+        assert record is not None
+        self.records[rank] = record
+        if record.status == "failed" and self.failed_at is None:
+            self.failed_at = now
+
+    def _reports(self, now: float, last: bool) -> Iterator[Reported]:
+        for said in super()._reports(now, last):
+            theirs = said.at != now  # what a pattern found is told by our clock
+            yield replace(said, at=min(max(said.at + self.shift, self.since), now)) if theirs else said
+
+    def _warnings(self) -> Iterator[str]:
+        yield from super()._warnings()
+        yield from self.warnings
+
+
+def group_of(launch: Launch, folder: Path, term_seconds: float) -> Group:
+    """Return what every worker of a launch is told; what cannot work is said now."""
+    job, known = launch.job, numbers(launch)
+    cwd, own = Path(job.folder).absolute(), dict(job.env)
+    found = program(fill(job.command, known), cwd, {**os.environ, **own}, own)
+    told = group_env(launch, known, folder, folder, [0])
+    for decided_there in ("GLOO_SOCKET_IFNAME", "MASTER_ADDR", "MASTER_PORT", "TMPDIR", "LOCAL_WORLD_SIZE"):
+        told.pop(decided_there, None)
+    env = {"PYTHONUNBUFFERED": "1", **MALLOC, **own, **told}
+    return Group(launch.id, str(folder), str(cwd), found, env, (), launch.seed, term_seconds)

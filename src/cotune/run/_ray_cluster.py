@@ -1,0 +1,86 @@
+"""The line to a Ray cluster: one that is there already, or a private one for as long as it is needed.
+
+Never `ray stop`, which ends every Ray process of a machine: a private cluster is ended by
+the driver that started it, any other is only left. Ray asks for a token by default and
+would write one into the user's home; a private cluster gets one that nobody keeps.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from cotune.errors import EngineError
+
+_QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+_CONNECT_SECONDS = 5.0
+_AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+class RayCluster:
+    """A connection, made with this object and ended with it; one that this process already had is only used."""
+
+    def __init__(self, address: str | None, private: Mapping[str, Any]) -> None:
+        self._temporary: str | None = None
+        self._ours = not ray.is_initialized()
+        address = address or os.environ.get("RAY_ADDRESS") or "local"
+        if not self._ours:
+            return
+        _require_listener(address)
+        try:
+            if address == "local":
+                self._start(private)
+            else:
+                ray.init(address, **_QUIET)
+        except Exception as error:  # Ray tells the same trouble by many classes
+            self.close()
+            raise EngineError(f"no Ray cluster at {address!r}: {_first_line(error)}{_hint(error)}") from None
+
+    def close(self) -> None:
+        """Leave the cluster; end it if it is private."""
+        if self._ours:
+            ray.shutdown()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _start(self, private: Mapping[str, Any]) -> None:
+        keep_token_in_memory()
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._temporary = tempfile.mkdtemp(prefix="cotune-ray-", dir="/tmp")  # short: Ray makes sockets in it
+        ray.init("local", include_dashboard=False, _temp_dir=self._temporary, **_QUIET, **private)
+
+
+def keep_token_in_memory() -> None:
+    """Give the clusters that this process starts a token of their own, unless the user has decided on one."""
+    if not any(name in os.environ for name in _AUTHENTICATION) and not (Path.home() / ".ray" / "auth_token").exists():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+def _require_listener(address: str) -> None:
+    """Say at once that nobody is there, which Ray itself finds out after half a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        return
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise EngineError(f"no Ray cluster at {address!r}: {error.strerror or error}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _hint(error: Exception) -> str:
+    if isinstance(error, ray.exceptions.AuthenticationError):
+        return " (give its token in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
+    return ""

@@ -1,0 +1,97 @@
+"""Where a worker sits in a group that spans machines, as torchrun's variables tell it.
+
+    rank, local rank, node     from the node of every rank
+    MASTER_ADDR, MASTER_PORT   the address of rank 0
+    GLOO_SOCKET_IFNAME         the interface by which this node reaches another one
+
+gloo would otherwise take the address of the host's name, which often is a loopback.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_GET_ADDRESS = 0x8915  # SIOCGIFADDR
+_ANY_PORT = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One rank as the others reach it: its node, its address there, and a port that was free."""
+
+    node: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One worker's place among its peers, which are listed by rank."""
+
+    rank: int
+    peers: tuple[Peer, ...]
+    threads: int
+
+    @property
+    def local_rank(self) -> int:
+        return sum(peer.node == self.peers[self.rank].node for peer in self.peers[: self.rank])
+
+    @property
+    def local_workers(self) -> int:
+        return sum(peer.node == self.peers[self.rank].node for peer in self.peers)
+
+    def env(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the worker's variables; what is already in `own` of the interface and the threads stays."""
+        here, master = self.peers[self.rank], self.peers[0]
+        workers = [f"{peer.host}:{peer.port}" for peer in self.peers]
+        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": self.rank}}
+        interface = None if "GLOO_SOCKET_IFNAME" in own else self._interface()
+        return {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.local_rank),
+            "WORLD_SIZE": str(len(self.peers)),
+            "LOCAL_WORLD_SIZE": str(self.local_workers),
+            "GROUP_RANK": str(here.node),
+            "GROUP_WORLD_SIZE": str(len({peer.node for peer in self.peers})),
+            "MASTER_ADDR": master.host,
+            "MASTER_PORT": str(master.port),
+            "TF_CONFIG": json.dumps(task),
+            "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(self.threads)),
+            **({"GLOO_SOCKET_IFNAME": interface} if interface else {}),
+        }
+
+    def _interface(self) -> str | None:
+        elsewhere = [peer.host for peer in self.peers if peer.node != self.peers[self.rank].node]
+        return interface_towards(elsewhere[0]) if elsewhere else "lo"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Seat:
+        return cls(value["rank"], tuple(Peer(**peer) for peer in value["peers"]), value["threads"])
+
+
+def interface_towards(host: str) -> str | None:
+    """Return the network interface by which this machine sends to a host, if it can be told."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect((host, _ANY_PORT))  # sends nothing: it only asks for the route
+        except OSError:
+            return None
+        own = trial.getsockname()[0]
+        return next((name for _, name in socket.if_nameindex() if _address(trial, name) == own), None)
+
+
+def _address(any_socket: socket.socket, interface: str) -> str | None:
+    request = struct.pack("256s", interface.encode()[:15])
+    try:
+        return socket.inet_ntoa(fcntl.ioctl(any_socket.fileno(), _GET_ADDRESS, request)[20:24])
+    except OSError:  # an interface without an address
+        return None

@@ -1,0 +1,333 @@
+"""Real trainings on a real Ray cluster of several nodes, all on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotune.errors import EngineError, UsageError
+from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.run._messages import Record
+from cotune.run._processes import descendants
+from cotune.run._ray_placing import bundle, fitting, offered
+from cotune.run.ray import Ray
+from cotune.types import Config, Job
+
+from launching import Played, until_ended  # isort: skip
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
+
+Make = Callable[..., Launch]
+Play = Callable[..., Played]
+
+# Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
+PLAIN = (sys.executable, "-X", "utf8", "train.py")
+TRAIN = """
+    import os, sys, torch, torch.distributed as dist, cotune
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    torch.manual_seed(dist.get_rank())
+    data = torch.randn(64, 4)
+    for epoch in range(1, 4):
+        for batch in data.split(int(os.environ["COTUNE_BATCH_SIZE"])):
+            optimizer.zero_grad()
+            (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
+            optimizer.step()
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        cotune.report(epoch=epoch, accuracy=1 - float((weights[:4] - 1).abs().max()))
+    print("weights", *weights.tolist())
+    print("node", os.environ["GROUP_RANK"], "of", os.environ["GROUP_WORLD_SIZE"], "rank", os.environ["RANK"],
+          "local", os.environ["LOCAL_RANK"], "of", os.environ["LOCAL_WORLD_SIZE"], "args", sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
+    """Three nodes: the head with nothing for us, two of type t4 and one of type v100."""
+    from ray.cluster_utils import Cluster
+
+    from cotune.run._ray_cluster import keep_token_in_memory
+
+    keep_token_in_memory()
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", folder)
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        made.add_node(num_cpus=2, resources={"t4": 1})
+        made.add_node(num_cpus=2, resources={"t4": 1})
+        made.add_node(num_cpus=2, resources={"v100": 2})
+        yield made
+        made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: object) -> Iterator[Ray]:
+    made = Ray(address=cluster.address, target_grace=1.0, term_seconds=1.0)  # type: ignore[attr-defined]
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def play_on(engine: Ray, launch: Make) -> Play:
+    """Return a function that runs a launch on the cluster to its end."""
+
+    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
+        made = launch(*args, **kwargs)
+        engine.start(made)
+        return Played(made.folder, until_ended(engine, made.id, each))
+
+    return run
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the processes on this machine that work for a launch, wherever they hang."""
+    mark = str(folder).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
+    command = (sys.executable, "train.py", "--batch-size", "{batch_size}", "--workers", "{workers}")
+    played = play_on(TRAIN, config=Config.data_parallel(8, 2, "t4"), command=command)
+    assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
+    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+    logs = [played.log(rank).splitlines() for rank in range(2)]
+    assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
+    told = "args ['--batch-size', '8', '--workers', '2']"
+    assert [log[1] for log in logs] == [f"node {n} of 2 rank {n} local 0 of 1 {told}" for n in range(2)]
+    reports = [event for event in played.events if isinstance(event, Reported)]
+    assert [said.epoch for said in reports] == [1, 2, 3]
+    assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
+    assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
+    assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
+    assert workers_of(played.folder) == []
+
+
+def test_workers_of_one_type_share_the_node_that_has_it(play_on: Play) -> None:
+    script = """
+        import os
+        print(*(os.environ[name] for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")))
+    """
+    played = play_on(script, config=Config.data_parallel(8, 2, "v100"), command=PLAIN)
+    assert played.ended.outcome == "done"
+    assert [played.log(rank) for rank in range(2)] == ["0 1 0 0 2\n", "0 1 1 1 2\n"]
+
+
+def test_any_other_program_runs_by_exec(play_on: Play) -> None:
+    played = play_on(command=("/bin/sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"))
+    assert played.ended.outcome == "done"
+    assert re.fullmatch(r"rank 0 of 1 at [\d.]+:\d+\n", played.log())
+
+
+def test_one_rank_that_dies_ends_its_peers_and_is_the_one_named(play_on: Play) -> None:
+    script = """
+        import os, torch.distributed as dist
+        dist.init_process_group("gloo")
+        if dist.get_rank() == 1:
+            os.kill(os.getpid(), 9)
+        dist.barrier()
+    """
+    played = play_on(script, config=Config.data_parallel(8, 2, "t4"))
+    assert played.ended.outcome == "failed"
+    assert (played.ended.reason or "").startswith("rank 1 was ended by SIGKILL")
+    assert workers_of(played.folder) == []
+
+
+def test_a_crash_on_one_rank_ends_a_peer_that_would_wait_for_ever(play_on: Play) -> None:
+    script = """
+        import os, signal
+        assert os.environ["RANK"] == "0", "no such data"
+        signal.pause()
+    """
+    played = play_on(script, workers=2, command=PLAIN)
+    assert played.ended.reason == "rank 1 ended with exit code 1: AssertionError: no such data"
+    assert workers_of(played.folder) == []
+
+
+def test_a_run_stops_at_its_target(play_on: Play) -> None:
+    script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
+    played = play_on(script, target=0.3, command=PLAIN)
+    assert played.ended.outcome == "done"
+    assert workers_of(played.folder) == []
+
+
+def test_a_worthless_number_ends_the_launch(play_on: Play) -> None:
+    played = play_on(
+        "import cotune, time; cotune.report(epoch=1, accuracy=float('nan')); time.sleep(600)", command=PLAIN
+    )
+    assert (played.ended.outcome, played.ended.reason) == ("failed", "rank 0 reported accuracy nan after epoch 1")
+
+
+def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(engine: Ray, play_on: Play) -> None:
+    asks = """
+        import cotune, os, pathlib, time
+        epoch = 0
+        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
+            time.sleep(0.01)
+        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
+    """
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Reported):
+            engine.stop("asks", grace=30)
+
+    played = play_on(asks, name="asks", each=stop, command=PLAIN)
+    assert played.ended.outcome == "stopped"
+    assert (played.folder / "checkpoint" / "last").exists()
+
+    def end(event: Event) -> None:
+        if isinstance(event, Started):
+            engine.stop("hangs", grace=0)
+
+    hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
+    played = play_on(hangs, workers=2, name="hangs", each=end, command=PLAIN)
+    assert (played.ended.outcome, played.ended.reason) == ("stopped", None)
+    assert workers_of(played.folder) == []
+
+
+def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engine: Ray, launch: Make) -> None:
+    hasty = Ray(address=cluster.address, patience=0.1)  # type: ignore[attr-defined]
+    hasty.start(launch("", config=Config.data_parallel(8, 3, "t4")))
+    ended = until_ended(hasty, "launch")[-1]
+    hasty.close()
+    assert ended.outcome == "failed"  # type: ignore[union-attr]
+    assert "3 workers of CPU 1, t4 1 each" in (ended.reason or "")  # type: ignore[union-attr]
+    assert "at most 2 of them" in (ended.reason or "")  # type: ignore[union-attr]
+
+
+def test_a_device_that_no_node_offers_is_said_at_once(engine: Ray, launch: Make) -> None:
+    with pytest.raises(UsageError, match=r"no Ray node offers device 'v10'; there are cpu, t4, v100; did you mean"):
+        engine.start(launch("", config=Config.data_parallel(8, 1, "v10")))
+
+
+def test_close_ends_what_runs_and_leaves_the_cluster_alone(cluster: object, engine: Ray, launch: Make) -> None:
+    second = Ray(address=cluster.address)  # type: ignore[attr-defined]
+    made = launch("import signal; signal.pause()", workers=2, name="closed", command=PLAIN)
+    second.start(made)
+    while not isinstance(second.wait(60), Started):
+        pass
+    assert workers_of(made.folder)
+    second.close()
+    assert workers_of(made.folder) == []
+    assert sum(node["Alive"] for node in ray.nodes()) == 4
+
+
+def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object, engine: Ray, launch: Make) -> None:
+    script = """
+        import os, pathlib, time, torch, torch.distributed as dist, cotune
+        dist.init_process_group("gloo")
+        kept = pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "epoch"
+        epoch = int(kept.read_text()) if os.environ.get("COTUNE_RESUME") else 0
+        while epoch < int(os.environ["COTUNE_EPOCHS"]):
+            dist.all_reduce(torch.ones(1))
+            epoch += 1
+            if dist.get_rank() == 0:
+                kept.write_text(str(epoch))
+            cotune.report(epoch=epoch, accuracy=0.5)
+            time.sleep(0.01)
+    """
+    doomed = cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
+    cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
+    made = launch(script, config=Config.data_parallel(8, 2, "k80"), epochs=100_000)
+
+    def remove(event: Event) -> None:
+        nonlocal doomed
+        if isinstance(event, Reported) and doomed is not None:
+            cluster.remove_node(doomed, allow_graceful=False)  # type: ignore[attr-defined]
+            doomed = None
+
+    engine.start(made)
+    events = until_ended(engine, made.id, remove)
+    ended = events[-1]
+    assert ended.outcome == "failed"  # type: ignore[union-attr]
+    assert re.match(r"lost node [\d.]+ \([0-9a-f]{8}\) with rank [01]$", ended.reason or "")  # type: ignore[union-attr]
+    assert workers_of(made.folder) == []
+    reached = int((made.folder / "checkpoint" / "epoch").read_text())
+    left = replace(made, config=Config.data_parallel(16, 1, "k80"), epochs=reached + 3, resume=True)
+    engine.start(left)
+    resumed = [event for event in until_ended(engine, made.id) if isinstance(event, Reported)]
+    assert [said.epoch for said in resumed] == [reached + 1, reached + 2, reached + 3]
+
+
+def test_no_cluster_at_an_address_is_one_clear_error(launch: Make) -> None:
+    with pytest.raises(EngineError, match="no Ray cluster at '127.0.0.1:1': Connection refused"):
+        Ray(address="127.0.0.1:1").start(launch(""))
+
+
+def test_a_private_cluster_is_gone_after_close(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os; print(os.environ['RANK'])")
+    code = (
+        "import sys; from pathlib import Path; from cotune.run import Ended, Launch; from cotune.run.ray import Ray\n"
+        "from cotune.run._processes import descendants; from cotune.types import Config, Job; import os\n"
+        "folder = Path(sys.argv[1])\n"
+        "job = Job('x', (sys.executable, '-X', 'utf8', 'train.py'), folder=str(folder))\n"
+        "engine = Ray(private={'num_cpus': 2})\n"
+        "engine.start(Launch('x', job, Config.data_parallel(1, 2), 1, folder / 'run'))\n"
+        "while not isinstance(event := engine.wait(60), Ended): assert event\n"
+        "temporary = engine._cluster._temporary\n"
+        "engine.close()\n"
+        "print(event.outcome, Path(temporary).exists(), descendants(os.getpid()))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert shown.stdout == "done False []\n", shown.stderr
+    assert shown.stderr == ""
+
+
+def test_a_worker_asks_for_what_its_device_is_called() -> None:
+    cpus = {"CPU": 4.0, "memory": 1.0, "node:10.0.0.1": 1.0}
+    custom = {**cpus, "t4": 2.0}
+    custom_gpu = {**cpus, "GPU": 2.0, "t4": 2.0}
+    typed = {**cpus, "GPU": 4.0, "accelerator_type:A100": 1.0}
+    assert bundle("cpu", 2, [cpus]) == {"CPU": 2}
+    assert bundle("t4", 1, [cpus, custom]) == {"CPU": 1, "t4": 1}
+    assert bundle("t4", 1, [custom_gpu]) == {"CPU": 1, "GPU": 1, "t4": 1}
+    assert bundle("a100", 1, [cpus, typed]) == {"CPU": 1, "GPU": 1, "accelerator_type:A100": 0.001}
+    assert bundle("gpu", 1, [typed]) == {"CPU": 1, "GPU": 1}
+    assert offered([cpus, custom, typed]) == ["cpu", "gpu", "a100", "t4"]
+    assert fitting({"CPU": 2, "t4": 1}, [cpus, custom, custom_gpu]) == 4
+    for device in ("v100", "memory", "CPU"):
+        with pytest.raises(UsageError, match="no Ray node offers device"):
+            bundle(device, 1, [cpus, typed])
+
+
+def test_wrong_settings_are_explained() -> None:
+    with pytest.raises(UsageError, match="strategy is one of PACK"):
+        Ray(strategy="pack")
+    with pytest.raises(UsageError, match="cpus above 0"):
+        Ray(cpus=0)
+    with pytest.raises(UsageError, match="parameter servers"):
+        Ray().start(Launch("x", Job("x"), Config.data_parallel(1, 1, servers=1), 1, Path("x")))
+
+
+def test_nothing_of_ours_is_left_below_this_process(engine: Ray) -> None:
+    left = [pid for pid in descendants(os.getpid()) if b"cotune.run._host" in _command_line(pid)]
+    assert left == []
+
+
+def test_without_ray_the_extra_is_named(launch: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "cotune.run._ray_cluster", raising=False)
+    with pytest.raises(Exception, match=r"pip install 'cotune\[ray\]'"):
+        Ray().start(launch(""))
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
