@@ -54,7 +54,7 @@ TRAIN = """
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[object]:
-    """Three nodes: the head with nothing for us, two of type t4 and one of type v100."""
+    """Three nodes: one with two v100, which is the head, and two with a t4 each."""
     from ray.cluster_utils import Cluster
 
     from cotune.run._ray_cluster import keep_token_in_memory
@@ -62,10 +62,10 @@ def cluster() -> Iterator[object]:
     keep_token_in_memory()
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        head = {"num_cpus": 3, "resources": {"v100": 2, "k80": 1}}
+        made = Cluster(initialize_head=True, head_node_args=head)
         made.add_node(num_cpus=2, resources={"t4": 1})
         made.add_node(num_cpus=2, resources={"t4": 1})
-        made.add_node(num_cpus=2, resources={"v100": 2})
         yield made
         made.shutdown()
 
@@ -121,7 +121,8 @@ def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
 def test_workers_of_one_type_share_the_node_that_has_it(play_on: Play) -> None:
     script = """
         import os
-        print(*(os.environ[name] for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")))
+        names = ("GROUP_RANK", "GROUP_WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        print(*(os.environ[name] for name in names))
     """
     played = play_on(script, config=Config.data_parallel(8, 2, "v100"), command=PLAIN)
     assert played.ended.outcome == "done"
@@ -211,7 +212,9 @@ def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engi
 
 
 def test_a_device_that_no_node_offers_is_said_at_once(engine: Ray, launch: Make) -> None:
-    with pytest.raises(UsageError, match=r"no Ray node offers device 'v10'; there are cpu, t4, v100; did you mean"):
+    with pytest.raises(
+        UsageError, match=r"no Ray node offers device 'v10'; there are cpu, k80, t4, v100; did you mean"
+    ):
         engine.start(launch("", config=Config.data_parallel(8, 1, "v10")))
 
 
@@ -224,7 +227,7 @@ def test_close_ends_what_runs_and_leaves_the_cluster_alone(cluster: object, engi
     assert workers_of(made.folder)
     second.close()
     assert workers_of(made.folder) == []
-    assert sum(node["Alive"] for node in ray.nodes()) == 4
+    assert sum(node["Alive"] for node in ray.nodes()) == 3
 
 
 def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object, engine: Ray, launch: Make) -> None:
@@ -242,7 +245,6 @@ def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object
             time.sleep(0.01)
     """
     doomed = cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
-    cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
     made = launch(script, config=Config.data_parallel(8, 2, "k80"), epochs=100_000)
 
     def remove(event: Event) -> None:
@@ -265,7 +267,7 @@ def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object
 
 
 def test_no_cluster_at_an_address_is_one_clear_error(launch: Make) -> None:
-    with pytest.raises(EngineError, match="no Ray cluster at '127.0.0.1:1': Connection refused"):
+    with pytest.raises(EngineError, match=r"no Ray cluster at .* nobody listens there"):
         Ray(address="127.0.0.1:1").start(launch(""))
 
 

@@ -92,10 +92,10 @@ class _Host:
         self.port, self.give_port = os.pipe()
 
     def run(self) -> None:
+        os.write(self.give_port, PORT.pack(0))  # rank 0 opens the store, as under plain variables
         pid = self._fork()
         for inherited in (self.tell, self.held, self.port):
             os.close(inherited)
-        os.write(self.give_port, PORT.pack(0))  # rank 0 opens the store, as under plain variables
         while self.status is None and (self.deadline is None or time.monotonic() < self.deadline):
             self._look(pid)
         self._record()

@@ -22,7 +22,7 @@ import ray
 from cotune.errors import EngineError
 
 _QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 3.0
 _AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
@@ -33,9 +33,10 @@ class RayCluster:
         self._temporary: str | None = None
         self._ours = not ray.is_initialized()
         address = address or os.environ.get("RAY_ADDRESS") or "local"
-        if not self._ours:
-            return
         _require_listener(address)
+        if not self._ours:
+            _require_same(address)
+            return
         try:
             if address == "local":
                 self._start(private)
@@ -70,10 +71,24 @@ def _require_listener(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         return
+    if not listens(host, int(port)):
+        raise EngineError(f"no Ray cluster at {address!r}: nobody listens there; give host:port of its head")
+
+
+def _require_same(address: str) -> None:
+    """Refuse a second cluster: a process is connected to one at a time."""
+    known = ray.get_runtime_context().gcs_address
+    if ":" in address and "/" not in address and address != known:
+        raise EngineError(f"this process is connected to the Ray cluster at {known!r}, so not to {address!r}")
+
+
+def listens(host: str, port: int) -> bool:
+    """Say whether anybody accepts connections there."""
     try:
-        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
-    except OSError as error:
-        raise EngineError(f"no Ray cluster at {address!r}: {error.strerror or error}") from None
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _first_line(error: Exception) -> str:

@@ -22,15 +22,18 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from cotune.run._away import STOP, Away
 from cotune.run._host import RELEASED
-from cotune.run._messages import Group
+from cotune.run._messages import Group, Record
 from cotune.run._ray_actor import News, Place, Worker
+from cotune.run._ray_cluster import listens
 from cotune.run._ray_placing import Resources, bundle, fitting
+from cotune.run._reasons import last_line, reason
 from cotune.run._seat import Peer, Seat
 from cotune.types import Config
 
 _NEWS_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
-_LOST_SECONDS = 5.0  # for Ray to find out that a node is gone
+_GONE_SECONDS = 1.0
+_LOST_SECONDS = 5.0  # for an actor to answer
 _END_SECONDS = 5.0
 
 
@@ -92,6 +95,10 @@ class RayLaunch:
             self._write(told)
             if told.over:
                 self.ended.add(which)
+                if Record.read(self.away.folder, which) is None:
+                    self.lost = (
+                        self.lost or f"{reason(self.away.folder, which, 0)}: {last_line(self.away.folder, which)}"
+                    )
             else:
                 self._ask_news(which)
 
@@ -235,10 +242,11 @@ class RayLaunch:
 
 
 def _is_gone(node: str) -> bool:
-    """Say whether a node is no longer there; Ray needs a moment to find out."""
-    until = time.monotonic() + _LOST_SECONDS
+    """Say whether a node is no longer there, sooner than Ray declares it dead: nobody listens at its raylet's port."""
+    until = time.monotonic() + _GONE_SECONDS
     while time.monotonic() < until:
-        if node not in {one["NodeID"] for one in _alive()}:
+        at = next((one for one in _alive() if one["NodeID"] == node), None)
+        if at is None or not listens(at["NodeManagerAddress"], at["NodeManagerPort"]):
             return True
         time.sleep(_LOOK_SECONDS)
     return False
