@@ -131,7 +131,10 @@ def _train(
     folder = Path(begin.folder) if begin else runs_folder() / name
     epochs = goal.epochs or goal.max_epochs
     stop_at = None if goal.prefer == "accurate" else goal.target
-    launch = Launch(name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None)
+    limit = _seconds_limit(plan) if plan is not None and plan.config == config else None
+    launch = Launch(
+        name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None, seconds_limit=limit
+    )
     start = Sample(
         config,
         epochs=begin.epochs if begin and _has_checkpoint(folder) else 0.0,
@@ -149,6 +152,11 @@ def _train(
             kept.save(settings.job, sample)
             _tell(shown, settings, sample, epochs, plan)
     return sample
+
+
+def _seconds_limit(plan: Plan) -> float:
+    """Return what to ask a queue for: one run in ten outlasts the forecast's upper end, few half as much again."""
+    return 1.5 * plan.forecast.seconds.high + 60.0
 
 
 def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan: Plan | None) -> None:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be im
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One start of one config: what to run, for how long at most, and where its files go."""
+    """One start of one config: what to run, for how long at most, and where its files go.
+
+    `seconds_limit` is for engines that must ask for time before they get it, such as Slurm.
+    """
 
     id: str
     job: Job
@@ -29,6 +32,7 @@ class Launch:
     seed: int = 0
     resume: bool = False
     probe_epochs: float | None = None
+    seconds_limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Away(Hearing):
     records: dict[int, Record] = field(default_factory=dict)
     begun: dict[int, float] = field(default_factory=dict)
     shift: float = 0.0
+    failures: list[int] = field(default_factory=list)
     failed_at: float | None = None
+    terminating: bool = False  # how workers end from now on is our doing
 
     @classmethod
     def of(cls, launch: Launch, now: float) -> Away:
@@ -94,11 +96,15 @@ class Away(Hearing):
 
     def why(self) -> str | None:
         """Return why a worker failed, if one did: one that died in silence explains the errors of its peers."""
-        failed = [rank for rank, record in self.records.items() if record.status == "failed"]
-        if not failed:
+        if not self.failures:
             return None
-        first = min(failed, key=lambda rank: self.records[rank].error is not None)
+        first = min(self.failures, key=lambda rank: self.records[rank].error is not None)
         return reason(self.folder, first, 0)
+
+    @property
+    def by_signal(self) -> bool:
+        """Say whether all workers that failed were ended by a signal, so that somebody else may know why."""
+        return bool(self.failures) and all(self.records[rank].signal is not None for rank in self.failures)
 
     def abort_warning(self) -> str | None:
         """Return the warning about workers that were done, but then ended by a signal."""
@@ -125,8 +131,9 @@ class Away(Hearing):
         record = Record.read(self.folder, rank)
         assert record is not None
         self.records[rank] = record
-        if record.status == "failed" and self.failed_at is None:
-            self.failed_at = now
+        if record.status == "failed" and not self.terminating:
+            self.failures.append(rank)
+            self.failed_at = self.failed_at or now
 
     def _reports(self, now: float, last: bool) -> Iterator[Reported]:
         for said in super()._reports(now, last):

@@ -59,7 +59,6 @@ class RayLaunch:
     def __init__(self, away: Away, group: Group, asked: Asked, runtime_env: dict[str, Any]) -> None:
         self.away, self.group, self.asked, self.runtime_env = away, group, asked, runtime_env
         self.lost: str | None = None
-        self.terminated = False
         self.actors: list[Any] = []
         self.places: list[Place] = []
         self.ended: set[int] = set()

@@ -138,10 +138,10 @@ class Ray:
 
     def _terminate(self, running: RayLaunch) -> None:
         away = running.away
-        if away.spoiled or not away.begun or running.terminated:
+        if away.spoiled or not away.begun or away.terminating:
             self._end(running)
             return
-        running.terminated = True
+        away.terminating = True
         running.signal(signal.SIGTERM)
         away.terminate_at = self.now() + 2 * self.term_seconds
 
@@ -151,7 +151,7 @@ class Ray:
         self._events.extend(away.look(self.now()))
         self._events.extend(away.hear(self.now(), last=True))
         why = running.lost or away.why()
-        if why is None and not away.all_done:
+        if why is None and not away.all_done and not away.terminating:
             why = "its workers ended without a word"
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))

@@ -1,0 +1,84 @@
+"""Slurm's own programs: sbatch to submit, squeue to notice death, scancel for what we submitted.
+
+squeue is asked seldom and in the background: how a launch fares stands in its folder, and
+a busy controller must not hold up who waits for it. No accounting database is needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from cotune.errors import EngineError, NotFound
+
+_ASK_SECONDS = 60.0
+FINISHED = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+)
+GONE = "GONE"  # so long over that the controller has forgotten it
+
+
+def require_slurm() -> None:
+    """Say what is missing on a machine from which nothing can be submitted."""
+    for name in ("sbatch", "squeue", "scancel"):
+        if shutil.which(name) is None:
+            raise NotFound(f"the slurm engine needs {name}, which is not on the PATH: run cotune on a login node")
+
+
+def submit(script: Path) -> str:
+    """Submit a batch script, and return the job's number."""
+    told = _run(["sbatch", "--parsable", str(script)])
+    return told.split(";")[0].strip()  # the name of a cluster may follow
+
+
+def cancel(jobs: Collection[str]) -> None:
+    """Cancel jobs that we submitted; what is already over stays so."""
+    if jobs:
+        subprocess.run(["scancel", *jobs], capture_output=True, check=False, timeout=_ASK_SECONDS)
+
+
+class Asking:
+    """A question to the controller that runs in the background: in which state is each of these jobs?"""
+
+    def __init__(self, jobs: Collection[str]) -> None:
+        self._jobs = tuple(jobs)
+        command = ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(self._jobs)}"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def answer(self, timeout: float = 0.0) -> dict[str, str] | None:
+        """Return job -> state once it is known; nothing is known of a controller that does not answer."""
+        try:
+            self._process.wait(timeout)  # a line for each of our own jobs fits in the pipe
+        except subprocess.TimeoutExpired:
+            return None
+        told, complaint = self._process.communicate()
+        if self._process.returncode != 0 and "Invalid job id" not in complaint:
+            return {}
+        states = {words[0]: words[1] for line in told.splitlines() if len(words := line.split()) == 2}
+        return {job: states.get(job, GONE) for job in self._jobs}
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ASK_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"{command[0]} did not answer within {_ASK_SECONDS:g} s") from None
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise EngineError(f"Slurm did not take the job: {said.removeprefix('sbatch: error: ')}")
+    return done.stdout

@@ -1,0 +1,230 @@
+"""Real trainings as jobs of a real Slurm of one node."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cotune.errors import EngineError, NotFound, UsageError
+from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.run._messages import Record
+from cotune.run._slurm_batch import time_limit
+from cotune.run.slurm import Slurm
+from cotune.types import Config, Job
+
+from launching import Played, until_ended  # isort: skip
+from slurm_daemons import daemons, missing  # isort: skip
+
+needs_slurm = pytest.mark.skipif(
+    bool(missing()), reason=f"needs Slurm ({', '.join(missing())}): apt-get install slurm-wlm munge"
+)
+
+Make = Callable[..., Launch]
+Play = Callable[..., Played]
+# Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
+PLAIN = (sys.executable, "-X", "utf8", "train.py")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Slurm]:
+    with daemons() as env, pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        made = Slurm(ask_seconds=0.5, target_grace=1.0, term_seconds=1.0)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def submit(engine: Slurm, launch: Make) -> Play:
+    """Return a function that runs a launch as a Slurm job to its end."""
+
+    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
+        made = launch(*args, **kwargs)
+        engine.start(made)
+        return Played(made.folder, until_ended(engine, made.id, each))
+
+    return run
+
+
+def in_queue() -> dict[str, str]:
+    """Return the jobs that are not over, by number, with their names."""
+    command = ["squeue", "-h", "-t", "PENDING,RUNNING,SUSPENDED", "-o", "%i %j"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(line.split(maxsplit=1) for line in shown.splitlines())  # type: ignore[misc]
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the processes that work for a launch."""
+    mark = str(folder).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+@needs_slurm
+def test_two_workers_train_as_one_job(submit: Play) -> None:
+    script = """
+        import os, sys, torch, torch.distributed as dist, cotune
+        dist.init_process_group("gloo")
+        torch.manual_seed(dist.get_rank())
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        data = torch.randn(64, 4)
+        for epoch in range(1, 4):
+            for batch in data.split(int(sys.argv[1])):
+                optimizer.zero_grad()
+                (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
+                optimizer.step()
+            weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+            cotune.report(epoch=epoch, accuracy=1 - float((weights[:4] - 1).abs().max()))
+        print("weights", *weights.tolist())
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "COTUNE_WORKERS")
+        print(*(os.environ[name] for name in names))
+    """
+    played = submit(script, workers=2, command=(sys.executable, "train.py", "{batch_size}"), batch_size=8)
+    assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
+    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+    logs = [played.log(rank).splitlines() for rank in range(2)]
+    assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
+    assert [log[1] for log in logs] == ["0 0 2 2 2", "1 1 2 2 2"]
+    reports = [event for event in played.events if isinstance(event, Reported)]
+    assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
+    assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
+    assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
+    assert workers_of(played.folder) == []
+
+
+@needs_slurm
+def test_the_limit_and_the_device_are_what_slurm_was_asked_for(submit: Play) -> None:
+    command = ("/bin/sh", "-c", 'scontrol show job "$SLURM_JOB_ID"')
+    played = submit(command=command, config=Config.data_parallel(8, 2, "t4"), seconds_limit=200.0)
+    assert played.ended.outcome == "done"
+    assert "TimeLimit=00:04:00" in played.log()
+    assert re.search(r"gres:gpu:t4:1|gres/gpu:t4=2|gpu:t4:2", played.log())
+
+
+@needs_slurm
+def test_one_rank_that_crashes_ends_its_peers_and_is_the_one_named(submit: Play) -> None:
+    script = """
+        import os, signal
+        assert os.environ["RANK"] == "0", "no such data"
+        signal.pause()
+    """
+    played = submit(script, workers=2, command=PLAIN)
+    assert played.ended.reason == "rank 1 ended with exit code 1: AssertionError: no such data"
+    assert workers_of(played.folder) == []
+    assert in_queue() == {}
+
+
+@needs_slurm
+def test_stop_lets_a_script_that_asks_finish_and_cancels_one_that_hangs(engine: Slurm, submit: Play) -> None:
+    asks = """
+        import cotune, os, pathlib, time
+        epoch = 0
+        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
+            time.sleep(0.01)
+        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
+    """
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Reported):
+            engine.stop("asks", grace=30)
+
+    played = submit(asks, name="asks", each=stop, command=PLAIN)
+    assert played.ended.outcome == "stopped"
+    assert (played.folder / "checkpoint" / "last").exists()
+
+    def end(event: Event) -> None:
+        if isinstance(event, Started):
+            engine.stop("hangs", grace=0)
+
+    hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
+    played = submit(hangs, workers=2, name="hangs", each=end, command=PLAIN)
+    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("stopped", None, None)
+    assert workers_of(played.folder) == []
+
+
+@needs_slurm
+def test_a_run_stops_at_its_target(submit: Play) -> None:
+    script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
+    played = submit(script, target=0.3, command=PLAIN)
+    assert (played.ended.outcome, played.ended.warning) == ("done", None)
+    assert in_queue() == {}
+
+
+@needs_slurm
+def test_a_job_that_somebody_cancels_is_a_failure_that_says_so(submit: Play) -> None:
+    def cancel(event: Event) -> None:
+        if isinstance(event, Started):
+            subprocess.run(["scancel", *in_queue()], check=True)
+
+    played = submit("import signal; signal.pause()", each=cancel, command=PLAIN)
+    assert played.ended.outcome == "failed"
+    assert re.match(r"Slurm job \d+ ended as CANCELLED", played.ended.reason or "")
+    assert workers_of(played.folder) == []
+
+
+@needs_slurm
+def test_one_rank_that_is_killed_is_the_one_named(submit: Play) -> None:
+    script = """
+        import os, signal
+        os.environ["RANK"] == "0" or os.kill(os.getpid(), 9)
+        signal.pause()
+    """
+    played = submit(script, workers=2, command=PLAIN)
+    assert (played.ended.reason or "").startswith("rank 1 was ended by SIGKILL")
+
+
+@needs_slurm
+def test_close_cancels_our_jobs_and_no_others(engine: Slurm, launch: Make) -> None:
+    command = ["sbatch", "--parsable", "--job-name=foreign", "--output=/dev/null", "--wrap=sleep 600"]
+    foreign = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        second = Slurm()
+        made = launch("import signal; signal.pause()", name="closed", command=PLAIN)
+        second.start(made)
+        while not isinstance(second.wait(60), Started):
+            pass
+        assert len(in_queue()) == 2
+        second.close()
+        assert in_queue() == {foreign: "foreign"}
+        assert workers_of(made.folder) == []
+    finally:
+        subprocess.run(["scancel", foreign], check=True)
+
+
+@needs_slurm
+def test_what_slurm_does_not_take_is_said_at_once(engine: Slurm, launch: Make) -> None:
+    with pytest.raises(EngineError, match=r"Slurm did not take the job: .*invalid partition"):
+        Slurm(partition="none").start(launch(""))
+
+
+def test_a_limit_is_in_whole_minutes() -> None:
+    assert time_limit(None) == []
+    assert [time_limit(seconds) for seconds in (1, 60, 61)] == [["--time=1"], ["--time=1"], ["--time=2"]]
+
+
+def test_wrong_settings_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at least 1 cpu"):
+        Slurm(cpus=0)
+    with pytest.raises(UsageError, match="options are a list"):
+        Slurm(options="--qos=low")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="parameter servers"):
+        Slurm().start(Launch("x", Job("x"), Config.data_parallel(1, 1, servers=1), 1, tmp_path))
+
+
+def test_without_slurm_the_missing_program_is_named(launch: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(NotFound, match="the slurm engine needs sbatch"):
+        Slurm().start(launch(""))
