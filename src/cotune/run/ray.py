@@ -118,6 +118,9 @@ class Ray:
 
     def _listen(self, timeout: float) -> None:
         """Wait until an actor has something to tell, and write it into the launches' folders."""
+        if not self._running:
+            time.sleep(timeout)
+            return
         from cotune.run._ray_launch import listen
 
         if not listen(self._running.values(), timeout):
