@@ -23,8 +23,8 @@ from cotune.run._command import fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
 from cotune.run._hearing import Hearing
 from cotune.run._host import RELEASED, Begun
-from cotune.run._messages import Group, Record
-from cotune.run._reasons import aborted, reason
+from cotune.run._messages import Group, Program, Record
+from cotune.run._reasons import aborted, foreign, reason
 from cotune.run._tail import Tail, compiled
 
 STOP = "stop"
@@ -37,11 +37,13 @@ class Away(Hearing):
     """What is known of a launch elsewhere, and what it was told to do."""
 
     launch: Launch
+    program: Program
     folder: Path
     report: Tail
     log: Tail
     pattern: re.Pattern[str] | None
     since: float
+    started: bool = False
     stopped: bool = False
     target_met: bool = False
     spoiled: str | None = None
@@ -56,7 +58,7 @@ class Away(Hearing):
     terminating: bool = False  # how workers end from now on is our doing
 
     @classmethod
-    def of(cls, launch: Launch, now: float) -> Away:
+    def of(cls, launch: Launch, program: Program, now: float) -> Away:
         """Make the launch's folder, without the marks of an earlier start."""
         folder = launch.folder.absolute()
         pattern = compiled(launch.job.pattern) if launch.job.pattern else None
@@ -66,7 +68,7 @@ class Away(Hearing):
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
-        return cls(launch, folder, Tail(folder / "rank-0.jsonl"), Tail(folder / "rank-0.log"), pattern, now)
+        return cls(launch, program, folder, Tail(folder / "rank-0.jsonl"), Tail(folder / "rank-0.log"), pattern, now)
 
     @property
     def workers(self) -> int:
@@ -83,6 +85,7 @@ class Away(Hearing):
             if rank not in self.begun and f"rank-{rank}.begun.json" in names:
                 self._began(rank, Begun.read(self.folder / f"rank-{rank}.begun.json"), now)
                 if len(self.begun) == self.workers:
+                    self.started = True
                     yield Started(self.launch.id, max(self.begun.values()))
             if rank not in self.records and f"rank-{rank}.result.json" in names:
                 self._note(rank, now)
@@ -99,7 +102,7 @@ class Away(Hearing):
         if not self.failures:
             return None
         first = min(self.failures, key=lambda rank: self.records[rank].error is not None)
-        return reason(self.folder, first, 0)
+        return foreign(reason(self.folder, first, 0), self.program)
 
     @property
     def by_signal(self) -> bool:

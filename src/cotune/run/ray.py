@@ -72,7 +72,7 @@ class Ray:
         from cotune.run._ray_launch import RayLaunch, ask
 
         asked = ask(launch.config, self.cpus, self.strategy)
-        away = Away.of(launch, self.now())
+        away = Away.of(launch, group.program, self.now())
         self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
 
     def stop(self, launch: str, grace: float = 5.0) -> None:

@@ -9,11 +9,12 @@ are ever cancelled. The run's folder must be on a disk that all nodes share.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cotune.errors import UsageError
 from cotune.run import Event, Launch
@@ -89,7 +90,7 @@ class Slurm:
         require_slurm()
         folder = launch.folder.absolute()
         group = group_of(launch, folder, self.term_seconds)
-        away = Away.of(replace(launch, folder=folder), self.now())
+        away = Away.of(launch, group.program, self.now())
         (folder / GROUP).write_text(json.dumps(group.to_json()))
         script = folder / SCRIPT
         script.write_text(batch_script(launch, folder, self._options(launch)))
@@ -100,7 +101,8 @@ class Slurm:
         running = self._running.get(launch)
         if running is None:
             return
-        (running.away.folder / STOP).touch()
+        with contextlib.suppress(OSError):  # on a full disk only the signal after `grace` is left
+            (running.away.folder / STOP).touch()
         running.away.stopped = True
         running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
 
