@@ -34,14 +34,14 @@ layers = [torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512),
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(512, 10)))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 data, steps = torch.randn(256, 256), []
-for step in range(450):
+for step in range(250):
     began = time.perf_counter()
     optimizer.zero_grad()
     model(data).square().mean().backward()
     optimizer.step()
     steps.append(time.perf_counter() - began)
     if step % 50 == 49:
-        cotune.report(epoch=step / 450)
+        cotune.report(epoch=step / 250)
 dist.barrier()
 if dist.get_rank() == 0:
     with open(sys.argv[1], "w") as file:
