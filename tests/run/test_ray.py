@@ -25,6 +25,7 @@ from cotune.types import Config, Job
 from launching import Played, until_ended  # isort: skip
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all
 
 Make = Callable[..., Launch]
 Play = Callable[..., Played]
