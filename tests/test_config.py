@@ -69,7 +69,7 @@ def test_flags_win_over_the_file_and_merge_into_the_search(tmp_path: Path) -> No
         ("examples: many", ":1: examples: expected a valid integer"),
         ("name: x\nexamples: -5", ":2: examples: expected greater than 0, not -5"),
         ("search: {batch_size: [-4, 8]}", "search.batch_size: expected whole numbers of at least 1, not -4"),
-        ("search: {worker: 1..4}", "search.worker: unknown axis; did you mean 'workers'?"),
+        ("search: {worker: 1..4}", "search.worker: the command has no {worker}; did you mean 'workers'?"),
         ("search: {workers: 8..1}", "search.workers"),
         ("deadline: soon", "deadline"),
         ("deadline: -5m", "deadline"),
@@ -99,7 +99,8 @@ def test_a_command_without_a_place_for_the_batch_is_told_what_to_write() -> None
         config.load(None, {"run": ["python", "train.py", "--batch-size", "32"]})
     with pytest.raises(UsageError, match=r"write: python train\.py --bs=\{batch_size\}"):
         config.load(None, {"run": ["python", "train.py", "--bs=32"]})
-    config.load(None, {"run": ["python", "train.py"], "search": {"batch_size": "32,64"}})
+    with pytest.raises(UsageError, match=r"no \{batch_size\}"):
+        config.load(None, {"run": ["python", "train.py"], "search": {"batch_size": "32,64"}})
 
 
 def test_a_script_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
@@ -125,6 +126,10 @@ def test_a_target_that_should_fall_is_at_most() -> None:
     assert settings.job.better == "lower"
     assert settings.goal.target == 0.3
     assert config.load(None, {"target": "loss=0.3", "better": "lower"}).job.better == "lower"
+    assert config.load(None, {"target": "loss<=0.3"}).job.better == "lower"
+    assert config.load(None, {"target": "f1>=90"}).job.better == "higher"
+    with pytest.raises(UsageError, match=r"write loss<=0\.3"):
+        config.load(None, {"target": "loss=0.3"})
 
 
 def test_named_axes_are_kept_with_their_types(tmp_path: Path) -> None:

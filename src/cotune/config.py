@@ -25,6 +25,8 @@ from cotune.units import seconds
 
 FILE_NAME = "cotune.yaml"
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+_TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
+_FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 
@@ -54,10 +56,10 @@ def _values(value: object) -> tuple[Value, ...]:
 
 
 def _target(value: object) -> object:
-    """Read 'accuracy=0.98', 0.98 or a mapping."""
-    if isinstance(value, str) and "=" in value:
-        metric, _, level = value.partition("=")
-        return {"metric": metric.strip(), "at_least_as_good": level.strip()}
+    """Read 'accuracy=0.98', 'loss<=0.3', 0.98 or a mapping."""
+    if isinstance(value, str) and (said := _TARGET.fullmatch(value.strip())):
+        level = {"<=": "at_most", ">=": "at_least", "=": "at_least_as_good"}[said[2]]
+        return {"metric": said[1], level: said[3]}
     return value if isinstance(value, Mapping) else {"at_least_as_good": value}
 
 
@@ -315,6 +317,10 @@ def _where(engine: str, settings: Mapping[str, Any]) -> str:
 
 
 def _better(file: JobFile) -> Literal["higher", "lower"]:
+    target = file.target
+    if target and target.at_least_as_good is not None and file.better is None and _FALLING.search(target.metric or ""):
+        level = f"{target.at_least_as_good:g}"
+        raise UsageError(f"is a lower {target.metric} better? write {target.metric}<={level} (or >=)")
     implied: Literal["higher", "lower"] = "lower" if file.target and file.target.at_most is not None else "higher"
     return file.better or implied
 
@@ -344,11 +350,11 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
     axes |= {"device": tuple(device.name for device in cluster.devices)}
     for name, values in file.search.items():
-        _check_axis(name, values, job.command, source)
+        _check_axis(name, values, job, source)
         axes[name] = values
     if file.global_batch is not None and "batch_size" in file.search:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
-    if job.command and "batch_size" not in file.search:
+    if job.command:
         require_batch(job, source)
     return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
 
@@ -358,12 +364,11 @@ def _most_workers(cluster: Cluster) -> int:
     return max(counts) if counts else len(os.sched_getaffinity(0))
 
 
-def _check_axis(name: str, values: tuple[Value, ...], command: tuple[str, ...], source: str) -> None:
-    near = suggestion(name, LAYOUT)
-    if name not in LAYOUT and near and not any("{" + name + "}" in word for word in command):
-        raise InvalidFile(
-            f"{source}: search.{name}: unknown axis{near} (a named axis must stand as a placeholder in run)"
-        )
+def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
+    used = any("{" + name + "}" in word for word in job.command) or _reads_environment(job, f"COTUNE_{name.upper()}")
+    if name not in LAYOUT and not used:
+        near = suggestion(name, LAYOUT)
+        raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
     least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
     for value in values:
         if least is not None and (type(value) is not int or value < least):
@@ -372,7 +377,9 @@ def _check_axis(name: str, values: tuple[Value, ...], command: tuple[str, ...], 
 
 def require_batch(job: Job, source: str) -> None:
     """Refuse a command through which cotune cannot set the batch, with the one to write instead."""
-    if any("{batch_size}" in word or "{global_batch}" in word for word in job.command) or _reads_environment(job):
+    if any("{batch_size}" in word or "{global_batch}" in word for word in job.command):
+        return
+    if _reads_environment(job, "COTUNE_BATCH_SIZE", "COTUNE_GLOBAL_BATCH"):
         return
     words = list(job.command)
     for place, word in enumerate(words):
@@ -390,8 +397,7 @@ def require_batch(job: Job, source: str) -> None:
     )
 
 
-def _reads_environment(job: Job) -> bool:
-    """Return whether a script of the command takes its batch from the environment."""
+def _reads_environment(job: Job, *names: str) -> bool:
+    """Return whether a script of the command takes a number from one of these variables."""
     scripts = (Path(job.folder) / word for word in job.command if word.endswith((".py", ".sh")))
-    names = ("COTUNE_BATCH_SIZE", "COTUNE_GLOBAL_BATCH")
     return any(script.is_file() and any(n in script.read_text(errors="replace") for n in names) for script in scripts)

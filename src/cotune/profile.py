@@ -239,7 +239,8 @@ def least_seconds(samples: Sequence[Sample]) -> float:
 
 
 def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:
-    most = max(1, int(np.ceil(probe.epochs)))
+    # A job that reports once an epoch shows its pace by the second report.
+    most = max(int(MOST_TIME_EPOCHS), int(np.ceil(probe.epochs)))
     return Launch(folder.name, design.job, probe.config, most, folder, design.goal.target, seed)
 
 

@@ -34,10 +34,12 @@ def report(
     after a term (`evaluation`, `checkpoint`, `compute`, `communication`, `input`) are
     seconds spent on it since the last report; all others are metrics. A first
     `report(epoch=0)` just before the first step tells start-up apart from training.
+    Where the job's target is on another metric (`loss`), the number of that name counts.
     """
     path = os.environ.get("COTUNE_REPORT")
     if path is None:
         return False
+    accuracy = numbers.get(os.environ.get("COTUNE_METRIC", ""), accuracy)
     _tell(path, epoch, accuracy, numbers)
     return _met(accuracy) or os.path.exists(os.environ.get("COTUNE_STOP", ""))  # noqa: PTH110  # no pathlib: import cost
 

@@ -186,6 +186,20 @@ def test_a_fixed_recipe_is_planned_for_its_layout_alone(tmp_path: Path) -> None:
     assert planned.json["plan"]["forecast"]["accuracy"] is None
 
 
+def test_a_loss_that_should_fall_is_measured_planned_and_met_by_its_own_name(tmp_path: Path) -> None:
+    script(tmp_path, after="loss = 2.0 / (1 + epoch)")
+    text = (tmp_path / "train.py").read_text().replace("accuracy=accuracy):", "accuracy=accuracy, loss=loss):")
+    (tmp_path / "train.py").write_text(text)
+    assert cotune(tmp_path, "profile", *JOB, "--target", "loss<=0.3", "--max-epochs", "8", *TRAINING).code == 0
+    planned = cotune(tmp_path, "plan", "--target", "loss<=0.3", "--max-epochs", "8", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.json["goal"]["metric"] == "loss"
+    assert 0.2 < planned.json["plan"]["forecast"]["accuracy"]["mid"] <= 0.31
+    ran = cotune(tmp_path, "run", "--target", "loss<=0.3", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["run"]["epochs"] == 6  # 2 / 7 is the first below 0.3
+
+
 def living(marker: str) -> list[str]:
     """The processes whose environment holds a marker."""
     found = []

@@ -174,7 +174,7 @@ def test_prefer_accurate_uses_the_time_there_is() -> None:
     [
         (Goal(target=0.9, deadline=2), "deadline", "the deadline binds: it takes"),
         (Goal(target=0.9, max_cost=1), "max_cost", "the cost binds"),
-        (Goal(target=0.999, deadline=100), "target", "is the best that can be had"),
+        (Goal(target=0.999, deadline=100), "target", "is the best that can be counted on"),
     ],
 )
 def test_an_infeasible_goal_names_what_binds_and_three_nearest_plans(goal: Goal, constraint: str, words: str) -> None:

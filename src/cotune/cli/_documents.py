@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cotune.types import Config, Forecast, Goal, Plan, Quantity, Sample
+from cotune.types import Config, Forecast, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration, number
 
 
@@ -55,9 +55,19 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
 
 
-def goal_document(goal: Goal) -> dict[str, Any]:
-    """Return what was asked."""
-    return {name: getattr(goal, name) for name in goal.__dataclass_fields__}
+def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
+    """Return what was asked, and of which metric."""
+    asked = {name: getattr(goal, name) for name in goal.__dataclass_fields__}
+    return {"metric": job.metric, "better": job.better, **asked}
+
+
+def goal_words(job: Job, goal: Goal) -> str:
+    """Return what was asked as a line."""
+    least = "at least" if job.better == "higher" else "at most"
+    parts = [f"{job.metric} {least} {goal.target:g}"] if goal.target is not None else []
+    parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
+    parts += [f"for at most {number(goal.max_cost)}"] if goal.max_cost is not None else []
+    return " ".join(parts) or f"{goal.epochs or goal.max_epochs} epochs"
 
 
 def sample_document(sample: Sample) -> dict[str, Any]:

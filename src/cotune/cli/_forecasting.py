@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cotune.config import Settings
@@ -9,6 +10,8 @@ from cotune.errors import NotFound
 from cotune.plan.planner import Forecaster
 from cotune.store import Store
 from cotune.types import Sample
+
+LEAST_EVALUATIONS = 3
 
 
 def known_samples(settings: Settings, kept: Store) -> list[Sample]:
@@ -27,6 +30,20 @@ def needs_curves(settings: Settings) -> bool:
     """Return whether the goal asks for an accuracy; a fixed recipe is the user's and needs no model of it."""
     fixed = settings.space.global_batch is not None
     return not fixed and (settings.goal.target is not None or settings.goal.prefer == "accurate")
+
+
+def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Refuse to judge a target by learning curves that are not there, or that end before they say anything."""
+    job, goal = settings.job, settings.goal
+    longest = max((len(sample.curve) for sample in samples), default=0)
+    best = max((job.sign * point.accuracy for sample in samples for point in sample.curve), default=-math.inf)
+    reached = goal.target is not None and best >= job.sign * goal.target
+    if longest == 0 or (longest < LEAST_EVALUATIONS and not reached and goal.max_epochs > longest):
+        words = "no evaluation" if longest == 0 else f"{longest} evaluation{'s' if longest > 1 else ''}"
+        raise NotFound(
+            f"the longest learning curve of {job.name} has {words} of {job.metric}: too little to judge a target by; "
+            "measure more: cotune profile --budget 5m (the job must report its metric)"
+        )
 
 
 def make_forecaster(

@@ -13,6 +13,7 @@ from cotune.run import Engine
 def running_engine(settings: Settings) -> Iterator[Engine]:
     """Yield the engine of the job file; whatever happens, nothing it started stays behind."""
     from cotune import algorithms
+    from cotune.cli._output import note
     from cotune.errors import UsageError
 
     cls = algorithms.load("run", settings.engine)
@@ -22,5 +23,8 @@ def running_engine(settings: Settings) -> Iterator[Engine]:
         raise UsageError(f"engine {settings.engine}: {error}") from None
     try:
         yield engine
+    except KeyboardInterrupt:
+        note("interrupted: what was measured is kept, and the same command goes on from there")
+        raise
     finally:
         engine.close()

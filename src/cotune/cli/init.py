@@ -19,7 +19,7 @@ target: {{metric: accuracy, at_least: 0.95}}
 deadline: 10m
 max_epochs: 30
 search: {{workers: 1..{cores}, batch_size: [16, 32, 64, 128, 256]}}
-# lr: {{at: 0.05, global_batch: 64, rule: linear}}     # fills {{lr}}: linear, sqrt or fixed
+{lr}lr: {{at: 0.05, global_batch: 64, rule: linear}}     # fills {{lr}}: linear, sqrt or fixed
 # pattern: 'epoch (?P<epoch>\\d+) .*accuracy (?P<accuracy>[\\d.]+)'   # when the script does not call cotune.report
 budget: {{profile: 3m}}
 engine: local
@@ -49,6 +49,7 @@ def init(
         run=_yaml(" ".join(_word(word) for word in words)),
         examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
         cores=len(os.sched_getaffinity(0)),
+        lr="" if any("{lr}" in word for word in words) else "# ",
     )
     settings = config.loads(text, {}, str(file), Path.cwd())
     config.require_batch(settings.job, "the command")

@@ -58,10 +58,10 @@ def plan(
 
     from cotune import algorithms
     from cotune.cli._documents import forecast_document, goal_document, plan_document, profile_document
-    from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves
+    from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves, require_curves
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
-    from cotune.errors import Infeasible, NotFound
+    from cotune.errors import Infeasible
     from cotune.plan.planner import choose
     from cotune.types import Forecast
 
@@ -71,11 +71,8 @@ def plan(
     searcher = algorithms.create("plan", search)
     with open_store(store) as kept:
         samples = known_samples(settings, kept)
-        if needs_curves(settings) and not any(sample.curve for sample in samples):
-            raise NotFound(
-                f"no {settings.job.metric} of {settings.job.name} was measured, so a target cannot be planned for; "
-                "run cotune profile again, or fix the recipe (global_batch and epochs)"
-            )
+        if needs_curves(settings):
+            require_curves(settings, samples)
         begun = time.perf_counter()
         forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
         try:
@@ -96,7 +93,7 @@ def plan(
     if json:
         document = {
             "job": settings.job.name,
-            "goal": goal_document(settings.goal),
+            "goal": goal_document(settings.job, settings.goal),
             "plan": plan_document(chosen),
             "rivals": [forecast_document(rival) for rival in chosen.rivals],
             "profile": profile_document(samples),

@@ -154,7 +154,7 @@ def _table(samples: list[Sample]) -> None:
             f"{sample.epochs:.3g}",
             number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
             number(sample.accuracy) if sample.accuracy is not None else "",
-            number(sample.terms.startup, 2) if sample.terms.startup is not None else "",
+            number(sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup")), 2),
             sample.failure or sample.warning or "ok",
         )
         for sample in samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,6 +74,7 @@ def run(
         config = begin.config if begin else config_of_run(plan, settings.space, device, **given)
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
+        _announce(settings, config, goal)
         sample = _train(settings, kept, config, goal, begin, plan, seed)
         before = _seconds_before(kept, sample)
     if sample.failed:
@@ -82,6 +84,17 @@ def run(
         raise typer.Exit(Missed.exit_code)
     if shortfall:
         raise Missed(shortfall)
+
+
+def _announce(settings: Settings, config: Config, goal: Goal) -> None:
+    """Say what is about to run, and for which goal."""
+    from cotune.cli._documents import goal_words
+    from cotune.cli._output import note
+
+    note(f"running {config}; goal: {goal_words(settings.job, goal)}")
+    cores = len(os.sched_getaffinity(0))
+    if settings.engine == "local" and config.device == "cpu" and config.workers > cores:
+        note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")
 
 
 def _last_unfinished(settings: Settings, kept: Store) -> Sample:
@@ -190,7 +203,7 @@ def _show(
     if json:
         document = {
             "job": settings.job.name,
-            "goal": goal_document(goal),
+            "goal": goal_document(settings.job, goal),
             "plan": plan_document(plan) if plan else None,
             "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
             "met": shortfall is None,

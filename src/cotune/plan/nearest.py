@@ -92,7 +92,8 @@ def _binding(job: Job, found: Assessment) -> tuple[str, str]:
         if np.isfinite(best):
             short = f"{abs(found.sign * goal.target - best):.2g} short"
             level = f"{job.metric} {found.sign * best:.4g}"
-            return "target", f"the target binds: {level} is the best that can be had, {short}"
+            words = f"{level} is the best that can be counted on within {goal.max_epochs} epochs"
+            return "target", f"the target binds: {words}, {short}"
     return "several", "several constraints bind at once: relax the target, the deadline or the cost"
 
 

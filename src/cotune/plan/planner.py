@@ -66,11 +66,13 @@ def _rank(space: Space, keys: Floats) -> Rank:
 
 
 def _rivals(found: Assessment, keys: Floats, row: int) -> list[int]:
-    """Return the best config of each other number of workers, the best first."""
+    """Return the second best config, and the best of each other number of workers."""
     order = np.lexsort((found.seconds, -found.probability, keys[:, 0]))
     able = order[np.isfinite(found.seconds[order])]
     workers = found.outlook.configs.workers
-    return [int(rival) for rival in one_of_each(able, workers) if workers[rival] != workers[row]][:RIVALS]
+    second = [int(rival) for rival in able[:2] if rival != row][:1]
+    others = [int(rival) for rival in one_of_each(able, workers) if workers[rival] != workers[row]]
+    return list(dict.fromkeys(second + others))[:RIVALS]
 
 
 def _reason(found: Assessment, keys: Floats, row: int) -> str:

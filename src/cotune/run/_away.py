@@ -21,7 +21,7 @@ from cotune.errors import EngineError
 from cotune.run import Event, Launch, Reported, Started
 from cotune.run._command import fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
-from cotune.run._hearing import Hearing
+from cotune.run._hearing import PATTERN_GRACE, Hearing
 from cotune.run._host import RELEASED, Begun
 from cotune.run._messages import Group, Program, Record
 from cotune.run._reasons import aborted, foreign, reason
@@ -61,7 +61,7 @@ class Away(Hearing):
     def of(cls, launch: Launch, program: Program, now: float) -> Away:
         """Make the launch's folder, without the marks of an earlier start."""
         folder = launch.folder.absolute()
-        pattern = compiled(launch.job.pattern) if launch.job.pattern else None
+        pattern = compiled(launch.job.pattern, launch.job.metric) if launch.job.pattern else None
         try:
             (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
             for old in (path for mark in _MARKS for path in folder.glob(mark)):
@@ -120,7 +120,7 @@ class Away(Hearing):
         if self.spoiled:
             self.terminate_at = now if self.terminate_at is None else min(self.terminate_at, now)
         elif self.target_met and not self.stopped and self.terminate_at is None:
-            self.terminate_at = now + target_grace
+            self.terminate_at = now + (PATTERN_GRACE if self.pattern else target_grace)
         return self.terminate_at is not None and now >= self.terminate_at
 
     def _began(self, rank: int, begun: Begun, now: float) -> None:

@@ -86,7 +86,10 @@ def _fill(argument: str, values: Mapping[str, str]) -> str:
         if name in values:
             return values[name]
         if name == "lr":
-            raise UsageError("the command asks for {lr}, but the job has no learning rate; give lr: in the job file")
+            line = "lr: {at: 0.05, global_batch: 64, rule: linear}"
+            raise UsageError(
+                f"the command asks for {{lr}}, but the job has no learning rate; add to cotune.yaml: {line}"
+            )
         known = ", ".join(f"{{{known}}}" for known in values)
         raise UsageError(
             f"no number {{{name}}} for {argument!r}; there are {known}{suggestion(name, values)}"

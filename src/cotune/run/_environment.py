@@ -27,6 +27,7 @@ def group_env(
 ) -> dict[str, str]:
     """Return the variables that all workers of a launch share; ports[0] is the rendezvous."""
     told = {f"COTUNE_{re.sub(r'[^A-Z0-9]', '_', name.upper())}": value for name, value in numbers.items()}
+    told["COTUNE_METRIC"] = launch.job.metric
     if launch.target is not None:
         told |= {"COTUNE_TARGET": repr(launch.target), "COTUNE_BETTER": launch.job.better}
     if launch.resume:

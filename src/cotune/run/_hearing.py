@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from cotune.run import Ended, Launch, Reported
 from cotune.run._tail import Tail, from_log, from_report
 
+PATTERN_GRACE = 0.5  # seconds; a job that is read by a pattern cannot know that it should stop
+
 
 class Hearing:
     """The ear of an engine for one launch: its record adds the fields named here."""
@@ -64,7 +66,7 @@ class Hearing:
             return
         for line in self.log.lines(last=last):
             try:
-                found = from_log(self.launch.id, line, self.pattern, now)
+                found = from_log(self.launch.id, line, self.pattern, now, self.launch.job.metric)
             except ValueError as error:
                 self.spoiled = self.spoiled or f"the pattern found no number in {line.strip()[:80]!r}: {error}"
                 return

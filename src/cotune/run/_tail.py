@@ -55,25 +55,26 @@ def from_report(launch: str, line: str) -> Reported | None:
         return None
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str, metric: str = "accuracy") -> re.Pattern[str]:
     """Return a pattern on the output, checked for the groups it must name."""
     try:
         found = re.compile(pattern)
     except re.error as error:
         raise UsageError(f"the pattern {pattern!r} is not a regular expression: {error}") from None
-    lacking = [name for name in ("epoch", "accuracy") if name not in found.groupindex]
+    named = "accuracy" if "accuracy" in found.groupindex else metric
+    lacking = [name for name in ("epoch", named) if name not in found.groupindex]
     if lacking:
         wanted = " and ".join(f"(?P<{name}>...)" for name in lacking)
         raise UsageError(f"the pattern {pattern!r} must name {wanted}, so that cotune knows which number is which")
     return found
 
 
-def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float) -> Reported | None:
+def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str = "accuracy") -> Reported | None:
     """Return what a line of output says by the pattern, or None if it does not match."""
     match = pattern.search(line)
     if match is None:
         return None
     said = {name: float(text) for name, text in match.groupdict().items() if text is not None}
-    epoch, accuracy = said.pop("epoch", None), said.pop("accuracy", None)
+    epoch, accuracy = said.pop("epoch", None), said.pop(metric if metric in said else "accuracy", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))

@@ -131,7 +131,7 @@ class _Growing:
         return Terms(engine=self.up - self.begun, startup=startup, **parts, **times)
 
     def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
-        if until.epochs is not None and self.sample.epochs >= until.epochs and self.sample.epoch_seconds is not None:
+        if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
             return _ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
         if until.budget is not None and spent > until.budget:
@@ -152,7 +152,11 @@ class _Growing:
             failure = stopping
         elif failure is None and not self.marks and stopping is None:
             failure = "ended without a report: call cotune.report(epoch=..., accuracy=...) or give a --pattern"
-        return replace(self.sample, seconds=seconds, failure=failure, warning=event.warning, ended=True)
+        warning = event.warning
+        if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
+            alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
+            warning = f"{warning}; {alone}" if warning else alone
+        return replace(self.sample, seconds=seconds, failure=failure, warning=warning, ended=True)
 
 
 def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None]:

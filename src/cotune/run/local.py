@@ -28,6 +28,7 @@ from cotune.run._command import fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
+from cotune.run._hearing import PATTERN_GRACE
 from cotune.run._messages import Group, Program, Slice
 from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
@@ -87,7 +88,7 @@ class Local:
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
-        running = self._take(launch, found, compiled(job.pattern) if job.pattern else None)
+        running = self._take(launch, found, compiled(job.pattern, job.metric) if job.pattern else None)
         try:
             env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
             slices = self._slices(running, own)
@@ -228,7 +229,7 @@ class Local:
         if running.spoiled and not spoiled:
             self._signal(running, signal.SIGUSR1)
         if running.target_met and not met:
-            grace = self.now() + self.target_grace
+            grace = self.now() + (PATTERN_GRACE if running.pattern else self.target_grace)
             running.terminate_at = min(running.terminate_at or grace, grace)
         if running.terminate_at is not None and self.now() >= running.terminate_at:
             running.terminate_at = None
