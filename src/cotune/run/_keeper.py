@@ -16,11 +16,9 @@ import shutil
 import signal
 import sys
 
+from cotune.run import _namespaces as namespaces
 from cotune.run._processes import adopt_orphans, die_with_parent, end_descendants, libc
 
-_CLONE_NEWNS = 0x00020000
-_CLONE_NEWUSER = 0x10000000
-_CLONE_NEWPID = 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 2, 4, 8, 16384, 1 << 19
 _LOOK_SECONDS = 0.25
 
@@ -85,26 +83,15 @@ def can_isolate() -> bool:
 
 
 def _enter_namespace() -> None:
-    """Let the next child be the init of a new PID namespace; without root by a user namespace."""
-    if libc.unshare(_CLONE_NEWPID | _CLONE_NEWNS) == 0:
-        return
-    user, group = os.getuid(), os.getgid()
-    _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNS), "unshare")
-    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
-            file.write(line)
+    """Let the next child be the init of a new PID namespace."""
+    namespaces.enter(namespaces.PROCESSES | namespaces.MOUNTS)
 
 
 def _mount_proc() -> None:
     """Show the namespace's own processes in /proc, so that numbers there are the ones to signal."""
-    _check(libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None), "mount")
+    namespaces.check(libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None), "mount")
     flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    _check(libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount")
-
-
-def _check(result: int, call: str) -> None:
-    if result != 0:
-        raise OSError(ctypes.get_errno(), f"{call}: {os.strerror(ctypes.get_errno())}")
+    namespaces.check(libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount")
 
 
 if __name__ == "__main__":
