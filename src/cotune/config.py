@@ -346,7 +346,7 @@ def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
-    axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(cluster) + 1))}
+    axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(file, cluster) + 1))}
     axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
     axes |= {"device": tuple(device.name for device in cluster.devices)}
     for name, values in file.search.items():
@@ -359,8 +359,10 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
 
 
-def _most_workers(cluster: Cluster) -> int:
+def _most_workers(file: JobFile, cluster: Cluster) -> int:
     counts = [device.count for device in cluster.devices if device.count]
+    if isinstance(file.engine, dict) and not counts:
+        counts = [settings["nodes"] for settings in file.engine.values() if isinstance(settings.get("nodes"), int)]
     return max(counts) if counts else len(os.sched_getaffinity(0))
 
 

@@ -215,7 +215,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One start of one config, as measured: how far it got, how fast, how well."""
+    """One start of one config, as measured: how far it got, how fast, how well.
+
+    It is `modelled` when part of its machine was, such as links that are only slept for.
+    """
 
     config: Config
     epochs: float = 0.0
@@ -233,6 +236,7 @@ class Sample:
     warning: str | None = None
     folder: str = ""
     resumed_from: str | None = None
+    modelled: bool = False
 
     @property
     def failed(self) -> bool:

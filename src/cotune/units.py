@@ -8,6 +8,8 @@ import re
 from cotune.errors import UsageError
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_RATE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(k|m|g|t|)(?:bit|bit/s|bps)?", re.IGNORECASE)
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
 _SLURM = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?")
 _ISO = re.compile(
@@ -42,6 +44,15 @@ def _seconds(text: str) -> float:
     if parts and _PARTS.sub("", text).strip() == "":
         return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)
     raise UsageError(f"cannot read {text!r} as a duration; write 90s, 45m, 1h30m, PT2H or 1-12:00:00")
+
+
+def bits_per_second(text: str | float) -> float:
+    """Return the bits per second in '100mbit', '1gbit', '2.5 Gbit/s' or a plain number; it must be positive."""
+    found = _RATE.fullmatch(str(text).strip())
+    value = float(found[1]) * _BITS[found[2].lower()] if found else 0.0
+    if value <= 0:
+        raise UsageError(f"cannot read {text!r} as the rate of a link; write 100mbit or 1gbit (bits per second)")
+    return value
 
 
 def duration(value: float) -> str:

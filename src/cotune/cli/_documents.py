@@ -86,6 +86,7 @@ def sample_document(sample: Sample) -> dict[str, Any]:
         "terms": sample.terms.known(),
         "failure": sample.failure,
         "warning": sample.warning,
+        "modelled": sample.modelled,
         "ended": sample.ended,
         "folder": sample.folder,
         "curve": [

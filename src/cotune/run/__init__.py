@@ -49,10 +49,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """All workers are up; the job's own code begins."""
+    """All workers are up; the job's own code begins. `modelled` says what of its machine is only a model."""
 
     launch: str
     at: float
+    modelled: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cotune.run import Launch
+from cotune.run._network import LINK, address
 
 # Large blocks are otherwise returned and mapped anew in some steps and not in others: times become bimodal.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
@@ -58,6 +59,20 @@ def rank_env(rank: int, folder: Path, ports: Sequence[int]) -> dict[str, str]:
         "LOCAL_RANK": str(rank),
         "COTUNE_REPORT": str(folder / f"rank-{rank}.jsonl"),
         "TF_CONFIG": json.dumps(task),
+    }
+
+
+def node_env(rank: int, count: int, ports: Sequence[int]) -> dict[str, str]:
+    """Return the variables of a worker that is alone on an emulated node."""
+    task = {"cluster": {"worker": [f"{address(node)}:{ports[1]}" for node in range(count)]}}
+    return {
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(rank),
+        "GROUP_WORLD_SIZE": str(count),
+        "MASTER_ADDR": address(0),
+        "GLOO_SOCKET_IFNAME": LINK,
+        "TF_CONFIG": json.dumps({**task, "task": {"type": "worker", "index": rank}}),
     }
 
 

@@ -15,6 +15,7 @@ import time
 from typing import Any, NoReturn
 
 from cotune.run._messages import Group, Record, Slice, tell
+from cotune.run._network import BRIDGE_ADDRESS, Network
 from cotune.run._processes import (
     adopt_orphans,
     close_all_but,
@@ -61,12 +62,17 @@ class _Leader:
         self.held, self.release = os.pipe()
         self.port, self.give_port = os.pipe()
 
+        self.network: Network | None = None
+        self.modelled: str | None = None
+
     def run(self) -> None:
+        self._lay_network()
         self.alive = {self._fork(worker): worker.rank for worker in self.group.workers}
         for inherited in (self.tell, self.held, self.port):
             os.close(inherited)
         # Only now: the store has a thread, and what has threads must not fork.
-        store = _open_store() if self.group.program.kind != "exec" and "torch" in sys.modules else None
+        wanted = self.group.program.kind != "exec" and "torch" in sys.modules
+        store = _open_store(BRIDGE_ADDRESS if self.network else "127.0.0.1") if wanted else None
         ports = PORT.pack(store.port if store else 0) * len(self.group.workers)
         os.write(self.give_port, ports)
         while self.alive and self.failed is None and not self._overdue():
@@ -79,13 +85,25 @@ class _Leader:
         aborted = [[rank, os.WTERMSIG(status)] for rank, status in self._ended_by_signal() if rank in self.finished]
         tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted)
 
+    def _lay_network(self) -> None:
+        """Put every worker on a node of its own, if it is to have one and the system lets us."""
+        nodes = [worker.node for worker in self.group.workers if worker.node is not None]
+        if not nodes:
+            return
+        try:
+            self.network = Network([node.rate for node in nodes])
+        except OSError as error:
+            self.modelled = f"links are modelled, as no network of namespaces can be had ({error.strerror})"
+
     def _fork(self, worker: Slice) -> int:
         pid = os.fork()
         if pid == 0:
             signals_as_usual()
+            if self.network:
+                self.network.enter(worker.rank)
             close_all_but({self.tell, self.held, self.port})
             die_with_parent(signal.SIGKILL)
-            work(self.group, worker, self.tell, self.held, self.port)
+            work(self.group, worker, self.tell, self.held, self.port, networked=self.network is not None)
         return pid
 
     def _overdue(self) -> bool:
@@ -151,7 +169,8 @@ class _Leader:
             if word == "begun":
                 self.begun[int(rank)] = float(at)
                 if len(self.begun) == len(self.group.workers):
-                    tell(self.events, "started", launch=self.group.launch, at=max(self.begun.values()))
+                    begun = max(self.begun.values())
+                    tell(self.events, "started", launch=self.group.launch, at=begun, modelled=self.modelled)
             elif word == "done":
                 self.finished.add(int(rank))
             else:
@@ -177,8 +196,8 @@ class _Leader:
         return [(rank, status) for rank, status in self.statuses.items() if os.WIFSIGNALED(status)]
 
 
-def _open_store() -> Any:
+def _open_store(address: str) -> Any:
     """Return a store for the rendezvous: on port 0 it cannot collide, and here it outlives all workers."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # public, but not listed
 
-    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return TCPStore(address, 0, is_master=True, wait_for_workers=False)

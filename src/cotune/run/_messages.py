@@ -21,12 +21,22 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """An emulated node: a share of a core, a link in bits per second, and the variables of a worker really on it."""
+
+    share: float
+    rate: float | None
+    env: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """What one worker gets of the machine, and the variables that only it sees."""
 
     rank: int
     cores: tuple[int, ...]
     env: dict[str, str]
+    node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,10 @@ class Group:
             **{
                 **value,
                 "program": Program(program["kind"], program["target"], tuple(program["arguments"])),
-                "workers": tuple(Slice(s["rank"], tuple(s["cores"]), s["env"]) for s in value["workers"]),
+                "workers": tuple(
+                    Slice(s["rank"], tuple(s["cores"]), s["env"], Node(**s["node"]) if s["node"] else None)
+                    for s in value["workers"]
+                ),
             }
         )
 
@@ -72,6 +85,7 @@ class Record:
     message: str | None = None
     where: str | None = None
     signal: int | None = None
+    warning: str | None = None
 
     def write(self, folder: str | Path, rank: int) -> None:
         """Write the record in one step: it is there whole, or not at all."""

@@ -23,7 +23,9 @@ BRIDGE_ADDRESS = "10.0.255.254"
 _BRIDGE = "bridge"
 _PREFIX = 16
 _FIRST = struct.unpack("!I", socket.inet_aton("10.0.0.1"))[0]
-_BURST_SECONDS = 0.001  # a longer burst lets short messages pass for free, a shorter one is lost between two timer ticks
+_BURST_SECONDS = (
+    0.001  # a longer burst lets short messages pass for free, a shorter one is lost between two timer ticks
+)
 _LEAST_BURST = 2 * 1514  # two whole packets
 _WAITING_SECONDS = 0.05
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from cotune.run import Launch
 from cotune.run._hearing import Hearing
-from cotune.run._messages import Program
+from cotune.run._messages import Program, Record
+from cotune.run._nodes import Nodes
 from cotune.run._tail import Tail
 
 
@@ -34,9 +35,25 @@ class Running(Hearing):
     spoiled: str | None = None
     terminate_at: float | None = None
     unread: int = 0
+    nodes: Nodes | None = None
+    modelled: str | None = None
 
     def _warnings(self) -> Iterator[str]:
         yield from super()._warnings()
         device = self.launch.config.device
         if device != "cpu" and not self.gpus:
             yield f"there is no GPU here, so device {device!r} was the CPU"
+        if self.nodes is not None:
+            yield from self._emulation(self.nodes)
+
+    def _emulation(self, nodes: Nodes) -> Iterator[str]:
+        """Yield where emulated nodes are less than they should be."""
+        if self.modelled:
+            yield self.modelled
+        if crowded := nodes.warning(self.launch.config.workers):
+            yield crowded
+        if self.program.kind == "exec":
+            yield "a program of its own is not slowed to its share of a core"
+        record = Record.read(self.folder, 0)
+        if record is not None and record.warning:
+            yield record.warning

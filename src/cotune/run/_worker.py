@@ -25,17 +25,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from cotune.run._messages import Group, Program, Record, Slice
+from cotune.run._dilation import WARM_UP_STEPS, Dilation, install
+from cotune.run._messages import Group, Node, Program, Record, Slice
+from cotune.run._network import BRIDGE_ADDRESS
 
 PORT = struct.Struct("!I")
 _MESSAGE_CHARACTERS = 500
+_NOT_DILATED = "no optimiser of torch took steps, so the share of a core was not kept"
 _held: list[object] = []
 
 
-def work(group: Group, worker: Slice, tell: int, held: int, port: int) -> NoReturn:
+def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networked: bool) -> NoReturn:
     """Run the job's program as one worker of its group, and exit.
 
     It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`.
+    It is `networked` when it is on an emulated node with a link of its own.
     """
     try:
         _redirect(group.folder, worker.rank)
@@ -43,13 +47,16 @@ def work(group: Group, worker: Slice, tell: int, held: int, port: int) -> NoRetu
         os.sched_setaffinity(0, worker.cores)
         os.chdir(group.cwd)
         os.environ.clear()
-        os.environ.update({**group.env, **worker.env})
+        os.environ.update({**group.env, **worker.env, **(worker.node.env if worker.node and networked else {})})
         if group.program.kind == "exec":
             _say(tell, "begun", worker.rank)
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
         _prepare(group.seed, worker)
-        _find_store(port)
+        _find_store(port, networked)
+        dilation = _dilate(worker.node, len(group.workers), networked) if worker.node else None
         record = _run(group.program, tell, worker.rank)
+        if dilation is not None and dilation.steps <= WARM_UP_STEPS:
+            record = replace(record, warning=_NOT_DILATED)
         record.write(group.folder, worker.rank)
         _say(tell, record.status, worker.rank)
         if record.status == "done":
@@ -92,9 +99,19 @@ def _prepare(seed: int, worker: Slice) -> None:
         hold_process_groups()
 
 
-def _find_store(port: int) -> None:
+def _dilate(node: Node, workers: int, networked: bool) -> Dilation | None:
+    if "torch" not in sys.modules:
+        return None
+    dilation = Dilation(node.share, workers, None if networked else node.rate)
+    install(dilation)
+    return dilation
+
+
+def _find_store(port: int, networked: bool) -> None:
     """Let the rendezvous use the leader's store, if it has one."""
     (number,) = PORT.unpack(os.read(port, PORT.size))
+    if number and networked:
+        os.environ["MASTER_ADDR"] = BRIDGE_ADDRESS
     if number:
         os.environ.update(MASTER_PORT=str(number), TORCHELASTIC_USE_AGENT_STORE="True")
 

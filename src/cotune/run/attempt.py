@@ -97,6 +97,7 @@ class _Growing:
 
     def started(self, event: Started) -> None:
         self.up = event.at
+        self.sample = replace(self.sample, modelled=event.modelled is not None)
 
     def told(self, event: Reported) -> bool:
         """Take in a report; return whether the sample says more than before."""

@@ -17,7 +17,7 @@ import signal
 import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,11 @@ from cotune.errors import EngineError, UsageError
 from cotune.run import Event, Launch, Started
 from cotune.run._command import fill, numbers, program
 from cotune.run._connection import Connection
-from cotune.run._environment import MALLOC, free_ports, group_env, rank_env
+from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
 from cotune.run._hearing import PATTERN_GRACE
-from cotune.run._messages import Group, Program, Slice
+from cotune.run._messages import Group, Node, Program, Slice
+from cotune.run._nodes import Nodes, Rate
 from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
 from cotune.run._shares import Shares
@@ -45,9 +46,14 @@ class Local:
     into how many each GPU is cut (as many as the workers of a launch need); `target_grace`
     how many seconds a job that met its target may take to finish by itself; `isolate`
     whether workers live in a PID namespace of their own where the system allows it.
+
+    With `nodes` every worker is on an emulated node of its own: `cores` is then the share
+    of a core that a node has and `link` its rate to the others, one for all or one for each.
     """
 
-    cores: int | None = None
+    cores: float | Sequence[float] | None = None
+    nodes: int | None = None
+    link: Rate | Sequence[Rate] | None = None
     slices: int | None = None
     gpus: int | None = None
     gpu_slices: int | None = None
@@ -58,8 +64,9 @@ class Local:
 
     def __post_init__(self) -> None:
         cores, gpus = sorted(os.sched_getaffinity(0)), visible_gpus()
+        used = self._plain_cores()
         for name, asked, least, most in (
-            ("cores", self.cores, 1, len(cores)),
+            ("cores", used, 1, len(cores)),
             ("gpus", self.gpus, 0, len(gpus)),
             ("slices", self.slices, 1, None),
             ("gpu_slices", self.gpu_slices, 1, None),
@@ -67,12 +74,21 @@ class Local:
             if asked is not None and (asked < least or (most is not None and asked > most)):
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
-        self._cores = Shares(cores[: self.cores])
+        self._nodes = None if self.nodes is None else Nodes.of(self.nodes, self.cores, self.link)
+        self._cores = Shares(cores[:used])
         self._gpus = Shares(gpus[: self.gpus])
         self._server: Connection | None = None
         self._mps = False
         self._running: dict[str, Running] = {}
         self._events: deque[Event] = deque()
+
+    def _plain_cores(self) -> int | None:
+        """Return how many cores to use; a share of one, or a link, is for emulated nodes."""
+        if self.nodes is not None:
+            return None
+        if self.link is not None or not isinstance(self.cores, int | None):
+            raise UsageError("a share of a core or a link belongs to emulated nodes; say how many, such as nodes: 8")
+        return self.cores
 
     def now(self) -> float:
         """Return the system's monotonic time in seconds."""
@@ -84,6 +100,8 @@ class Local:
             raise ValueError(f"launch {launch.id!r} is already running")
         if launch.config.servers:
             raise UsageError("the local engine has no parameter servers; use 0 servers")
+        if self.nodes is not None and launch.config.workers > self.nodes:
+            raise UsageError(f"{launch.config} needs {launch.config.workers} nodes, the local engine has {self.nodes}")
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
@@ -141,7 +159,7 @@ class Local:
         folder = launch.folder.absolute()
         _clear(folder)
         workers, units = launch.config.workers, len(self._cores.units)
-        share = max(1, units // (self.slices or units))
+        share = units if self._nodes else max(1, units // (self.slices or units))
         on_gpu = launch.config.device != "cpu"
         taken = {port for running in self._running.values() for port in running.ports}
         return Running(
@@ -156,6 +174,7 @@ class Local:
             [gpu for _ in range(workers) for gpu in self._gpus.take(1)] if on_gpu else [],
             free_ports(workers + 1, taken),
             memory_kills(),
+            nodes=self._nodes,
         )
 
     def _give_back(self, running: Running) -> None:
@@ -171,18 +190,25 @@ class Local:
             argv, env = mps_daemon(pipe)
             self._connect().send("daemon", argv=argv, env=env)
             self._mps = True
+        count = len(running.cores)
         return tuple(
             Slice(
                 rank,
                 cores,
                 {
-                    "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(len(cores))),
+                    "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(1 if self._nodes else len(cores))),
                     **rank_env(rank, running.folder, running.ports),
                     **gpu_env(running.gpus, rank, pipe, self.gpu_slices),
                 },
+                self._node(rank, count, running.ports),
             )
             for rank, cores in enumerate(running.cores)
         )
+
+    def _node(self, rank: int, count: int, ports: list[int]) -> Node | None:
+        if self._nodes is None:
+            return None
+        return Node(self._nodes.shares[rank], self._nodes.rates[rank], node_env(rank, count, ports))
 
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""
@@ -200,8 +226,8 @@ class Local:
 
     def _told(self, running: Running, event: Mapping[str, Any], server: Connection) -> None:
         if event["event"] == "started":
-            running.started = True
-            self._events.append(Started(running.launch.id, event["at"]))
+            running.started, running.modelled = True, event["modelled"]
+            self._events.append(Started(running.launch.id, event["at"], running.modelled))
         elif event["event"] == "ended":
             failed = event["failed"]
             kills = memory_kills() - running.memory_kills

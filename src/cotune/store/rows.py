@@ -66,6 +66,7 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "ended": sample.ended,
         "folder": sample.folder,
         "resumed_from": sample.resumed_from,
+        "modelled": sample.modelled,
     }
 
 
@@ -88,6 +89,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         warning=row["warning"],
         folder=row["folder"],
         resumed_from=row["resumed_from"],
+        modelled=row["modelled"],
     )
 
 

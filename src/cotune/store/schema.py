@@ -2,6 +2,7 @@
 
     version 1   jobs, samples, evaluations
     version 2   plans; samples know their writer
+    version 3   samples know whether part of their machine was modelled
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -26,6 +27,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    false,
     func,
     inspect,
     select,
@@ -89,6 +91,7 @@ Table(
 METADATA = MetaData()
 jobs, samples, evaluations = (table.to_metadata(METADATA) for table in _FIRST.sorted_tables)
 samples.append_column(Column("writer", String))
+samples.append_column(Column("modelled", Boolean, nullable=False, server_default=false()))
 plans = Table(
     "plans",
     METADATA,
@@ -121,7 +124,11 @@ def _plan(connection: Connection) -> None:
     connection.execute(text("UPDATE samples SET ended = true, failure = 'interrupted' WHERE NOT ended"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_measure, _plan)
+def _mark_modelled(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE samples ADD COLUMN modelled BOOLEAN NOT NULL DEFAULT false"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_measure, _plan, _mark_modelled)
 VERSION = len(MIGRATIONS)
 
 

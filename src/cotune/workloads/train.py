@@ -191,6 +191,7 @@ class Trainer:
         right = totals.new_zeros(1)
         for inputs, labels in test.batches(_TEST_BATCH):
             right += (self.model(inputs).argmax(1) == labels).sum()
+        self.workers.settle()
         loss, train_right, test_right = self.workers.total(torch.cat([totals, right]))
         return loss, train_right, test_right / len(self.data.test)
 
@@ -200,6 +201,8 @@ class Trainer:
             self.terms.add("checkpoint", time.perf_counter() - began)
 
     def _note_arithmetic_done(self, _: Tensor) -> None:
+        if self._sees_waiting:
+            self.workers.settle()
         self._arithmetic_done = time.perf_counter()
 
 

@@ -76,6 +76,8 @@ class Workers:
         """Wait until the device has done what it was told."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+        else:
+            torch.cpu.synchronize()  # at once, but on an emulated node
 
 
 def join(device: str = "auto") -> Workers:

@@ -1,0 +1,53 @@
+"""Emulated nodes as the settings describe them: a share of a core and a link for each.
+
+engine: {local: {nodes: 8, cores: 0.2, link: 100mbit}}
+engine: {local: {nodes: 4, cores: [0.4, 0.4, 0.2, 0.1], link: [1gbit, 1gbit, 100mbit, 100mbit]}}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotune.errors import UsageError
+from cotune.units import bits_per_second
+
+Rate = str | float
+MOST_LOAD = 0.8  # of the machine's cores; beyond it nodes get in each other's way
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The share of a core of each node, and its link in bits per second (None: as fast as the machine is)."""
+
+    shares: tuple[float, ...]
+    rates: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, count: int, cores: float | Sequence[float] | None, link: Rate | Sequence[Rate] | None) -> Nodes:
+        """Return so many nodes; one value of `cores` or `link` is for all, a list has one for each."""
+        if count < 1:
+            raise UsageError(f"the local engine can have nodes at least 1, not {count}")
+        fair = min(1.0, MOST_LOAD * len(os.sched_getaffinity(0)) / count)
+        shares = tuple(float(share) for share in _each("cores", fair if cores is None else cores, count))
+        if not all(0 < share <= 1 for share in shares):
+            raise UsageError(f"an emulated node has a share of one core, above 0 and up to 1, not cores {cores}")
+        links = _each("link", link, count)
+        return cls(shares, tuple(None if each is None else bits_per_second(each) for each in links))
+
+    def warning(self, count: int) -> str | None:
+        """Return what to say of the first `count` nodes when they want more than the machine can give."""
+        wanted, there = sum(self.shares[:count]), len(os.sched_getaffinity(0))
+        if wanted <= there * (MOST_LOAD + 1e-9):
+            return None
+        return f"{count} nodes want {wanted:.3g} of {there} cores, so their times may be too long"
+
+
+def _each(name: str, given: object, count: int) -> Sequence[Any]:
+    if not isinstance(given, list | tuple):
+        return [given] * count
+    if len(given) != count:
+        raise UsageError(f"{name} has {len(given)} values for {count} nodes; give one for each, or one for all")
+    return given
