@@ -40,6 +40,7 @@ def numbers(launch: Launch) -> dict[str, str]:
         "batch_size": config.batch_size,
         "global_batch": config.global_batch,
         "accumulate": config.accumulate,
+        "servers": config.servers,
         "epochs": launch.epochs,
         "seed": launch.seed,
         **({"lr": launch.job.lr.of(config.global_batch)} if launch.job.lr else {}),

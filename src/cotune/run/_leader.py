@@ -62,6 +62,8 @@ class _Leader:
         self.held, self.release = os.pipe()
         self.port, self.give_port = os.pipe()
 
+        self.servers = {worker.rank for worker in self.group.workers if worker.server}
+        self.workers = len(self.group.workers) - len(self.servers)
         self.network: Network | None = None
         self.modelled: str | None = None
 
@@ -123,10 +125,22 @@ class _Leader:
             silent += self._bury(self._dying())
         if not self.terminating:
             self.failed = next(iter([*silent, *failed]), None)
-        if len(self.finished | self.statuses.keys()) == len(self.group.workers) and self.release >= 0:
+        if len((self.finished | self.statuses.keys()) - self.servers) == self.workers and self.release >= 0:
+            self._dismiss_servers()
             os.close(self.release)
             self.release = -1
             self.deadline = time.monotonic() + _EXIT_SECONDS
+
+    def _dismiss_servers(self) -> None:
+        """End the servers, which wait for workers that have no more to ask."""
+        for pid, rank in list(self.alive.items()):
+            if rank in self.servers:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                del self.alive[pid]
+                self.finished.add(rank)
+                begun = self.begun.get(rank, time.monotonic())
+                Record("done", 0, begun, time.monotonic()).write(self.group.folder, rank)
 
     def _hear(self, numbers: bytes) -> None:
         if signal.SIGUSR1 in numbers:
@@ -134,8 +148,9 @@ class _Leader:
         elif signal.SIGTERM in numbers:
             self.terminating = True
             self.deadline = time.monotonic() + self.group.term_seconds
-            for pid in self.alive:
-                os.kill(pid, signal.SIGTERM)
+            for pid, rank in self.alive.items():
+                if rank not in self.servers:  # workers may need them to come to an end
+                    os.kill(pid, signal.SIGTERM)
 
     def _bury(self, ended: dict[int, int]) -> list[int]:
         """Note who has ended; return the ranks that ended badly and without a record."""

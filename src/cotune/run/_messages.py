@@ -31,12 +31,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one worker gets of the machine, and the variables that only it sees."""
+    """What one worker, or one parameter server, gets of the machine, and the variables that only it sees."""
 
     rank: int
     cores: tuple[int, ...]
     env: dict[str, str]
     node: Node | None = None
+    server: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Group:
                 **value,
                 "program": Program(program["kind"], program["target"], tuple(program["arguments"])),
                 "workers": tuple(
-                    Slice(s["rank"], tuple(s["cores"]), s["env"], Node(**s["node"]) if s["node"] else None)
+                    Slice(s["rank"], tuple(s["cores"]), s["env"], Node(**s["node"]) if s["node"] else None, s["server"])
                     for s in value["workers"]
                 ),
             }

@@ -32,6 +32,7 @@ from cotune.run._network import BRIDGE_ADDRESS
 PORT = struct.Struct("!I")
 _MESSAGE_CHARACTERS = 500
 _NOT_DILATED = "no optimiser of torch took steps, so the share of a core was not kept"
+_SERVER = Program("module", "cotune.servers", ())
 _held: list[object] = []
 
 
@@ -54,8 +55,8 @@ def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networ
         _prepare(group.seed, worker)
         _find_store(port, networked)
         dilation = _dilate(worker.node, len(group.workers), networked) if worker.node else None
-        record = _run(group.program, tell, worker.rank)
-        if dilation is not None and dilation.steps <= WARM_UP_STEPS:
+        record = _run(_SERVER if worker.server else group.program, tell, worker.rank)
+        if dilation is not None and not worker.server and dilation.steps <= WARM_UP_STEPS:
             record = replace(record, warning=_NOT_DILATED)
         record.write(group.folder, worker.rank)
         _say(tell, record.status, worker.rank)

@@ -98,14 +98,15 @@ class Local:
         """Start a launch; what cannot work is said now, before any process starts."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        if launch.config.servers:
-            raise UsageError("the local engine has no parameter servers; use 0 servers")
-        if self.nodes is not None and launch.config.workers > self.nodes:
-            raise UsageError(f"{launch.config} needs {launch.config.workers} nodes, the local engine has {self.nodes}")
+        processes = launch.config.workers + launch.config.servers
+        if self.nodes is not None and processes > self.nodes:
+            raise UsageError(f"{launch.config} needs {processes} nodes, the local engine has {self.nodes}")
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
+        if launch.config.servers and found.kind == "exec":
+            raise UsageError(f"{launch.config}: parameter servers need a job in this Python, not {found.target}")
         running = self._take(launch, found, compiled(job.pattern, job.metric) if job.pattern else None)
         try:
             env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
@@ -170,7 +171,7 @@ class Local:
             Tail(folder / "rank-0.jsonl"),
             Tail(folder / "rank-0.log"),
             pattern,
-            [self._cores.take(share) for _ in range(workers)],
+            [self._cores.take(share) for _ in range(workers + launch.config.servers)],
             [gpu for _ in range(workers) for gpu in self._gpus.take(1)] if on_gpu else [],
             free_ports(workers + 1, taken),
             memory_kills(),
@@ -190,7 +191,7 @@ class Local:
             argv, env = mps_daemon(pipe)
             self._connect().send("daemon", argv=argv, env=env)
             self._mps = True
-        count = len(running.cores)
+        workers = running.launch.config.workers
         return tuple(
             Slice(
                 rank,
@@ -198,17 +199,19 @@ class Local:
                 {
                     "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(1 if self._nodes else len(cores))),
                     **rank_env(rank, running.folder, running.ports),
-                    **gpu_env(running.gpus, rank, pipe, self.gpu_slices),
+                    **gpu_env(running.gpus if rank < workers else [], rank, pipe, self.gpu_slices),
+                    **({} if rank < workers else {"COTUNE_SERVER": str(rank - workers)}),
                 },
-                self._node(rank, count, running.ports),
+                self._node(rank, workers, running.ports),
+                server=rank >= workers,
             )
             for rank, cores in enumerate(running.cores)
         )
 
-    def _node(self, rank: int, count: int, ports: list[int]) -> Node | None:
+    def _node(self, rank: int, workers: int, ports: list[int]) -> Node | None:
         if self._nodes is None:
             return None
-        return Node(self._nodes.shares[rank], self._nodes.rates[rank], node_env(rank, count, ports))
+        return Node(self._nodes.shares[rank], self._nodes.rates[rank], node_env(rank, workers, ports))
 
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""

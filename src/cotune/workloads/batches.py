@@ -11,7 +11,7 @@ lets a run go on in the middle of an epoch with another number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,10 +37,23 @@ def order(examples: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(examples, generator=generator)
 
 
-def steps(order: Tensor, batch_size: int, accumulate: int = 1, rank: int = 0, workers: int = 1) -> Iterator[Step]:
-    """Yield what a rank does in each step."""
-    for together in torch.split(order, batch_size * accumulate * workers):
-        share = together.tensor_split(workers)[rank]
+def steps(
+    order: Tensor,
+    batch_size: int,
+    accumulate: int = 1,
+    rank: int = 0,
+    workers: int = 1,
+    *,
+    shares: Sequence[int] | None = None,
+) -> Iterator[Step]:
+    """Yield what a rank does in each step; `shares` of unequal workers are read anew for every step."""
+    whole = batch_size * accumulate * workers
+    for together in torch.split(order, whole):
+        if shares is None or len(together) < whole:
+            share = together.tensor_split(workers)[rank]
+        else:
+            share = torch.split(together, list(shares))[rank]
         idle = not len(share)
         batches = together[:1] if idle else share
-        yield Step(torch.split(batches, batch_size), len(together), idle)
+        most = batch_size if shares is None else max(batch_size, -(-len(batches) // accumulate))
+        yield Step(torch.split(batches, most), len(together), idle)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -23,7 +24,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import cotune
+from cotune.balance import Balancer
 from cotune.errors import CotuneError
+from cotune.torch import agree, is_asynchronous
 from cotune.workloads import batches, checkpoint
 from cotune.workloads.checkpoint import Place
 from cotune.workloads.data import SOURCES, Data, load
@@ -51,6 +54,7 @@ class Settings:
     test_limit: int | None
     device: str
     threads: int | None
+    balance: bool
 
 
 class Terms:
@@ -89,9 +93,14 @@ class Trainer:
             self.model.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         )
         self.place = checkpoint.restore(self.model, self.optimiser, workers)
-        self.parallel = workers.parallel(self.model)
+        self.parallel = workers.parallel(self.model, self.optimiser)
         self.terms = Terms()
-        self.pulse = Pulse(workers)
+        self.asynchronous = is_asynchronous()
+        # Asynchronous workers do not wait for each other in mid-epoch, so they have nothing to agree on.
+        self.pulse = Pulse(Workers(0, 1, workers.device) if self.asynchronous else workers)
+        whole = settings.batch_size * settings.accumulate * workers.count
+        self.balancer = Balancer(whole, workers.count) if settings.balance and workers.count > 1 else None
+        self._computed: list[float] = []
         # A GPU works behind the script's back, so only a CPU shows when a step computes and when it waits.
         self._sees_waiting = workers.count == 1 or workers.device.type == "cpu"
         self._arithmetic_done = 0.0
@@ -126,7 +135,7 @@ class Trainer:
                 )
             terms = self.terms.take()
             stop = cotune.report(self.progress, accuracy, loss=loss, train_accuracy=train_accuracy, **terms)
-            if self.pulse.agree(stop):
+            if self.pulse.agree(bool(self.workers.most(float(stop))[0])):
                 return
 
     def _epoch(self) -> Tensor:
@@ -138,7 +147,9 @@ class Trainer:
         self.model.train()
         totals = torch.zeros(2, dtype=torch.float64, device=workers.device)
         order = batches.order(examples, settings.seed, epoch).to(workers.device)
-        for step in batches.steps(order[seen:], settings.batch_size, settings.accumulate, workers.rank, workers.count):
+        shares = self.balancer.shares if self.balancer else None
+        spread = (settings.batch_size, settings.accumulate, workers.rank, workers.count)
+        for step in batches.steps(order[seen:], *spread, shares=shares):
             began = time.perf_counter()
             elsewhere = self._step(step, totals)
             seen += step.examples
@@ -147,14 +158,23 @@ class Trainer:
             if beat or not self.place.seen:
                 workers.settle()
             if self._sees_waiting:
-                self.terms.add("compute", time.perf_counter() - began - elsewhere)
-            if beat and self.place.seen and self.pulse.agree(cotune.report(self.progress, **self.terms.take())):
+                computed = time.perf_counter() - began - elsewhere
+                self.terms.add("compute", computed)
+                self._computed.append(computed)
+            if beat and self.balancer:
+                self._balance(self.balancer)
+            if not (beat and self.place.seen):
+                continue
+            stop = self.pulse.agree(cotune.report(self.progress, **self.terms.take()))
+            if stop and not self.asynchronous:
                 break
         return totals
 
     def _step(self, step: batches.Step, totals: Tensor) -> float:
         """Take one step of the optimiser; return the seconds of it that were not arithmetic."""
         weight = 0.0 if step.idle else self.workers.count / step.examples
+        if self.asynchronous and not step.idle:
+            weight = 1 / sum(len(batch) for batch in step.batches)
         fetching = waiting = 0.0
         self.optimiser.zero_grad()
         for number, batch in enumerate(step.batches, start=1):
@@ -185,6 +205,7 @@ class Trainer:
     @torch.no_grad()
     def _evaluated(self, totals: Tensor) -> tuple[float, float, float]:
         """Return the sum of losses, the right answers and the test accuracy, the same on every rank."""
+        agree(self.model)
         self.workers.average(self.model)
         self.model.eval()
         test = self.data.test.share(self.workers.rank, self.workers.count)
@@ -194,6 +215,13 @@ class Trainer:
         self.workers.settle()
         loss, train_right, test_right = self.workers.total(torch.cat([totals, right]))
         return loss, train_right, test_right / len(self.data.test)
+
+    def _balance(self, balancer: Balancer) -> None:
+        """Share out the next steps by how long the last ones took each worker."""
+        took = self.workers.each(median(self._computed))
+        self._computed = []
+        if balancer.look(took) and self.workers.rank == 0:
+            print(f"batches of the workers: {balancer.shares}", flush=True)
 
     def _save(self) -> None:
         began = time.perf_counter()
@@ -219,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_opening(settings, trainer), flush=True)
         cotune.report(trainer.progress)
         trainer.run()
-        leave(workers)
+        leave()
     except CotuneError as error:
         print(f"train: {error}", file=sys.stderr, flush=True)
         return error.exit_code
@@ -248,6 +276,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     flag("--test-limit", type=_positive, help="test on the first so many examples only")
     flag("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto takes a GPU if there is one")
     flag("--threads", type=_positive, help="CPU threads of this worker; torch decides if not given")
+    flag("--balance", action="store_true", help="give slower workers smaller batches (LB-BSP)")
     return Settings(**vars(parser.parse_args(arguments)))
 
 

@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from cotune.errors import UsageError
+from cotune.torch import parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,13 @@ class Workers:
     device: torch.device
     gradients: dist.ProcessGroup | None = None
 
-    def parallel(self, model: nn.Module) -> nn.Module:
+    def parallel(self, model: nn.Module, optimiser: Optimizer) -> nn.Module:
         """Return the model with its gradients averaged over the workers."""
-        if self.count == 1:
-            return model
-        together = DistributedDataParallel(model, process_group=self.gradients, gradient_as_bucket_view=True)
-        # Batch-norm statistics do not steer training: `average` joins them before they are used, not every step.
-        # Set here since the constructor's name for it differs between versions of torch.
-        together.broadcast_buffers = False
+        together = parallel(model, optimiser, process_group=self.gradients, gradient_as_bucket_view=True)
+        if isinstance(together, DistributedDataParallel):
+            # Batch-norm statistics do not steer training: `average` joins them before they are used, not every step.
+            # Set here since the constructor's name for it differs between versions of torch.
+            together.broadcast_buffers = False
         return together
 
     def total(self, numbers: Tensor) -> list[float]:
@@ -44,6 +45,12 @@ class Workers:
         if self.count > 1:
             dist.all_reduce(numbers)
         return [float(number) for number in numbers]
+
+    def each(self, number: float) -> list[float]:
+        """Return the number of every worker, by rank."""
+        numbers = torch.zeros(self.count, dtype=torch.float64)
+        numbers[self.rank] = number
+        return self.total(numbers)
 
     def most(self, *numbers: float) -> list[float]:
         """Return each number's maximum over the workers."""
@@ -84,15 +91,15 @@ def join(device: str = "auto") -> Workers:
     """Meet the other workers and return this one."""
     rank, count, local = (int(os.environ.get(name, default)) for name, default in _ENVIRONMENT)
     mine = _device(device, local)
-    if count == 1:
+    if count == 1 and os.environ.get("COTUNE_SERVERS", "0") == "0":
         return Workers(0, 1, mine)
     dist.init_process_group("gloo", rank=rank, world_size=count)
     return Workers(rank, count, mine, _gradients(mine, count))
 
 
-def leave(workers: Workers) -> None:
+def leave() -> None:
     """Wait for the slowest and part; a worker that leaves early tears the others' connections."""
-    if workers.count > 1:
+    if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
