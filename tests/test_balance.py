@@ -92,10 +92,10 @@ def test_balanced_batches_follow_speeds_that_change_as_in_a_real_cluster() -> No
             times[row["job"]][int(row["iteration"])][int(row["worker"])] = float(row["batch_time_norm"])
     gains = []
     for iterations in times.values():
-        workers = sorted(set.intersection(*(set(step) for step in iterations.values())))
+        workers = sorted(set.union(*(set(step) for step in iterations.values())))
         balancer = Balancer(64 * len(workers), len(workers))
         equal = balanced = 0.0
-        for _, step in sorted(iterations.items()):
+        for step in (step for _, step in sorted(iterations.items()) if len(step) == len(workers)):
             each = [max(step[worker], 1.0) / 64 for worker in workers]  # time of one example now
             took = [cost * share for cost, share in zip(each, balancer.shares, strict=True)]
             equal += max(each) * 64
