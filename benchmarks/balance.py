@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -30,8 +31,8 @@ LEAST_GAIN, MOST_APART = 1.5, 1e-4
 def trained(engine: Local, folder: Path, name: str, workers: int, *flags: str) -> tuple[float, torch.Tensor]:
     """Return the median seconds of an epoch after the second, and the last weights."""
     data = "mnist" if (Path(os.environ.get("COTUNE_DATA", "")) / "mnist").is_dir() else "digits"
-    words = f"{sys.executable} -m cotune.workloads.train --data {data} --limit 4096 --test-limit 10 --lr 0.02 --threads 1"
-    command = (*words.split(), "--batch-size", "{batch_size}", "--epochs", "{epochs}", *flags)
+    words = f"-m cotune.workloads.train --data {data} --limit 4096 --test-limit 10 --lr 0.02 --threads 1"
+    command = (sys.executable, *words.split(), "--batch-size", "{batch_size}", "--epochs", "{epochs}", *flags)
     job = Job("balance", command, folder=str(folder))
     engine.start(Launch(name, job, Config.data_parallel(512 // workers, workers), EPOCHS, folder / name))
     marks: list[float] = []
@@ -41,7 +42,7 @@ def trained(engine: Local, folder: Path, name: str, workers: int, *flags: str) -
             marks.append(event.at - sum(seconds for term, seconds in event.terms if term == "evaluation"))
     assert event.outcome == "done", event.reason
     state = torch.load(folder / name / "checkpoint" / "last.pt", weights_only=True)["model"]
-    each = [later - earlier for earlier, later in zip(marks[1:], marks[2:], strict=False)]
+    each = [later - earlier for earlier, later in pairwise(marks[1:])]
     return median(each), torch.cat([tensor.flatten() for tensor in state.values()])
 
 
@@ -61,7 +62,7 @@ def main() -> int:
     nodes.close()
     plain.close()
     met = median(gains) >= LEAST_GAIN and apart <= MOST_APART
-    print(f"gain {median(gains):.2f} (asked: {LEAST_GAIN}), weights apart by {apart:.1e}: {'met' if met else 'NOT met'}")
+    print(f"gain {median(gains):.2f} (asked: {LEAST_GAIN}), weights apart by {apart:.1e}:", "met" if met else "NOT met")
     print(json.dumps({"gains": gains, "weights_apart": apart, "met": met}))
     return 0 if met else 1
 

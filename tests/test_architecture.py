@@ -35,6 +35,7 @@ LAYERS = {
     "schedule": 4,
     "profile": 5,
     "adapters": 5,
+    "supervise": 5,
     "simulate": 6,
     "cli": 9,
 }

@@ -18,6 +18,7 @@ VERBS = (
     "plan",
     "place",
     "run",
+    "resize",
     "simulate",
     "samples",
     "algorithms",

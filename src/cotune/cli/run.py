@@ -26,21 +26,27 @@ from cotune.cli._options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cotune.cli._output import Progress
     from cotune.config import Settings
+    from cotune.run import Launch
     from cotune.store import Store
     from cotune.types import Config, Goal, Plan, Sample
 
 FINISH_SECONDS = 60.0  # what a job may take to finish by itself after its last epoch
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
+GAPS = 20.0  # times the longest silence so far, where nothing was forecast
 
 
 def run(
     command: Command = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    servers: Annotated[
+        int | None, typer.Option("--servers", min=0, help="Parameter servers, instead of the plan's.")
+    ] = None,
     axis: Axis = None,
     epochs: Epochs = None,
     target: Target = None,
@@ -49,6 +55,10 @@ def run(
     examples: Examples = None,
     pattern: Pattern = None,
     timeout: Timeout = None,
+    restarts: Annotated[
+        int, typer.Option("--restarts", min=0, help="Starts without progress before a broken run is given up.")
+    ] = 3,
+    fixed: Annotated[bool, typer.Option("--fixed", help="Keep the layout, even if another would pay.")] = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -70,15 +80,17 @@ def run(
         plan = kept.latest_plan(settings.job)
         begin = _last_unfinished(settings, kept) if resume else None
         device = settings.cluster.devices[0].name
-        given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": axis_values(axis)}
+        given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "servers": servers}
+        given["axes"] = axis_values(axis)
         config = begin.config if begin else config_of_run(plan, settings.space, device, **given)
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
         _announce(settings, config, goal)
-        sample = _train(settings, kept, config, goal, begin, plan, seed)
-        before = _seconds_before(kept, sample)
+        first = _first(settings, config, goal, begin, seed)
+        sample = _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
+        before = _before(kept, sample)
     if sample.failed:
-        raise EngineError(f"{config} failed: {sample.failure}; its logs are in {sample.folder}")
+        raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
     shortfall = _show(settings, goal, plan, sample, before, json=json)
     if shortfall and json:
         raise typer.Exit(Missed.exit_code)
@@ -117,27 +129,22 @@ def _has_checkpoint(folder: Path) -> bool:
     return checkpoint.is_dir() and any(checkpoint.iterdir())
 
 
-def _seconds_before(kept: Store, sample: Sample) -> float:
-    """Return the seconds of the earlier starts that a resumed run goes on from."""
-    before = 0.0
+def _before(kept: Store, sample: Sample) -> list[Sample]:
+    """Return the earlier starts that a run goes on from, the latest first."""
+    before = []
     while sample.resumed_from:
         sample = kept.sample(sample.resumed_from)
-        before += sample.seconds
+        before.append(sample)
     return before
 
 
-def _train(
-    settings: Settings, kept: Store, config: Config, goal: Goal, begin: Sample | None, plan: Plan | None, seed: int
-) -> Sample:
-    """Run to the end; every step is in the store before the next."""
+def _first(settings: Settings, config: Config, goal: Goal, begin: Sample | None, seed: int) -> tuple[Launch, Sample]:
+    """Return the first start of a run, and the beginning of its sample."""
     from pathlib import Path
 
     from cotune.cli._options import runs_folder
-    from cotune.cli._output import progress
-    from cotune.cli._running import running_engine
     from cotune.profile import new_id, timestamp
     from cotune.run import Launch
-    from cotune.run.attempt import Until, attempt
     from cotune.types import Sample
 
     name = new_id()
@@ -158,12 +165,30 @@ def _train(
         folder=str(folder),
         resumed_from=begin.id if begin else None,
     )
+    return launch, start
+
+
+def _train(
+    settings: Settings, kept: Store, first: tuple[Launch, Sample], plan: Plan | None, *, restarts: int, fixed: bool
+) -> Sample:
+    """Run to the end, in several starts if need be; every step is in the store before the next."""
+    from cotune.cli._moving import Moving
+    from cotune.cli._output import note, progress
+    from cotune.cli._running import running_engine
+    from cotune.run.attempt import Until
+    from cotune.supervise import supervise
+
+    launch, sample = first
     silence = settings.timeout or (60 + PATIENCE * plan.forecast.epoch_seconds.high if plan else None)
-    until = Until(epochs=epochs, silence=silence, grace=FINISH_SECONDS)
-    with running_engine(settings) as engine, progress(float(epochs)) as shown:
-        for sample in attempt(engine, launch, until, start):
+    until = Until(epochs=launch.epochs, silence=silence, grace=FINISH_SECONDS, gaps=GAPS)
+    with running_engine(settings) as engine, progress(float(launch.epochs)) as shown:
+        change = Moving(settings, kept, launch, None if fixed else plan)
+        for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):
+            sample = moment.sample
             kept.save(settings.job, sample)
-            _tell(shown, settings, sample, epochs, plan)
+            if moment.note:
+                note(moment.note)
+            _tell(shown, settings, sample, launch.epochs, plan)
     return sample
 
 
@@ -187,7 +212,7 @@ def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan
 
 
 def _show(
-    settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, before: float, *, json: bool
+    settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, before: Sequence[Sample], *, json: bool
 ) -> str | None:
     """Print forecast beside measured; return what was missed of the goal."""
     from cotune.cli._documents import goal_document, plan_document, sample_document, spread
@@ -197,8 +222,10 @@ def _show(
     from cotune.space import Configs
     from cotune.units import number
 
-    seconds, unit = before + sample.seconds, settings.cluster.unit
-    cost = seconds * float(rates(Configs.of([sample.config]), settings.cluster)[0])
+    starts, unit = [sample, *before], settings.cluster.unit
+    seconds = sum(start.seconds for start in starts)
+    prices = rates(Configs.of([start.config for start in starts]), settings.cluster)
+    cost = sum(start.seconds * float(price) for start, price in zip(starts, prices, strict=True))
     shortfall = missed(settings.job, goal, sample, seconds=seconds, cost=cost, unit=unit)
     if json:
         document = {
@@ -206,6 +233,7 @@ def _show(
             "goal": goal_document(settings.job, goal),
             "plan": plan_document(plan) if plan else None,
             "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
+            "starts": len(starts),
             "met": shortfall is None,
             "missed": shortfall,
         }
@@ -219,7 +247,8 @@ def _show(
         (f"cost ({unit})", spread(forecast.cost) if forecast else "", number(cost, 3)),
     ]
     table(("", "forecast (10th..90th percentile)", "measured"), rows)
-    say(f"{sample.config}: {sample.epochs:g} epochs, {shortfall or 'goal met'}; logs in {sample.folder}")
+    several = f" in {len(starts)} starts" if before else ""
+    say(f"{sample.config}: {sample.epochs:g} epochs{several}, {shortfall or 'goal met'}; logs in {sample.folder}")
     return shortfall
 
 

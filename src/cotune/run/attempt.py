@@ -28,14 +28,18 @@ _TICK = 0.5
 _MOST_MARKS = 256  # a long run keeps every second mark when it has more
 _WARM_UP = 0.2  # the share of a start that is not typical
 _ENOUGH = "enough"
+_FEW_MARKS = 4  # reports before the job's own rhythm is known
+_LEAST_SILENCE = 30.0
+_LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
     """When to stop a start: enough epochs, no budget left, too many seconds in all or without a word.
 
-    The first two are no fault of the config; the last two are a time-out. After enough
-    epochs the job has `grace` seconds to finish by itself.
+    The first two are no fault of the config; the others are a time-out. After enough epochs
+    the job has `grace` seconds to finish by itself. `gaps` is a heartbeat of the job's own: so
+    many times longer without a word than ever before in this start.
     """
 
     epochs: float | None = None
@@ -43,6 +47,7 @@ class Until:
     timeout: float | None = None
     silence: float | None = None
     grace: float = 1.0
+    gaps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
         if stopping is None:
             stopping = growing.reason_to_stop(until, now, heard)
             if stopping is not None:
-                engine.stop(launch.id, grace=until.grace)
+                engine.stop(launch.id, grace=until.grace if stopping == _ENOUGH else _LAST_SECONDS)
 
 
 class _Growing:
@@ -94,6 +99,7 @@ class _Growing:
         self.paused = 0.0
         self.up = begun
         self.resumed_at = sample.epochs
+        self.told_at = self.longest_gap = 0.0
 
     def started(self, event: Started) -> None:
         self.up = event.at
@@ -104,8 +110,12 @@ class _Growing:
         for name, value in event.terms:
             self.spent.setdefault(name, []).append(value)
             self.paused += value if name in _TIMES else 0.0
+        self.longest_gap = max(self.longest_gap, event.at - self.told_at) if self.told_at else 0.0
+        self.told_at = event.at
         if event.epoch is None or not math.isfinite(event.epoch):
             return False
+        if self.launch.resume and not self.marks:
+            self.resumed_at = event.epoch  # where its checkpoint was, which may lie before its last report
         self.marks.append(_Mark(event.epoch - self.resumed_at, event.at - self.begun - self.paused))
         if len(self.marks) > _MOST_MARKS:
             self.marks = self.marks[::2]
@@ -139,9 +149,16 @@ class _Growing:
             return _ENOUGH if known else f"{INTERRUPTED}: the budget for measuring ran out"
         if until.timeout is not None and spent > until.timeout:
             return _ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
-        if until.silence is not None and now - heard > until.silence:
-            return f"timed out: no report for {until.silence:g} s, it hangs or never calls cotune.report"
+        silence = self.silence(until)
+        if silence is not None and now - heard > silence:
+            return f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
         return None
+
+    def silence(self, until: Until) -> float | None:
+        """Return how many seconds without a word are too many."""
+        if until.silence is not None or until.gaps is None or len(self.marks) < _FEW_MARKS:
+            return until.silence
+        return max(_LEAST_SILENCE, until.gaps * self.longest_gap)
 
     def interrupted(self, now: float) -> Sample:
         return replace(self.sample, seconds=now - self.begun, failure=f"{INTERRUPTED}: by the user", ended=True)

@@ -35,13 +35,15 @@ def config_of_run(
     workers: int | None,
     batch_size: int | None,
     axes: dict[str, Value],
+    servers: int | None = None,
 ) -> Config:
     """Return the plan's config with what was given laid over it; a fixed global batch stays fixed."""
     if plan is None and (workers is None or (batch_size is None and space.global_batch is None)):
         raise NotFound("there is no plan: run `cotune plan` first, or give both --workers and --batch-size")
     base = plan.config if plan else Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
     named = dict(base.axes) | axes
-    chosen = replace(base, stages=(Stage(base.device, workers or base.workers),), axes=axes_of(named))
+    held = base.servers if servers is None else servers
+    chosen = replace(base, stages=(Stage(base.device, workers or base.workers),), servers=held, axes=axes_of(named))
     if space.global_batch is None:
         return replace(chosen, batch_size=batch_size or base.batch_size)
     share, rest = divmod(space.global_batch, chosen.workers * chosen.accumulate)

@@ -1,0 +1,135 @@
+"""A run that outlives what breaks and moves when that pays: several starts, one after another.
+
+    start ─▶ sample grows ─▶ ended
+      ▲                        │ broken from outside (a killed rank or server, silence): go on from the checkpoint
+      └────────────────────────┤ asked for other workers, or a better layout is found: stop, go on with those
+                               ▼ done, the job's own error, or no progress in several starts
+
+Every start is a sample of its own in the store and knows the one it goes on from. The recipe
+(global batch, learning rate, epochs) stays; only the layout changes. A run that left no
+checkpoint is not begun anew without being asked: it ends with what broke it.
+
+A layout is changed for gain only when
+
+    left x seconds now  >  (1 + hysteresis) x (left x seconds there + restart)
+
+and the same holds for cost where the plan prefers cheap, with epochs left and seconds per epoch.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cotune.run import Engine, Launch
+from cotune.run.attempt import Until, attempt
+from cotune.types import Config, Sample, Stage
+
+HYSTERESIS = 0.05
+RESIZE = "resize"
+_STOP_SECONDS = 30.0  # for the job to come to a checkpoint when it is asked to move
+_OUTSIDE = re.compile(
+    r"was ended by SIG(KILL|TERM|HUP|INT|STOP)|timed out: no report|the engine's server ended|leading process ended"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Another layout for a run, and why."""
+
+    config: Config
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a run stands: the sample of the present start, and what is worth telling, if anything."""
+
+    sample: Sample
+    note: str | None = None
+
+
+Change = Callable[[Sample], Move | None]
+
+
+def supervise(
+    engine: Engine, launch: Launch, until: Until, sample: Sample, *, restarts: int = 3, change: Change = lambda _: None
+) -> Iterator[Moment]:
+    """Run to the end through several starts if need be; yield every sample as it grows."""
+    fruitless = 0
+    while True:
+        move: Move | None = None
+        for sample in attempt(engine, launch, until, sample):  # noqa: B020, PLR1704  # it grows
+            yield Moment(sample)
+            if move is None and not (sample.ended or _met(launch, sample)) and (move := change(sample)) is not None:
+                engine.stop(launch.id, _STOP_SECONDS)
+        unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
+        if move is not None and sample.failure is None and unfinished and has_checkpoint(launch):
+            launch, sample = going_on(launch, sample, move.config)
+            yield Moment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
+            continue
+        if sample.failure is None or not _OUTSIDE.search(sample.failure):
+            return
+        fruitless = 0 if sample.curve else fruitless + 1
+        if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch):
+            return
+        broke = sample.failure
+        launch, sample = going_on(launch, sample, launch.config)
+        yield Moment(sample, f"{broke}: going on from the checkpoint at epoch {sample.epochs:.3g}")
+
+
+def _met(launch: Launch, sample: Sample) -> bool:
+    sign = launch.job.sign
+    reached = launch.target is not None and sample.accuracy is not None
+    return reached and sign * (sample.accuracy or 0.0) >= sign * (launch.target or 0.0)
+
+
+def has_checkpoint(launch: Launch) -> bool:
+    """Say whether a launch left something to go on from."""
+    folder = launch.folder / "checkpoint"
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sample]:
+    """Return the next start of a run, and the beginning of its sample."""
+    name = uuid.uuid4().hex[:12]
+    done = before.epochs if before.failure is None else before.curve[-1].epoch if before.curve else 0.0
+    after = Sample(
+        config,
+        epochs=done,
+        purpose="run",
+        id=name,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        engine=before.engine,
+        folder=before.folder,
+        resumed_from=before.id,
+    )
+    return replace(launch, id=name, config=config, resume=True), after
+
+
+def resized(config: Config, workers: int) -> Config | None:
+    """Return a config with other workers and the same global batch, or None where that does not divide."""
+    spread = workers * config.accumulate
+    if config.global_batch % spread:
+        return None
+    return replace(config, stages=(Stage(config.device, workers),), batch_size=config.global_batch // spread)
+
+
+def requested(folder: Path) -> int | None:
+    """Return the workers that `cotune resize` has asked for, once."""
+    file = folder / RESIZE
+    try:
+        asked = int(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    file.unlink()
+    return asked
+
+
+def pays(left: float, now: float, there: float, restart: float) -> bool:
+    """Say whether moving gains enough: `left` epochs at so much each, now and there, with a restart."""
+    return left * now > (1 + HYSTERESIS) * (left * there + restart)
