@@ -1,0 +1,113 @@
+"""A run under way moves to another layout when it is asked to, or when that gains more than it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.cli._moving import Moving
+from cotune.config import Settings, load
+from cotune.run import Launch
+from cotune.store import Store, open_store
+from cotune.supervise import HYSTERESIS, RESIZE, pays, resized
+from cotune.types import Config, Evaluation, Forecast, Plan, Quantity, Sample, Terms
+
+EPOCHS = 20
+SECONDS = {1: 10.0, 2: 6.0, 4: 4.0}  # per epoch at a global batch of 32, by workers
+
+
+def config(workers: int) -> Config:
+    return Config.data_parallel(32 // workers, workers)
+
+
+def sample(workers: int, epoch_seconds: float, name: str, *, epochs: float = 3.0, **rest: object) -> Sample:
+    curve = tuple(Evaluation(epoch, 0.5, epoch * epoch_seconds) for epoch in range(1, int(epochs) + 1))
+    return Sample(
+        config(workers),
+        epochs=epochs,
+        epoch_seconds=epoch_seconds,
+        accuracy=0.5,
+        terms=Terms(engine=0.5, startup=1.5),
+        curve=curve,
+        seconds=epochs * epoch_seconds,
+        id=name,
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    file = tmp_path / "cotune.yaml"
+    file.write_text(
+        "name: job\nrun: python train.py {batch_size}\nexamples: 1000\nglobal_batch: 32\nepochs: 20\n"
+        "search: {workers: [1, 2, 4]}\n"
+    )
+    return load(file, {})
+
+
+@pytest.fixture
+def kept(tmp_path: Path, settings: Settings) -> Iterator[Store]:
+    with open_store(str(tmp_path / "store.db")) as store:
+        for workers, seconds in SECONDS.items():
+            store.save(settings.job, sample(workers, seconds, f"probe-{workers}"))
+        yield store
+
+
+def moving(settings: Settings, kept: Store, folder: Path, workers: int = 1) -> Moving:
+    mid = SECONDS[workers]
+    pace = Quantity(0.9 * mid, mid, 1.1 * mid, "measured")
+    forecast = Forecast(config(workers), EPOCHS, pace, pace, pace, None, 1.0)
+    launch = Launch("run", settings.job, config(workers), EPOCHS, folder)
+    return Moving(settings, kept, launch, Plan(forecast, settings.goal, "the cheapest"))
+
+
+def test_a_run_as_fast_as_forecast_stays(settings: Settings, kept: Store, tmp_path: Path) -> None:
+    assert moving(settings, kept, tmp_path)(sample(1, 10.5, "run", purpose="run", ended=False)) is None
+
+
+def test_a_run_much_slower_than_forecast_moves_to_the_cheaper_layout(
+    settings: Settings, kept: Store, tmp_path: Path
+) -> None:
+    slow = sample(1, 30.0, "run", purpose="run", ended=False)
+    kept.save(settings.job, slow)
+    move = moving(settings, kept, tmp_path)(slow)
+    assert move is not None
+    assert move.config.workers in (2, 4)
+    assert move.config.global_batch == 32
+    assert "30 s an epoch, 9..11 was forecast" in move.reason
+
+
+def test_a_run_that_is_nearly_done_stays_whatever_its_speed(settings: Settings, kept: Store, tmp_path: Path) -> None:
+    slow = sample(1, 30.0, "run", epochs=19.9, purpose="run", ended=False)
+    kept.save(settings.job, replace(slow, terms=Terms(engine=5.0, startup=60.0)))
+    looked = moving(settings, kept, tmp_path)(replace(slow, terms=Terms(engine=5.0, startup=60.0)))
+    assert looked is None
+
+
+def test_workers_that_are_asked_for_come_first_and_once(settings: Settings, kept: Store, tmp_path: Path) -> None:
+    (tmp_path / RESIZE).write_text("4")
+    look = moving(settings, kept, tmp_path)
+    usual = sample(1, 10.0, "run", purpose="run", ended=False)
+    move = look(usual)
+    assert move is not None
+    assert move.config == config(4)
+    assert look(usual) is None
+
+
+@given(st.floats(0.1, 100), st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0, 100))
+def test_a_move_pays_only_beyond_the_hysteresis(left: float, now: float, there: float, restart: float) -> None:
+    gain = left * now - (left * there + restart)
+    if pays(left, now, there, restart):
+        assert gain > HYSTERESIS * left * there * 0.999
+    else:
+        assert gain <= HYSTERESIS * (left * there + restart) * 1.001
+
+
+def test_a_resize_keeps_the_global_batch_or_is_refused() -> None:
+    assert resized(Config.data_parallel(16, 2, accumulate=2), 4) == Config.data_parallel(8, 4, accumulate=2)
+    assert resized(Config.data_parallel(16, 2), 3) is None
