@@ -24,17 +24,17 @@ ENV = {"PATH": "/usr/bin:/bin"}
     ],
 )
 def test_torchrun_is_answered_with_the_command_it_stands_for(command: str, own: str, tmp_path: Path) -> None:
-    import shlex
+    import re
+import shlex
 
     with pytest.raises(UsageError) as refused:
         program(shlex.split(command), tmp_path, ENV, {})
     assert str(refused.value).endswith(f"give: {own}")
 
 
-@given(st.text(alphabet='ab"{}:, 1').filter(lambda text: "{{" not in text and "{a" not in text and "{b" not in text))
+@given(st.text(alphabet='ab"{}:, 1').filter(lambda text: "{{" not in text and not re.search(r"\{\w+\}", text)))
 def test_braces_that_hold_no_name_stay_as_they_are(text: str) -> None:
-    if "{1}" not in text and "{11" not in text:
-        assert fill([text], {}) == [text]
+    assert fill([text], {}) == [text]
 
 
 def test_doubled_braces_are_literal() -> None:

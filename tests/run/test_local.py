@@ -294,7 +294,7 @@ def test_exit_handlers_and_threads_of_the_script_are_waited_for(play: Play) -> N
         ({"command": ("python", "train.py", "{lr}")}, UsageError, "no learning rate"),
         ({"job": Job("test", pattern="(")}, UsageError, "not a regular expression"),
         ({"job": Job("test", pattern="(?P<epoch>.)")}, UsageError, r"\(\?P<accuracy>...\)"),
-        ({"config": Config.data_parallel(4, 1, servers=1)}, UsageError, "parameter servers"),
+        ({"config": Config.data_parallel(4, 1, servers=1), "command": ("sh",)}, UsageError, "parameter servers"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_starts(
