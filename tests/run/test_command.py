@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -24,8 +25,7 @@ ENV = {"PATH": "/usr/bin:/bin"}
     ],
 )
 def test_torchrun_is_answered_with_the_command_it_stands_for(command: str, own: str, tmp_path: Path) -> None:
-    import re
-import shlex
+    import shlex
 
     with pytest.raises(UsageError) as refused:
         program(shlex.split(command), tmp_path, ENV, {})
