@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from cotune.errors import UsageError
 from cotune.run import Launch, Started
 from cotune.run._nodes import Nodes
 from cotune.run.local import Local
-from cotune.types import Config
+from cotune.types import Config, Job
 
 from launching import Played, until_ended  # isort: skip
 
@@ -180,3 +181,22 @@ def test_a_launch_of_fewer_workers_uses_the_first_nodes(nodes: Local, launch: Ma
     assert played.ended.outcome == "done", played.ended
     for computed, cpu, _ in told(played, 0)["steps"]:  # type: ignore[attr-defined]
         assert computed >= 0.95 * cpu / 0.4 - 0.002
+
+
+def test_balanced_batches_on_unequal_nodes_train_as_one_process_would(
+    nodes: Local, local: Local, tmp_path: Path
+) -> None:
+    words = "-m cotune.workloads.train --limit 384 --test-limit 50 --lr 0.02 --threads 1 --balance"
+    command = (sys.executable, *words.split(), "--batch-size", "{batch_size}", "--epochs", "{epochs}")
+    job = Job("balanced", command, folder=str(tmp_path))
+    trained = []
+    for engine, workers in ((local, 1), (nodes, 3)):
+        played = run(
+            engine,
+            Launch(f"on-{workers}", job, Config.data_parallel(96 // workers, workers), 6, tmp_path / str(workers)),
+        )
+        assert played.ended.outcome == "done", played.ended
+        state = torch.load(played.folder / "checkpoint" / "last.pt", weights_only=True)["model"]
+        trained.append(torch.cat([tensor.flatten() for tensor in state.values()]))
+    assert "batches of the workers" in played.log()
+    torch.testing.assert_close(trained[1], trained[0], rtol=0, atol=1e-5)

@@ -81,9 +81,12 @@ class Progress:
         self._task: Any = None
         self._said = ""
 
-    def update(self, done: float, text: str, left: float | None = None) -> None:
-        """Show how far it is, what is going on, and the seconds left where they are known."""
-        tail = f", about {duration(left)} left" if left is not None else ""
+    def update(
+        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
+    ) -> None:
+        """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
+        spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
+        tail = f", about {duration(left)}{spread} left" if left is not None else ""
         if self._bar is not None:
             self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
         elif text != self._said:

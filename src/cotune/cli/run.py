@@ -208,7 +208,15 @@ def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan
         expected = min(epochs, max(plan.forecast.epochs_needed.mid, math.floor(sample.epochs) + 1))
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
     left = max(expected - sample.epochs, 0.0) * each
-    shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left)
+    shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left, _within(left, plan))
+
+
+def _within(left: float, plan: Plan | None) -> tuple[float, float] | None:
+    """Return the interval of the seconds left: as wide, in proportion, as the forecast was."""
+    if plan is None or plan.forecast.seconds.mid <= 0 or left <= 0:
+        return None
+    whole = plan.forecast.seconds
+    return left * whole.low / whole.mid, left * whole.high / whole.mid
 
 
 def _show(

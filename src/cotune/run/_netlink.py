@@ -74,10 +74,6 @@ class Netlink:
         """Switch a link on."""
         self._ask(_NEW_LINK, 0, _LINK.pack(0, 0, socket.if_nametoindex(name), _UP, _UP))
 
-    def down(self, name: str) -> None:
-        """Switch a link off."""
-        self._ask(_NEW_LINK, 0, _LINK.pack(0, 0, socket.if_nametoindex(name), 0, _UP))
-
     def address(self, name: str, address: str, prefix: int) -> None:
         """Give a link an address."""
         packed = socket.inet_aton(address)

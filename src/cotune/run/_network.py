@@ -10,7 +10,6 @@ Rate is emulated; latency is that of a local cable, and nothing outside can be r
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 from collections.abc import Sequence
@@ -56,11 +55,6 @@ class Network:
     def enter(self, node: int) -> None:
         """Move this process to a node."""
         namespaces.enter_network(self._nodes[node])
-
-    def close(self) -> None:
-        """Let go of the nodes; they live as long as the processes on them."""
-        for namespace in (*self._nodes, self._middle):
-            os.close(namespace)
 
     def _add(self, kernel: Netlink, node: int, rate: float | None) -> None:
         namespaces.enter(namespaces.NETWORK)
