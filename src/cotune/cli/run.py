@@ -86,7 +86,7 @@ def run(
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
         _announce(settings, config, goal)
-        first = _first(settings, config, goal, begin, seed)
+        first = _first(settings, config, goal, begin, plan, seed)
         sample = _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
         before = _before(kept, sample)
     if sample.failed:
@@ -138,7 +138,9 @@ def _before(kept: Store, sample: Sample) -> list[Sample]:
     return before
 
 
-def _first(settings: Settings, config: Config, goal: Goal, begin: Sample | None, seed: int) -> tuple[Launch, Sample]:
+def _first(
+    settings: Settings, config: Config, goal: Goal, begin: Sample | None, plan: Plan | None, seed: int
+) -> tuple[Launch, Sample]:
     """Return the first start of a run, and the beginning of its sample."""
     from pathlib import Path
 

@@ -36,7 +36,7 @@ _SERVER = Program("module", "cotune.servers", ())
 _held: list[object] = []
 
 
-def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networked: bool) -> NoReturn:
+def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networked: bool = False) -> NoReturn:
     """Run the job's program as one worker of its group, and exit.
 
     It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`.
