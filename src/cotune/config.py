@@ -164,7 +164,7 @@ def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
 
 def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) -> Settings:
     """Return the settings of a job file's text, as one that stands in a folder."""
-    raw = _parse(source, text)
+    raw = parse_yaml(source, text)
     given = {key: value for key, value in overrides.items() if value is not None}
     try:
         JobFile.model_validate(given)
@@ -192,7 +192,8 @@ def _read(path: Path) -> str:
         raise InvalidFile(f"cannot read {path}: {error}") from None
 
 
-def _parse(source: str, text: str) -> dict[str, Any]:
+def parse_yaml(source: str, text: str) -> dict[str, Any]:
+    """Return the mapping in some YAML; errors name its source and line."""
     try:
         raw = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:

@@ -1,14 +1,14 @@
 """What may be chosen: axes with their values, and many configs at once as columns.
 
-A `Space` is a product of axes; a point is one index per axis. `Configs` holds the same
-columns for many configs, so that a hundred thousand of them are predicted in one
-numpy expression; its rows are ordinary `Config` records.
+A `Space` is a product of axes, or the part of it that can be had; a point is one index
+per axis. `Configs` holds the same columns for many configs, so that a hundred thousand of
+them are predicted in one numpy expression; its rows are ordinary `Config` records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,23 +29,41 @@ class Axis:
 
 @dataclass(frozen=True)
 class Space:
-    """The product of some axes; with `global_batch` fixed the batch per worker follows from it."""
+    """The product of some axes; with `global_batch` fixed the batch per worker follows from it.
+
+    `only` lists the points there are when they are not all of the product.
+    """
 
     axes: tuple[Axis, ...]
     global_batch: int | None = None
+    only: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(axis.values) for axis in self.axes)
 
     def __len__(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return int(np.prod(self.shape, dtype=np.int64)) if self.only is None else len(self.only)
 
     @property
     def points(self) -> Ints:
-        """Return every point, one row of indices each."""
+        """Return every point, one row of indices each, in rising order."""
+        if self.only is not None:
+            return np.array(sorted(self.only), dtype=np.int64).reshape(-1, len(self.axes))
         grids = np.indices(self.shape, dtype=np.int64)
         return grids.reshape(len(self.axes), -1).T
+
+    @cached_property
+    def _codes(self) -> Ints:
+        return np.asarray(np.ravel_multi_index(tuple(self.points.T), self.shape), dtype=np.int64)
+
+    def rows(self, points: Ints) -> Ints:
+        """Return the place of each point among `points`, or -1 where the space does not have it."""
+        codes = np.asarray(np.ravel_multi_index(tuple(points.T), self.shape), dtype=np.int64)
+        if self.only is None:
+            return codes
+        places = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        return np.where(self._codes[places] == codes, places, -1)
 
     def row(self, config: Config) -> int | None:
         """Return the place of a config among `points`, or None when it lies outside the space."""
@@ -55,8 +73,19 @@ class Space:
         if not inside or self.global_batch not in (None, config.global_batch):
             return None
         point = tuple(axis.values.index(values[axis.name]) for axis in self.axes)
-        row = int(np.ravel_multi_index(point, self.shape))
-        return row if self.configs(np.array([point], dtype=np.int64))[0] == config else None
+        one = np.array([point], dtype=np.int64)
+        row = int(self.rows(one)[0])
+        return row if row >= 0 and self.configs(one)[0] == config else None
+
+    def pinned(self, **values: Collection[Value]) -> Space:
+        """Return the part of the space where the named axes take one of these values."""
+        points = self.points
+        kept = np.ones(len(points), dtype=bool)
+        for place, axis in enumerate(self.axes):
+            if axis.name in values:
+                allowed = np.array([value in values[axis.name] for value in axis.values], dtype=bool)
+                kept &= allowed[points[:, place]]
+        return replace(self, only=tuple(map(tuple, points[kept].tolist())))
 
     def configs(self, points: Ints | None = None) -> Configs:
         """Return the configs of some points (of all of them by default), as columns."""

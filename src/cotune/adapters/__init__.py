@@ -1,1 +1,1 @@
-"""Reading what others write: job traces here; logs and launch files beside it."""
+"""Reading what others write: job traces, and published measurements as recordings."""

@@ -31,8 +31,8 @@ def choose(
     found = assess(forecast(space.configs(points), goal.max_epochs), goal, cluster, job.sign)
     keys = _keys(found)
     best = search.search(space, _rank(space, keys), random.Random(seed))
-    row = int(np.ravel_multi_index(best, space.shape))
-    if not np.isfinite(keys[row, 0]):
+    row = int(space.rows(np.array([best], dtype=np.int64))[0])
+    if row < 0 or not np.isfinite(keys[row, 0]):
         raise search_failed(found) if found.feasible.any() else infeasible(job, found)
     rivals = _rivals(found, keys, row)
     return Plan(
@@ -60,7 +60,8 @@ def _keys(found: Assessment) -> Floats:
 
 def _rank(space: Space, keys: Floats) -> Rank:
     def rank(points: Ints) -> Floats:
-        return np.asarray(keys[np.ravel_multi_index(tuple(points.T), space.shape)])
+        rows = space.rows(points)
+        return np.where((rows >= 0)[:, None], keys[rows], np.inf)
 
     return rank
 

@@ -54,8 +54,9 @@ class Tabu:
 
     def _valid_start(self, space: Space, rank: Rank, rng: random.Random) -> Point:
         """Return a random valid point, or any point when none is met in some tries."""
+        points = space.points
         for _ in range(self.starts):
-            point = tuple(rng.randrange(size) for size in space.shape)
+            point = tuple(int(index) for index in points[rng.randrange(len(points))])
             if np.isfinite(_key(rank, point)[0]):
                 return point
         return point

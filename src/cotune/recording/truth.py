@@ -1,0 +1,290 @@
+"""A recording and the rules by which it is replayed.
+
+1. The space is recorded worker counts x recorded batch sizes, as far as the truth is
+   defined there.
+2. Seconds per epoch at a recorded worker count: log t is linear in log b between the two
+   neighbouring recorded batches. At another worker count: log t is linear in log w between
+   the two neighbouring recorded counts, both of which must cover that batch.
+3. Accuracy at the end of a whole epoch: linear in the epoch on each curve, linear in the
+   logarithm of the global batch between the two neighbouring curves; unknown before the
+   first or after the last point of either curve. As recorded, not best so far.
+4. A run stops at the first whole epoch that meets the target and costs up to there.
+5. A probe costs  workers x epoch_seconds x max(its epochs, 30 x global_batch / examples).
+
+Several repeats or seeds: a probe draws one of them, the truth is the median of the
+repeats and all of the seeds. Where rows tell nodes, the fewest nodes count.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from cotune.errors import InvalidFile
+from cotune.space import Axis, Configs, Space
+from cotune.types import Axes, Cluster, Config, Floats, Ints, Job, Value
+
+PROBE_STEPS = 30
+MOST_CONFIGS = 5_000_000
+
+_Kind = TypeVar("_Kind")
+Layout = tuple[str, int, int, Axes]  # device, accumulate, servers, named axes
+Cells = Mapping[int, Mapping[int, tuple[float, ...]]]  # workers -> batch size -> repeats
+Curves = Mapping[int, tuple["Curve", ...]]  # global batch -> seeds
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Accuracy over epochs as recorded in one run."""
+
+    epochs: tuple[float, ...]
+    accuracy: tuple[float, ...]
+
+    def at_whole_epochs(self, last: int) -> Floats:
+        """Return the accuracy after epochs 1, 2, ..., last; nan where it is unknown."""
+        wanted = np.arange(1, last + 1, dtype=np.float64)
+        return np.interp(wanted, self.epochs, self.accuracy, left=np.nan, right=np.nan)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Measured truth of one job: seconds per epoch, learning curves, or both."""
+
+    job: Job
+    cluster: Cluster
+    times: Mapping[Layout, Cells]
+    curves: Mapping[int | None, Curves]  # by workers where the recording tells them, else None
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def examples(self) -> int:
+        assert self.job.examples is not None  # the reader asks for it
+        return self.job.examples
+
+    @cached_property
+    def last_epoch(self) -> int:
+        """Return the last whole epoch that any curve tells of."""
+        ends = [curve.epochs[-1] for seeds in self._all_curves for curve in seeds]
+        return int(max(ends, default=0.0))
+
+    @property
+    def _all_curves(self) -> list[tuple[Curve, ...]]:
+        return [seeds for curves in self.curves.values() for seeds in curves.values()]
+
+    def space(self, *, with_accuracy: bool) -> Space:
+        """Return what may be chosen: where seconds (and accuracy, if asked for) are defined."""
+        every = self._product()
+        defined = np.isfinite(self.epoch_seconds(every))
+        if with_accuracy:
+            known = {key: self._neighbours(key) is not None for key in set(self._recipe_keys(every))}
+            defined &= np.array([known[key] for key in self._recipe_keys(every)], dtype=bool)
+        return _listed(every.take(defined))
+
+    def epoch_seconds(self, configs: Configs) -> Floats:
+        """Return the true seconds per epoch of each config; nan where the truth is not defined."""
+        found = np.full(len(configs), np.nan)
+        layouts = np.array([self._order.get(layout, -1) for layout in _layouts(configs)], dtype=np.int64)
+        for place, cells in enumerate(self.times.values()):
+            rows = np.flatnonzero(layouts == place)
+            if len(rows):
+                medians = {w: {b: float(np.median(r)) for b, r in by.items()} for w, by in cells.items()}
+                found[rows] = _interpolated(medians, configs.workers[rows], configs.batch_size[rows])
+        return found
+
+    def draw_epoch_seconds(self, config: Config, rng: np.random.Generator) -> float | None:
+        """Return the seconds per epoch that one probe sees, or None where the truth is not defined."""
+        cells = self.times.get(_layout(config))
+        if cells is None:
+            return None
+        most = max(len(repeats) for by in cells.values() for repeats in by.values())
+        repeat = int(rng.integers(most))
+        around = _around(cells, config.workers)
+        drawn = {
+            workers: {batch: repeats[repeat % len(repeats)] for batch, repeats in cells[workers].items()}
+            for workers in around
+        }
+        value = float(_interpolated(drawn, np.array([config.workers]), np.array([config.batch_size]))[0])
+        return value if np.isfinite(value) else None
+
+    def accuracy(self, config: Config) -> Floats | None:
+        """Return the accuracy after whole epochs 1, 2, ... (columns) in every seed (rows); None where undefined."""
+        return self._accuracy_of(config.workers if config.workers in self.curves else None, config.global_batch)
+
+    def draw_accuracy(self, config: Config, rng: np.random.Generator) -> Floats | None:
+        """Return the curve that one probe follows, or None where accuracy is not defined."""
+        seeds = self.accuracy(config)
+        return None if seeds is None else np.asarray(seeds[int(rng.integers(len(seeds)))])
+
+    def halves(self) -> tuple[Recording, Recording]:
+        """Return two recordings of different repeats and seeds, wherever there are several."""
+        return self._part(0), self._part(1)
+
+    def _part(self, which: int) -> Recording:
+        times = {
+            layout: {w: {b: _half(repeats, which) for b, repeats in by.items()} for w, by in cells.items()}
+            for layout, cells in self.times.items()
+        }
+        curves = {
+            workers: {batch: _half(seeds, which) for batch, seeds in by.items()} for workers, by in self.curves.items()
+        }
+        return replace(self, times=times, curves=curves)
+
+    @cached_property
+    def _order(self) -> Mapping[Layout, int]:
+        return {layout: place for place, layout in enumerate(self.times)}
+
+    def _product(self) -> Configs:
+        """Return every recorded worker count x every recorded batch size, for each layout."""
+        rows: list[tuple[Layout, int, int]] = []
+        for layout, cells in self.times.items():
+            batches = sorted({batch for by in cells.values() for batch in by})
+            if len(rows) + len(cells) * len(batches) > MOST_CONFIGS:
+                raise InvalidFile(f"recording {self.name}: more than {MOST_CONFIGS:,} configs; record fewer batch sizes")
+            rows += [(layout, w, b) for w, b in itertools.product(sorted(cells), batches)]
+        return _columns(rows)
+
+    def _recipe_keys(self, configs: Configs) -> list[tuple[int | None, int]]:
+        return [
+            (int(w) if int(w) in self.curves else None, int(g))
+            for w, g in zip(configs.workers, configs.global_batch, strict=True)
+        ]
+
+    def _neighbours(self, key: tuple[int | None, int]) -> tuple[int, int] | None:
+        """Return the recorded global batches on both sides of one (twice itself when recorded)."""
+        workers, batch = key
+        recorded = sorted(self.curves.get(workers, {}))
+        if not recorded or not recorded[0] <= batch <= recorded[-1]:
+            return None
+        above = int(np.searchsorted(recorded, batch))
+        return (batch, batch) if recorded[above] == batch else (recorded[above - 1], recorded[above])
+
+    @cached_property
+    def _known_curves(self) -> dict[tuple[int | None, int], Floats | None]:
+        return {}
+
+    def _accuracy_of(self, workers: int | None, batch: int) -> Floats | None:
+        key = (workers, batch)
+        if key not in self._known_curves:
+            self._known_curves[key] = self._between(key)
+        return self._known_curves[key]
+
+    def _between(self, key: tuple[int | None, int]) -> Floats | None:
+        around = self._neighbours(key)
+        if around is None:
+            return None
+        low, high = (self._recorded(key[0], batch) for batch in around)
+        if around[0] == around[1]:
+            return low
+        share = np.log(key[1] / around[0]) / np.log(around[1] / around[0])
+        most = max(len(low), len(high))
+        return np.asarray(
+            (1 - share) * low[np.arange(most) % len(low)] + share * high[np.arange(most) % len(high)]
+        )
+
+    def _recorded(self, workers: int | None, batch: int) -> Floats:
+        key = (workers, batch)
+        if self._known_curves.get(key) is None:
+            seeds = self.curves[workers][batch]
+            self._known_curves[key] = np.array([curve.at_whole_epochs(self.last_epoch) for curve in seeds])
+        found = self._known_curves[key]
+        assert found is not None
+        return found
+
+
+def least_epochs(config: Config, examples: int) -> float:
+    """Return the epochs that even the shortest probe pays for."""
+    return PROBE_STEPS * config.global_batch / examples
+
+
+def first_meeting(curves: Floats, level: float) -> Floats:
+    """Return for each curve (rows) the first whole epoch at or above a level, infinite where there is none."""
+    with np.errstate(invalid="ignore"):
+        meets = curves >= level
+    return np.where(meets.any(axis=1), meets.argmax(axis=1) + 1.0, np.inf)
+
+
+def _interpolated(cells: Mapping[int, Mapping[int, float]], workers: Ints, batches: Ints) -> Floats:
+    """Return exp of log seconds interpolated by rule 2; nan where it is not defined."""
+    counts = np.array(sorted(cells), dtype=np.int64)
+    logs = np.log(np.maximum(batches, 1).astype(np.float64))
+    found = np.full(len(workers), np.nan)
+
+    def at(count: int, rows: Ints) -> Floats:
+        by = sorted(cells[count].items())
+        xs, ys = np.log([b for b, _ in by]), np.log([seconds for _, seconds in by])
+        inside = (batches[rows] >= by[0][0]) & (batches[rows] <= by[-1][0])
+        return np.where(inside, np.interp(logs[rows], xs, ys), np.nan)
+
+    for count in np.unique(workers):
+        rows = np.flatnonzero(workers == count)
+        place = int(np.searchsorted(counts, count))
+        if place < len(counts) and counts[place] == count:
+            found[rows] = at(int(count), rows)
+        elif 0 < place < len(counts):
+            low, high = int(counts[place - 1]), int(counts[place])
+            share = np.log(count / low) / np.log(high / low)
+            found[rows] = (1 - share) * at(low, rows) + share * at(high, rows)
+    return np.asarray(np.exp(found))
+
+
+def _around(cells: Cells, workers: int) -> list[int]:
+    counts = sorted(cells)
+    place = int(np.searchsorted(counts, workers))
+    if workers in cells:
+        return [workers]
+    return [counts[index] for index in (place - 1, place) if 0 <= index < len(counts)]
+
+
+def _half(values: tuple[_Kind, ...], which: int) -> tuple[_Kind, ...]:
+    return values[which::2] if len(values) > 1 else values
+
+
+def _layout(config: Config) -> Layout:
+    return config.device, config.accumulate, config.servers, config.axes
+
+
+def _layouts(configs: Configs) -> list[Layout]:
+    plain = not configs.named
+    if plain:
+        return [
+            (str(device), int(accumulate), int(servers), ())
+            for device, accumulate, servers in zip(configs.device, configs.accumulate, configs.servers, strict=True)
+        ]
+    return [_layout(config) for config in configs]
+
+
+def _columns(rows: Sequence[tuple[Layout, int, int]]) -> Configs:
+    names = sorted({name for (_, _, _, axes), _, _ in rows for name, _ in axes})
+    columns: dict[str, np.ndarray] = {
+        "workers": np.array([workers for _, workers, _ in rows], dtype=np.int64),
+        "batch_size": np.array([batch for _, _, batch in rows], dtype=np.int64),
+        "device": np.array([layout[0] for layout, _, _ in rows], dtype=object),
+        "accumulate": np.array([layout[1] for layout, _, _ in rows], dtype=np.int64),
+        "servers": np.array([layout[2] for layout, _, _ in rows], dtype=np.int64),
+    }
+    for name in names:
+        values = np.empty(len(rows), dtype=object)
+        values[:] = [dict(layout[3]).get(name, "") for layout, _, _ in rows]
+        columns[name] = values
+    return Configs(columns, len(rows))
+
+
+def _listed(configs: Configs) -> Space:
+    """Return the space of exactly these configs: only the axes that differ, and the device."""
+    axes, points = [], []
+    for name, column in configs.columns.items():
+        values: list[Value] = sorted(set(column.tolist()), key=lambda value: (str(type(value)), value))
+        if name in ("accumulate", "servers") and values == [{"accumulate": 1, "servers": 0}[name]]:
+            continue
+        places = {value: place for place, value in enumerate(values)}
+        axes.append(Axis(name, tuple(values)))
+        points.append([places[value] for value in column.tolist()])
+    return Space(tuple(axes), only=tuple(sorted(zip(*points, strict=True))))

@@ -1,0 +1,150 @@
+"""A recording as an engine: measured truth replayed on a clock that jumps.
+
+A start draws one repeat and one seed of what was recorded. It reports after the thirty
+steps that every probe pays for, after every whole epoch (with its accuracy where that is
+known) and where a probe ends. It stops at the first whole epoch that meets the target. With a
+budget (device-seconds) what would go beyond it is cut off, as it would be on a real cluster.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from cotune.recording import Recording, least_epochs, read
+from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.types import INTERRUPTED, Config, Floats
+
+_NO_BUDGET = f"{INTERRUPTED}: the budget for measuring ran out"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What one start of a config will show: its pace, and its accuracy after whole epochs."""
+
+    config: Config
+    epoch_seconds: float
+    accuracy: Floats
+    least: float  # epochs that are paid for in any case
+    begin: float = 0.0  # epochs trained before, by a start that this one continues
+
+    def seconds(self, epochs: float) -> float:
+        """Return what training up to so many epochs takes (rule 5)."""
+        return self.epoch_seconds * max(epochs - self.begin, self.least)
+
+    def accuracy_at(self, epoch: float) -> float | None:
+        """Return the accuracy at the end of a whole epoch, where it is known."""
+        place = int(epoch) - 1
+        if epoch != int(epoch) or not 0 <= place < len(self.accuracy) or np.isnan(self.accuracy[place]):
+            return None
+        return float(self.accuracy[place])
+
+    def first_meeting(self, level: float | None, sign: int, last: float) -> float | None:
+        """Return the first whole epoch, up to the last, whose accuracy meets the level (rule 4)."""
+        if level is None:
+            return None
+        with np.errstate(invalid="ignore"):
+            meets = np.flatnonzero(sign * self.accuracy >= sign * level) + 1
+        later = meets[(meets > self.begin) & (meets <= last)]
+        return float(later[0]) if len(later) else None
+
+
+@dataclass
+class Recorded:
+    """Replay a recording: probes and runs cost what they did, and take no time."""
+
+    folder: Path | str = "."
+    budget: float | None = None
+    seed: int = 0
+    recording: Recording | None = None
+    _now: float = field(default=0.0, init=False)
+    _queue: list[tuple[float, int, Event]] = field(default_factory=list, init=False)
+    _counter: int = field(default=0, init=False)
+    _running: dict[str, tuple[float, Replay]] = field(default_factory=dict, init=False)
+    _trained: dict[Path, tuple[float, int]] = field(default_factory=dict, init=False)
+
+    def start(self, launch: Launch) -> None:
+        epochs, seed = self._trained.get(launch.folder, (0.0, launch.seed)) if launch.resume else (0.0, launch.seed)
+        replay = self.replay(launch.config, seed, epochs)
+        if isinstance(replay, str):
+            self._put(Ended(launch.id, self._now, "failed", replay))
+            return
+        last = float(launch.epochs) if launch.probe_epochs is None else min(launch.probe_epochs, launch.epochs)
+        met = replay.first_meeting(launch.target, launch.job.sign, last)
+        end = last if met is None else met
+        affordable = self._affordable(replay)
+        if affordable < replay.begin + replay.least:
+            self._put(Ended(launch.id, self._now, "failed", _NO_BUDGET))
+            return
+        self._running[launch.id] = (self._now, replay)
+        self._trained[launch.folder] = (min(end, affordable), seed)
+        self._put(Started(launch.id, self._now))
+        for event in _events(launch, replay, self._now, min(end, affordable)):
+            self._put(event)
+
+    def replay(self, config: Config, seed: int, begin: float = 0.0) -> Replay | str:
+        """Return what a start with this seed will show, or why there is nothing to show."""
+        if self.recording is None:
+            self.recording = read(Path(self.folder))
+        rng = np.random.default_rng((self.seed, seed))
+        pace = self.recording.draw_epoch_seconds(config, rng)
+        if pace is None:
+            return f"not recorded: {config} on {config.device} lies outside what {self.recording.name} recorded"
+        accuracy = self.recording.draw_accuracy(config, rng)
+        known = np.empty(0) if accuracy is None else accuracy
+        return Replay(config, pace, known, least_epochs(config, self.recording.examples), begin)
+
+    def _affordable(self, replay: Replay) -> float:
+        """Return up to which epoch the budget reaches."""
+        if self.budget is None:
+            return np.inf
+        return replay.begin + self.budget / (replay.epoch_seconds * _units(replay.config))
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:  # noqa: ARG002  # it ends at once
+        if launch not in self._running:
+            return
+        begun, replay = self._running[launch]
+        self._queue = [entry for entry in self._queue if entry[2].launch != launch]
+        heapq.heapify(self._queue)
+        self._put(Ended(launch, max(self._now, begun + replay.seconds(replay.begin)), "stopped"))
+
+    def wait(self, timeout: float) -> Event | None:
+        if not self._queue:
+            self._now += timeout
+            return None
+        at, _, event = heapq.heappop(self._queue)
+        self._now = max(self._now, at)
+        if isinstance(event, Ended) and event.launch in self._running:
+            begun, replay = self._running.pop(event.launch)
+            if self.budget is not None:
+                self.budget = max(0.0, self.budget - (event.at - begun) * _units(replay.config))
+        return event
+
+    def now(self) -> float:
+        return self._now
+
+    def close(self) -> None:
+        self._queue.clear()
+        self._running.clear()
+
+    def _put(self, event: Event) -> None:
+        self._counter += 1
+        heapq.heappush(self._queue, (event.at, self._counter, event))
+
+
+def _units(config: Config) -> int:
+    return config.workers + config.servers
+
+
+def _events(launch: Launch, replay: Replay, begun: float, end: float) -> Iterator[Event]:
+    """Yield the reports of one start, and its end."""
+    first = replay.begin + replay.least
+    whole = [float(epoch) for epoch in range(int(replay.begin) + 1, int(end) + 1)]
+    for epoch in sorted({first if first < end else end, end, *whole}):
+        at = begun + replay.epoch_seconds * (epoch - replay.begin)
+        yield Reported(launch.id, at, epoch, replay.accuracy_at(epoch))
+    yield Ended(launch.id, begun + replay.seconds(end), "done")
