@@ -1,0 +1,23 @@
+"""Optuna's samplers, quiet and seeded."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from cotune.errors import missing_extra
+
+Sampler = Literal["tpe", "gp"]
+
+
+def study(sampler: Sampler, seed: int) -> Any:
+    """Return an Optuna study that minimises, in memory."""
+    try:
+        import optuna
+    except ImportError:
+        raise missing_extra("Optuna", "rivals") from None
+    import warnings
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    makers = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}
+    return optuna.create_study(sampler=makers[sampler](seed=seed), direction="minimize")

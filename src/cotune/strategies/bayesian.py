@@ -1,0 +1,48 @@
+"""Bayesian tuning of the batch alone: the batch with the best accuracy, whatever it takes.
+
+A Tree-structured Parzen Estimator (or a Gaussian process) chooses which batch sizes are
+trained to the end at one number of workers; the best final accuracy wins. Then the fewest
+workers that meet the goal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cotune.strategies import Decision, Lab
+from cotune.strategies._restricted import fewest_workers, values
+from cotune.strategies._study import Sampler, study
+
+
+@dataclass(frozen=True, slots=True)
+class Bayesian:
+    """Tune the batch for accuracy alone with Optuna, then take the fewest workers."""
+
+    trials: int = 10
+    sampler: Sampler = "tpe"
+    workers: Literal["most", "fewest"] = "most"
+
+    def decide(self, lab: Lab) -> Decision:
+        counts = values(lab.space, "workers")
+        by_count = {count: values(lab.space.pinned(workers=[count]), "batch_size") for count in counts}
+        most = max(len(batches) for batches in by_count.values())
+        usable = [count for count in counts if len(by_count[count]) == most]
+        fixed = usable[-1] if self.workers == "most" else usable[0]
+        configs = lab.space.pinned(workers=[fixed]).configs()
+        order = np.argsort(configs.batch_size, kind="stable")
+        tuned = study(self.sampler, lab.seed)
+        scores: dict[int, float] = {}
+        for _ in range(self.trials):
+            trial = tuned.ask()
+            place = trial.suggest_int("batch", 0, len(order) - 1)
+            if place not in scores:
+                sample = lab.train(configs[int(order[place])], lab.goal.max_epochs, on=True)
+                best = max((lab.job.sign * point.accuracy for point in sample.curve), default=None)
+                scores[place] = -1e9 if best is None else best
+            tuned.tell(trial, -scores[place])
+        batch = configs.batch_size[order[max(scores, key=lambda place: scores[place])]]
+        part = lab.space.pinned(batch_size=[int(batch)])
+        return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))

@@ -1,0 +1,19 @@
+"""Cynthia: the number of workers alone, by its performance model, at a fixed batch of 32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotune.strategies import Decision, Lab
+from cotune.strategies._restricted import nearest_batch, planned
+
+
+@dataclass(frozen=True, slots=True)
+class Cynthia:
+    """Choose the workers for the least cost by overlapped compute and communication; batch 32."""
+
+    batch_size: int = 32
+
+    def decide(self, lab: Lab) -> Decision:
+        part = nearest_batch(lab.space, self.batch_size)
+        return planned(lab, part, lab.forecaster(lab.profile(part), "cynthia"))

@@ -1,0 +1,36 @@
+"""LB-BSP on identical workers: everybody takes the batch with the highest throughput.
+
+Equal finishing times are had with equal batches there, so what is left of the method is
+the batch: the one that one worker gets through the most examples per second with. Then
+the fewest workers that meet the goal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotune.strategies import Decision, Lab
+from cotune.strategies._restricted import fewest_workers, values
+from cotune.types import Config
+
+
+@dataclass(frozen=True, slots=True)
+class LbBsp:
+    """Take the batch with the highest throughput, then the fewest workers."""
+
+    probes: int = 4
+
+    def decide(self, lab: Lab) -> Decision:
+        batches = values(lab.space, "batch_size")
+        step = max(1, (len(batches) - 1) // max(1, self.probes - 1))
+        tried = dict.fromkeys([*batches[::-step], batches[0]])
+        samples = [lab.train(_on_fewest(lab, batch), 0.0) for batch in tried]
+        known = [sample for sample in samples if sample.epoch_seconds is not None]
+        best = min(known, key=lambda sample: (sample.epoch_seconds or 0.0) * sample.config.workers)
+        part = lab.space.pinned(batch_size=[best.config.batch_size])
+        return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))
+
+
+def _on_fewest(lab: Lab, batch: object) -> Config:
+    configs = lab.space.pinned(batch_size=[batch]).configs()  # type: ignore[list-item]  # values of the axis
+    return configs[int(configs.workers.argmin())]

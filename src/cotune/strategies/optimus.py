@@ -1,0 +1,19 @@
+"""Optimus: the number of workers alone, by its speed law, at the batch the user has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotune.strategies import Decision, Lab
+from cotune.strategies._restricted import nearest_batch, planned
+
+
+@dataclass(frozen=True, slots=True)
+class Optimus:
+    """Choose the workers by Optimus's speed law; the batch stays as it is."""
+
+    batch_size: int = 32
+
+    def decide(self, lab: Lab) -> Decision:
+        part = nearest_batch(lab.space, self.batch_size)
+        return planned(lab, part, lab.forecaster(lab.profile(part), "optimus"))
