@@ -17,7 +17,7 @@ import numpy as np
 
 from cotune.recording import Recording, least_epochs, read
 from cotune.run import Ended, Event, Launch, Reported, Started
-from cotune.types import INTERRUPTED, Config, Floats
+from cotune.types import INTERRUPTED, Config, Evaluation, Floats, Sample
 
 _NO_BUDGET = f"{INTERRUPTED}: the budget for measuring ran out"
 
@@ -33,7 +33,7 @@ class Replay:
     begin: float = 0.0  # epochs trained before, by a start that this one continues
 
     def seconds(self, epochs: float) -> float:
-        """Return what training up to so many epochs takes (rule 5)."""
+        """Return what a start that ends after so many epochs takes (rule 5)."""
         return self.epoch_seconds * max(epochs - self.begin, self.least)
 
     def accuracy_at(self, epoch: float) -> float | None:
@@ -51,6 +51,24 @@ class Replay:
             meets = np.flatnonzero(sign * self.accuracy >= sign * level) + 1
         later = meets[(meets > self.begin) & (meets <= last)]
         return float(later[0]) if len(later) else None
+
+    def sample(self, end: float, name: str) -> Sample:
+        """Return the whole start at once, as `attempt` would have seen it."""
+        whole = range(int(self.begin) + 1, int(end) + 1)
+        known = [(epoch, accuracy) for epoch in whole if (accuracy := self.accuracy_at(epoch)) is not None]
+        points = [
+            Evaluation(float(epoch), accuracy, self.epoch_seconds * (epoch - self.begin)) for epoch, accuracy in known
+        ]
+        return Sample(
+            self.config,
+            epochs=end,
+            epoch_seconds=self.epoch_seconds,
+            accuracy=points[-1].accuracy if points else None,
+            curve=tuple(points),
+            seconds=self.seconds(end),
+            id=name,
+            engine="recorded",
+        )
 
 
 @dataclass

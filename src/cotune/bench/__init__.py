@@ -1,0 +1,1 @@
+"""Benchmarks on recordings: how well methods plan, and how well predictors predict."""

@@ -1,0 +1,94 @@
+"""The lab of a benchmark: measuring is replaying a recording, and every start is booked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotune.bench.truth import Truth
+from cotune.plan.assess import rates
+from cotune.plan.planner import Forecaster
+from cotune.predict import forecaster
+from cotune.profile import Design, MOST_TIME_EPOCHS
+from cotune.recording import Recording
+from cotune.run.recorded import Recorded
+from cotune.space import Configs, Space
+from cotune.strategies import Decision
+from cotune.types import Cluster, Config, Goal, Job, Sample
+
+
+@dataclass
+class RecordedLab:
+    """A lab on one half of a recording; the other half is the truth."""
+
+    seen: Recording
+    truth: Truth
+    goal: Goal
+    max_samples: int = 16
+    seed: int = 0
+    samples: list[Sample] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._engine = Recorded(recording=self.seen, seed=self.seed)
+
+    @property
+    def job(self) -> Job:
+        return self.seen.job
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.seen.cluster
+
+    @property
+    def space(self) -> Space:
+        return self.truth.space
+
+    def train(self, config: Config, epochs: float, seconds: float | None = None, *, on: bool = False) -> Sample:
+        replay = self._engine.replay(config, len(self.samples))
+        if isinstance(replay, str):
+            raise ValueError(replay)
+        last = epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds)
+        met = None if on else replay.first_meeting(self.goal.target, self.job.sign, last)
+        sample = replay.sample(last if met is None else met, f"probe {len(self.samples) + 1}")
+        self.samples.append(sample)
+        return sample
+
+    def profile(self, space: Space) -> Sequence[Sample]:
+        design = Design(self.job, self.goal, space)
+        curves: set[int] = set()
+        while len(self.samples) < self.max_samples:
+            probe = design.next(self.samples, self.max_samples - len(self.samples), curves)
+            if probe is None:
+                break
+            if probe.epochs > MOST_TIME_EPOCHS:
+                curves.add(probe.config.global_batch)
+            self.train(probe.config, probe.epochs)
+        return self.samples
+
+    def forecaster(self, samples: Sequence[Sample], predictor: str = "auto", accuracy: str = "auto") -> Forecaster:
+        return forecaster(self.job, samples, self.cluster, predictor=predictor, accuracy=accuracy, seed=self.seed)
+
+    def hindsight(self) -> Decision:
+        best = self.truth.best(self.goal)
+        if best is None:
+            return Decision(None, 0, "nothing meets the goal")
+        return Decision(self.truth.configs[best], self.goal.max_epochs, "the cheapest by the truth")
+
+    def spent(self) -> float:
+        """Return what measuring cost so far, in the unit of costs."""
+        if not self.samples:
+            return 0.0
+        rate = rates(Configs.of([sample.config for sample in self.samples]), self.cluster)
+        return float(np.dot(rate, [sample.seconds for sample in self.samples]))
+
+    def reused(self, decision: Decision) -> float:
+        """Return the part of it that trained the chosen recipe, and is continued by the run."""
+        if decision.config is None:
+            return 0.0
+        same = [s for s in self.samples if s.config.global_batch == decision.config.global_batch and s.epochs >= 1]
+        longest = max(same, key=lambda sample: sample.epochs, default=None)
+        if longest is None:
+            return 0.0
+        return longest.seconds * float(rates(Configs.of([longest.config]), self.cluster)[0])

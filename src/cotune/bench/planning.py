@@ -1,0 +1,205 @@
+"""How well each strategy plans, judged on measured truth.
+
+    score = cost / oracle's cost           when the goal is met
+          = 2 + spent / oracle's cost      when it is not; a goal that is refused spends nothing
+
+and the same again with profiling added: what was spent on measuring, less what trained the
+chosen recipe and is continued by the run. Probes see other repeats and seeds than the
+truth where there are several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from cotune import algorithms
+from cotune.bench.lab import RecordedLab
+from cotune.bench.truth import FEWEST_BEST, Truth
+from cotune.errors import NotFound
+from cotune.recording import Recording, read
+from cotune.types import Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One goal as one strategy answered it."""
+
+    recording: str
+    target: float
+    deadline: float
+    strategy: str
+    workers: int | None
+    batch_size: int | None
+    epochs: int
+    met: bool
+    cost: float
+    oracle_cost: float
+    score: float
+    profile_samples: int
+    profile_cost: float
+    reused_cost: float
+    score_with_profile: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All goals of one strategy."""
+
+    strategy: str
+    goals: int
+    met: float
+    median: float
+    mean: float
+    p90: float
+    median_with_profile: float
+    mean_with_profile: float
+    p90_with_profile: float
+    profile_samples: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One strategy on all goals of one recording."""
+
+    folder: Path
+    strategy: str
+    max_samples: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What was judged, and what was left out and why."""
+
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def bench_planning(
+    folders: Sequence[Path], strategies: Sequence[str], *, max_samples: int = 16, seed: int = 0, processes: int = 2
+) -> Benchmark:
+    """Return every goal of every recording as answered by every strategy."""
+    for strategy in strategies:
+        algorithms.create("strategies", strategy)  # a wrong name is told before any work is done
+    kept, left_out = _kept(folders)
+    if not kept:
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out)
+        raise NotFound(f"no recording to plan on ({reasons})" if reasons else "no recordings given")
+    tasks = [Task(folder, strategy, max_samples, seed) for folder in kept for strategy in strategies]
+    # The longest first, so that no process is left with them at the end.
+    tasks.sort(key=lambda task: -len(_truth(task.folder).space))
+    if processes > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            answered = list(pool.map(_answer, tasks))
+    else:
+        answered = [_answer(task) for task in tasks]
+    by_task = dict(zip(tasks, answered, strict=True))
+    rows = [row for folder in kept for strategy in strategies for row in _of(by_task, folder, strategy)]
+    return Benchmark(tuple(rows), tuple(left_out))
+
+
+def summaries(rows: Iterable[Row]) -> list[Summary]:
+    """Return the summary of each strategy, the best score with profiling first."""
+    by_strategy: dict[str, list[Row]] = {}
+    for row in rows:
+        by_strategy.setdefault(row.strategy, []).append(row)
+    found = [_summary(strategy, own) for strategy, own in by_strategy.items()]
+    return sorted(found, key=lambda summary: summary.mean_with_profile)
+
+
+def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
+    plain = np.array([row.score for row in rows])
+    full = np.array([row.score_with_profile for row in rows])
+    return Summary(
+        strategy,
+        len(rows),
+        float(np.mean([row.met for row in rows])),
+        *(float(value) for value in (np.median(plain), plain.mean(), np.quantile(plain, 0.9))),
+        *(float(value) for value in (np.median(full), full.mean(), np.quantile(full, 0.9))),
+        float(np.mean([row.profile_samples for row in rows])),
+    )
+
+
+def _of(answered: dict[Task, list[Row]], folder: Path, strategy: str) -> Iterator[Row]:
+    return (row for task, rows in answered.items() if (task.folder, task.strategy) == (folder, strategy) for row in rows)
+
+
+def _kept(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+    kept, left_out = [], []
+    for folder in folders:
+        recording = _recording(folder)
+        if not recording.times or not recording.curves:
+            left_out.append((recording.name, "planning for a target needs both tables"))
+            continue
+        truth = _truth(folder)
+        different = len({truth.best(goal) for goal in _goals(folder)}) if len(truth.space) else 0
+        if different < FEWEST_BEST:
+            left_out.append((recording.name, f"{different} different best configs, fewer than {FEWEST_BEST}"))
+        else:
+            kept.append(folder)
+    return kept, left_out
+
+
+@cache
+def _recording(folder: Path) -> Recording:
+    return read(folder)
+
+
+@cache
+def _truth(folder: Path) -> Truth:
+    return Truth(_recording(folder).halves()[1])
+
+
+@cache
+def _goals(folder: Path) -> list[Goal]:
+    return _truth(folder).goals()
+
+
+def _answer(task: Task) -> list[Row]:
+    strategy = algorithms.create("strategies", task.strategy)
+    truth, seen = _truth(task.folder), _recording(task.folder).halves()[0]
+    rows = []
+    for number, goal in enumerate(_goals(task.folder)):
+        lab = RecordedLab(seen, truth, goal, task.max_samples, _seed(task, number))
+        decision = strategy.decide(lab)
+        best = truth.best(goal)
+        assert best is not None  # goals lie on the frontier
+        oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
+        outcome = truth.outcome(decision.config, decision.epochs, goal) if decision.config else None
+        cost = outcome.cost if outcome else 0.0
+        met = outcome is not None and outcome.met
+        extra = 0.0 if met else 2.0
+        spent, reused = lab.spent(), min(lab.reused(decision), cost)
+        rows.append(
+            Row(
+                recording=seen.name,
+                target=goal.target or 0.0,
+                deadline=goal.deadline or 0.0,
+                strategy=task.strategy,
+                workers=decision.config.workers if decision.config else None,
+                batch_size=decision.config.batch_size if decision.config else None,
+                epochs=decision.epochs,
+                met=met,
+                cost=cost,
+                oracle_cost=oracle,
+                score=extra + cost / oracle,
+                profile_samples=len(lab.samples),
+                profile_cost=spent,
+                reused_cost=reused,
+                score_with_profile=extra + (cost + spent - reused) / oracle,
+            )
+        )
+    return rows
+
+
+def _seed(task: Task, number: int) -> int:
+    """Return a seed that is the goal's own, and the same for all strategies."""
+    text = f"{task.seed} {task.folder.name} {number}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
