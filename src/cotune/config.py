@@ -38,7 +38,7 @@ def _duration(value: object) -> float:
         raise ValueError("a positive duration such as 90s, 45m or 2h") from None
 
 
-def _values(value: object) -> tuple[Value, ...]:
+def axis_values(value: object) -> tuple[Value, ...]:
     """Return the values of '1..8', '16,32', a list or a single value."""
     if isinstance(value, str) and (ends := _RANGE.fullmatch(value.strip())):
         first, last = int(ends[1]), int(ends[2])
@@ -64,7 +64,7 @@ def _target(value: object) -> object:
 
 
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
-Values = Annotated[tuple[Value, ...], BeforeValidator(_values, json_schema_input_type=str | list[Value])]
+Values = Annotated[tuple[Value, ...], BeforeValidator(axis_values, json_schema_input_type=str | list[Value])]
 
 
 class _Section(BaseModel):

@@ -185,6 +185,11 @@ class Design:
         return min(layouts, key=lambda config: (measured.get(config, np.inf), -config.workers))
 
 
+def design(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Design:  # noqa: ARG001
+    """Return what chooses the probes for a goal."""
+    return Design(job, goal, space)
+
+
 def profile(
     engine: Engine,
     design: Design,
@@ -241,7 +246,9 @@ def least_seconds(samples: Sequence[Sample]) -> float:
 def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:
     # A job that reports once an epoch shows its pace by the second report.
     most = max(int(MOST_TIME_EPOCHS), int(np.ceil(probe.epochs)))
-    return Launch(folder.name, design.job, probe.config, most, folder, design.goal.target, seed)
+    return Launch(
+        folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs
+    )
 
 
 def new_id() -> str:

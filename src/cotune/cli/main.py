@@ -21,6 +21,9 @@ VERBS = (
     "resize",
     "simulate",
     "samples",
+    "record",
+    "import",
+    "bench",
     "algorithms",
     "doctor",
 )
@@ -50,7 +53,12 @@ def cotune(
 
 
 for _verb in VERBS:
-    app.command(name=_verb)(getattr(importlib.import_module(f"cotune.cli.{_verb}"), _verb))
+    _name = "import_" if _verb == "import" else _verb  # a word of the language cannot name a file
+    _made = getattr(importlib.import_module(f"cotune.cli.{_name}"), _name)
+    if isinstance(_made, typer.Typer):
+        app.add_typer(_made, name=_verb)
+    else:
+        app.command(name=_verb)(_made)
 
 
 def main() -> None:

@@ -26,10 +26,11 @@ from cotune.cli._options import (
     Target,
     Workers,
 )
+from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
     from cotune.config import Settings
-    from cotune.types import Plan
+    from cotune.types import Plan, Sample
 
 
 def plan(
@@ -47,6 +48,10 @@ def plan(
     search: Annotated[str, typer.Option("--search", help="How to search: grid (exact), tabu, ...")] = "grid",
     predictor: Predictor = "auto",
     accuracy: AccuracyPredictor = "auto",
+    recording: RecordingFolder = None,
+    max_samples: MaxSamples = 16,
+    budget: Budget = None,
+    all_samples: AllSamples = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -56,40 +61,38 @@ def plan(
     """Choose workers and batch size: reach the target by the deadline at the least cost."""
     import time
 
-    from cotune import algorithms
     from cotune.cli._documents import forecast_document, goal_document, plan_document, profile_document
-    from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves, require_curves
+    from cotune.cli._forecasting import known_samples
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
-    from cotune.errors import Infeasible
-    from cotune.plan.planner import choose
-    from cotune.types import Forecast
+    from cotune.cli._recording import replay
+    from cotune.config import load
 
-    overrides: dict[str, Any] = {"run": command, "name": name, "search": search_overrides(workers, batch_size, axis)}
+    axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
-    settings = load_settings(file, overrides | asked | {"epochs": epochs, "max_epochs": max_epochs})
-    searcher = algorithms.create("plan", search)
-    with open_store(store) as kept:
-        samples = known_samples(settings, kept)
-        if needs_curves(settings):
-            require_curves(settings, samples)
-        begun = time.perf_counter()
-        forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
-        try:
-            chosen = choose(
-                settings.job,
-                settings.goal,
-                settings.space,
-                settings.cluster,
-                forecast=forecast,
-                search=searcher,
-                seed=seed,
-            )
-        except Infeasible as error:
-            nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
-            raise Infeasible(str(error), error.constraint, nearest) from None
-        took = time.perf_counter() - begun
-        kept.save_plan(settings.job, chosen)
+    asked |= {"epochs": epochs, "max_epochs": max_epochs}
+    if recording:
+        played = replay(
+            recording,
+            load(file, asked),
+            max_epochs=max_epochs,
+            axes=axes,
+            max_samples=max_samples,
+            budget=budget,
+            everything=all_samples,
+        )
+        settings = played.settings
+        samples = played.kept_samples(store, seed)
+    else:
+        settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
+        with open_store(store) as kept:
+            samples = known_samples(settings, kept)
+    begun = time.perf_counter()
+    chosen = planned(settings, samples, search, predictor, accuracy, seed=seed)
+    took = time.perf_counter() - begun
+    if store or not recording:
+        with open_store(store) as kept:
+            kept.save_plan(settings.job, chosen)
     if json:
         document = {
             "job": settings.job.name,
@@ -102,6 +105,42 @@ def plan(
         emit_json("plan", document)
         return
     _show(settings, chosen, took)
+
+
+def planned(
+    settings: Settings,
+    samples: list[Sample],
+    search: str = "grid",
+    predictor: str = "auto",
+    accuracy: str = "auto",
+    *,
+    seed: int,
+) -> Plan:
+    """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
+    from cotune import algorithms
+    from cotune.cli._documents import forecast_document
+    from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
+    from cotune.errors import Infeasible
+    from cotune.plan.planner import choose
+    from cotune.types import Forecast
+
+    searcher = algorithms.create("plan", search)
+    if needs_curves(settings):
+        require_curves(settings, samples)
+    forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
+    try:
+        return choose(
+            settings.job,
+            settings.goal,
+            settings.space,
+            settings.cluster,
+            forecast=forecast,
+            search=searcher,
+            seed=seed,
+        )
+    except Infeasible as error:
+        nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
+        raise Infeasible(str(error), error.constraint, nearest) from None
 
 
 def _show(settings: Settings, chosen: Plan, took: float) -> None:

@@ -19,6 +19,7 @@ from cotune.cli._options import (
     StoreUrl,
     Workers,
 )
+from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
     from cotune.config import Settings
@@ -35,6 +36,10 @@ def predict(
     axis: Axis = None,
     predictor: Predictor = "auto",
     accuracy: AccuracyPredictor = "auto",
+    recording: RecordingFolder = None,
+    max_samples: MaxSamples = 16,
+    budget: Budget = None,
+    all_samples: AllSamples = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -50,13 +55,30 @@ def predict(
     from cotune.cli._forecasting import known_samples
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
+    from cotune.cli._recording import replay
+    from cotune.config import load
     from cotune.plan.assess import assess
     from cotune.predict import forecaster
 
-    overrides = {"run": command, "name": name, "search": search_overrides(workers, batch_size, axis)}
-    settings = load_settings(file, overrides)
-    with open_store(store) as kept:
-        samples = known_samples(settings, kept)
+    axes = search_overrides(workers, batch_size, axis)
+    if recording:
+        # Seconds per epoch alone: without a target no learning curve is worth its cost.
+        asked = load(file, {"epochs": None if all_samples else 1})
+        played = replay(
+            recording,
+            asked,
+            max_epochs=None,
+            axes=axes,
+            max_samples=max_samples,
+            budget=budget,
+            everything=all_samples,
+        )
+        settings = played.settings
+        samples = played.kept_samples(store, seed)
+    else:
+        settings = load_settings(file, {"run": command, "name": name, "search": axes})
+        with open_store(store) as kept:
+            samples = known_samples(settings, kept)
     job, space, epochs = settings.job, settings.space, settings.goal.max_epochs
     forecast = forecaster(job, samples, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
     outlook = forecast(space.configs(), epochs)

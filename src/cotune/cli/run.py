@@ -24,6 +24,7 @@ from cotune.cli._options import (
     Target,
     Timeout,
 )
+from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,10 @@ def run(
         int, typer.Option("--restarts", min=0, help="Starts without progress before a broken run is given up.")
     ] = 3,
     fixed: Annotated[bool, typer.Option("--fixed", help="Keep the layout, even if another would pay.")] = False,
+    recording: RecordingFolder = None,
+    max_samples: MaxSamples = 16,
+    budget: Budget = None,
+    all_samples: AllSamples = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -68,15 +73,25 @@ def run(
 ) -> None:
     """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
     from cotune.cli._options import axis_values, load_settings, open_store
+    from cotune.cli._recording import replay
+    from cotune.cli.plan import planned
+    from cotune.config import load
     from cotune.errors import EngineError, Missed, NotFound
     from cotune.run.training import config_of_run, goal_of_run
 
     asked = {"target": target, "deadline": deadline, "epochs": epochs}
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
-    settings = load_settings(file, asked | told | {"timeout": timeout})
-    if not settings.job.command:
+    played = None
+    if recording:
+        limits = {"max_samples": max_samples, "budget": budget, "everything": all_samples}
+        played = replay(recording, load(None, asked), max_epochs=None, axes=None, **limits)
+        fixed = True  # what was recorded cannot be moved
+    settings = played.settings if played else load_settings(file, asked | told | {"timeout": timeout})
+    if not settings.job.command and not played:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
-    with open_store(store) as kept:
+    with played.store(store) if played else open_store(store) as kept:
+        if played and not (workers and batch_size):
+            kept.save_plan(settings.job, planned(settings, played.kept_samples(store, seed), seed=seed))
         plan = kept.latest_plan(settings.job)
         begin = _last_unfinished(settings, kept) if resume else None
         device = settings.cluster.devices[0].name

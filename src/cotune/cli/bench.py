@@ -1,0 +1,121 @@
+"""`cotune bench`: how well strategies plan and predictors predict, on measured truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cotune.cli._options import Json, Seed
+
+Recordings = Annotated[
+    list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
+]
+Processes = Annotated[int, typer.Option("--processes", min=1, help="How many work at once.")]
+
+bench = typer.Typer(no_args_is_help=True, help="Compare strategies and predictors on recordings.")
+
+
+@bench.command()
+def planning(
+    recordings: Recordings,
+    strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Only these (default: all).")] = None,
+    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts of a profile.")] = 16,
+    processes: Processes = 2,
+    seed: Seed = 0,
+    json: Json = False,
+    more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
+) -> None:
+    """Judge how every strategy plans for goals on the true cost-time frontier."""
+    from dataclasses import asdict
+
+    from cotune import algorithms
+    from cotune.bench.planning import bench_planning, summaries
+    from cotune.cli._output import emit_json, say, table
+
+    names = strategy or list(algorithms.names("strategies"))
+    folders = recording_folders([*recordings, *(more or [])])
+    found = bench_planning(folders, names, max_samples=max_samples, seed=seed, processes=processes)
+    totals = summaries(found.rows)
+    if json:
+        left_out = [{"recording": name, "reason": reason} for name, reason in found.left_out]
+        document = {"rows": [asdict(row) for row in found.rows], "summary": [asdict(total) for total in totals]}
+        emit_json("bench.planning", document | {"left_out": left_out})
+        return
+    columns = ("strategy", "goals", "met", "median", "mean", "p90", "with profiling: median", "mean", "p90", "samples")
+    rows = [
+        (
+            total.strategy, total.goals, f"{total.met:.1%}",
+            *(f"{value:.2f}" for value in (total.median, total.mean, total.p90)),
+            *(f"{value:.2f}" for value in (total.median_with_profile, total.mean_with_profile, total.p90_with_profile)),
+            f"{total.profile_samples:.1f}",
+        )
+        for total in totals
+    ]  # fmt: skip
+    table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
+    say()
+    for name, reason in found.left_out:
+        say(f"left out: {name}: {reason}")
+
+
+@bench.command()
+def prediction(
+    recordings: Recordings,
+    predictor: Annotated[list[str] | None, typer.Option("--predictor", help="Only these (default: all).")] = None,
+    samples: Annotated[str, typer.Option("--samples", help="How many samples are learnt from.")] = "4,8,16,24,40",
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Random selections of samples, averaged.")] = 3,
+    processes: Processes = 2,
+    seed: Seed = 0,
+    json: Json = False,
+    more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
+) -> None:
+    """Measure every predictor's error and intervals on configs it has not seen."""
+    from dataclasses import asdict
+
+    from cotune.bench.prediction import bench_prediction, summaries
+    from cotune.cli._output import emit_json, table
+    from cotune.errors import UsageError
+
+    try:
+        counts = [int(part) for part in samples.split(",")]
+    except ValueError:
+        raise UsageError(f"cannot read --samples {samples!r}; write --samples 4,8,16") from None
+    folders = recording_folders([*recordings, *(more or [])])
+    rows = bench_prediction(folders, predictor, counts, draws=draws, seed=seed, processes=processes)
+    totals = summaries(rows)
+    if json:
+        emit_json(
+            "bench.prediction",
+            {"rows": [asdict(row) for row in rows], "summary": [asdict(total) for total in totals]},
+        )
+        return
+    table(
+        ("quantity", "predictor", "samples", "recordings", "MRE, median", "MAPE, median", "MAPE, worst", "coverage"),
+        [
+            (
+                total.quantity, total.predictor, total.samples, total.recordings, f"{total.mre:.1%}",
+                f"{total.mape:.1%}", f"{total.worst_mape:.1%}",
+                "" if total.coverage is None else f"{total.coverage:.0%}",
+            )
+            for total in totals
+        ],
+        title="errors on configs not seen; coverage of the 80 % interval",
+    )  # fmt: skip
+
+
+def recording_folders(paths: list[Path]) -> list[Path]:
+    """Return the recordings named, and those in the folders named."""
+    from cotune.errors import NotFound
+    from cotune.recording.reader import JOB
+
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(job.parent for job in path.glob(f"*/{JOB}")) if path.is_dir() else []
+        if (path / JOB).is_file():
+            found.append(path)
+        elif inside:
+            found += inside
+        else:
+            raise NotFound(f"no recording at {path}: neither it nor a folder in it has a {JOB}")
+    return found
