@@ -101,8 +101,8 @@ class Design:
         `seen` are global batches whose curve had its share of the budget.
         """
         curves = [batch for batch in self.curves(samples) if batch not in seen]
-        if left > len(curves) and (config := self._farthest(samples)) is not None:
-            return Probe(config, self._time_epochs(config), f"seconds per epoch of {config}")
+        if left > len(curves) and (config := self.farthest(samples)) is not None:
+            return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}")
         if curves:
             config = self._quickest(curves[0], samples)
             reason = f"learning curve at global batch {config.global_batch}"
@@ -140,7 +140,8 @@ class Design:
         met = self.goal.target is not None and best >= self.job.sign * self.goal.target
         return met or sample.curve[-1].epoch >= self.goal.max_epochs
 
-    def _time_epochs(self, config: Config) -> float:
+    def time_epochs(self, config: Config) -> float:
+        """Return the epochs of a probe of seconds: thirty steps."""
         if self.job.examples is None:
             return 1.0
         return min(MOST_TIME_EPOCHS, TIME_STEPS * config.global_batch / self.job.examples)
@@ -164,9 +165,9 @@ class Design:
         """Return which configs need no probe of their seconds."""
         return self._mask([s for s in samples if s.epoch_seconds is not None]) | ~self._able(samples)
 
-    def _farthest(self, samples: Sequence[Sample]) -> Config | None:
+    def farthest(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
         """Return the open config farthest from all tried ones; the first is one worker with the largest batch."""
-        closed = self._closed(samples)
+        closed = self._closed(samples) if among is None else self._closed(samples) | ~among
         if closed.all():
             return None
         configs, tried = self._configs, np.flatnonzero(self._mask(samples))

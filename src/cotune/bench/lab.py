@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cotune.active import ActiveDesign
 from cotune.bench.truth import Truth
 from cotune.plan.assess import rates
 from cotune.plan.planner import Forecaster
 from cotune.predict import forecaster
-from cotune.profile import Design, MOST_TIME_EPOCHS
 from cotune.recording import Recording
 from cotune.run.recorded import Recorded
 from cotune.space import Configs, Space
@@ -56,14 +56,11 @@ class RecordedLab:
         return sample
 
     def profile(self, space: Space) -> Sequence[Sample]:
-        design = Design(self.job, self.goal, space)
-        curves: set[int] = set()
+        design = ActiveDesign(self.job, self.goal, space, self.cluster)
         while len(self.samples) < self.max_samples:
-            probe = design.next(self.samples, self.max_samples - len(self.samples), curves)
+            probe = design.next(self.samples, self.max_samples - len(self.samples))
             if probe is None:
                 break
-            if probe.epochs > MOST_TIME_EPOCHS:
-                curves.add(probe.config.global_batch)
             self.train(probe.config, probe.epochs)
         return self.samples
 

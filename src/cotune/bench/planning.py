@@ -165,9 +165,9 @@ def _goals(folder: Path) -> list[Goal]:
 def _answer(task: Task) -> list[Row]:
     strategy = algorithms.create("strategies", task.strategy)
     truth, seen = _truth(task.folder), _recording(task.folder).halves()[0]
-    rows = []
-    for number, goal in enumerate(_goals(task.folder)):
-        lab = RecordedLab(seen, truth, goal, task.max_samples, _seed(task, number))
+    seed, rows = _seed(task), []
+    for goal in _goals(task.folder):
+        lab = RecordedLab(seen, truth, goal, task.max_samples, seed)
         decision = strategy.decide(lab)
         best = truth.best(goal)
         assert best is not None  # goals lie on the frontier
@@ -199,7 +199,7 @@ def _answer(task: Task) -> list[Row]:
     return rows
 
 
-def _seed(task: Task, number: int) -> int:
-    """Return a seed that is the goal's own, and the same for all strategies."""
-    text = f"{task.seed} {task.folder.name} {number}"
+def _seed(task: Task) -> int:
+    """Return a seed that is the recording's own, and the same for all goals and strategies."""
+    text = f"{task.seed} {task.folder.name}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
