@@ -1,7 +1,7 @@
 """Active profiling: measure what decides, and stop when the decision is measured.
 
     1  a few cheap probes of seconds per epoch, far from each other
-    2  one learning curve in the middle of the global batches
+    2  one learning curve, of a recipe whose epochs are cheap
     3  forecast; take the config that is most likely the cheapest to meet the goal
          its seconds are not measured   ->  thirty steps of it
          its recipe is not measured     ->  its learning curve, on the cheapest layout
@@ -30,7 +30,6 @@ from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
-SAME_RECIPE = 0.07  # global batches as near as this (in logarithms) share their learning curve
 MARGIN = 1.15  # on epochs, before a recipe counts as beaten
 FAST_LAWS = "auto(among=[ring, shared_ring, optimus])"
 FAST_CURVES = "auto(among=[curve])"
@@ -91,13 +90,16 @@ class ActiveDesign:
         return np.asarray(epochs <= max(SHORT, float(np.quantile(epochs, 0.25))))
 
     def _first_curve(self, samples: Sequence[Sample]) -> Probe | None:
+        """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
         seconds = self._seconds(samples)
-        batches = np.unique(self._configs.global_batch)
-        middle = batches[np.argmin(np.abs(np.log(batches / np.sqrt(float(batches[0]) * float(batches[-1])))))]
-        row = self._cheapest_layout(int(middle), seconds)
-        return Probe(
-            self._configs[row], self._cap(int(middle), seconds, np.inf), f"learning curve at global batch {middle}"
-        )
+        batch = self._configs.global_batch.astype(np.float64)
+        prior = 1 + batch / np.sqrt(batch.min() * batch.max())
+        row = int(np.argmin(seconds * self._rate * prior))
+        epochs = float(self.goal.max_epochs)
+        if self.goal.deadline is not None:  # no config gets through more epochs in time
+            epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
+        config = self._configs[row]
+        return Probe(config, max(1.0, epochs), f"learning curve at global batch {config.global_batch}, a cheap one")
 
     def _curve(self, row: int, found: Assessment, samples: Sequence[Sample]) -> Probe:
         batch = int(self._configs.global_batch[row])
@@ -120,17 +122,15 @@ class ActiveDesign:
         cost = np.where(found.feasible, found.cost, np.inf)
         if np.isfinite(cost).any():
             return int(np.argmin(cost))
-        return int(np.lexsort((found.cost, -found.probability))[0])
+        return int(np.lexsort((found.seconds, -found.probability))[0])
 
     def _trained(self, batch: int, samples: Sequence[Sample]) -> bool:
-        return any(
-            sample.curve and abs(np.log(sample.config.global_batch / batch)) <= SAME_RECIPE for sample in samples
-        )
+        return any(sample.curve and sample.config.global_batch == batch for sample in samples)
 
     def _cheapest_layout(self, batch: int, seconds: Floats) -> int:
-        """Return the config of about this global batch whose epochs cost the least."""
-        near = np.abs(np.log(self._configs.global_batch / batch)) <= SAME_RECIPE
-        return int(np.argmin(np.where(near, seconds * self._rate, np.inf)))
+        """Return the config of this global batch whose epochs cost the least."""
+        same = self._configs.global_batch == batch
+        return int(np.argmin(np.where(same, seconds * self._rate, np.inf)))
 
     def _cap(self, batch: int, seconds: Floats, incumbent: float) -> float:
         """Return after how many epochs the recipe can no longer win."""

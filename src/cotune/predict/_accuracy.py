@@ -8,6 +8,10 @@ between  grows with the doublings to the nearest measured batch; the errors on b
          out say how fast
 beyond   grows with the doublings of epochs after the end of the measured curves; the errors
          on their later halves say how fast
+
+A run stops at the first evaluation that meets its target, so what counts is the best so
+far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
+recipe was measured, its own best so far is taken.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from cotune.forecast import Sources
 from cotune.predict import AccuracyModel
@@ -58,12 +63,30 @@ class AccuracyOutlook:
         between += _COLLAPSED * self.range * np.interp(wished, places, broken)
         beyond = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
         slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
-        variance = self.noise**2 + (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
+        tries = _on_plateau(median, self.noise)
+        median = median + self.noise * ndtri(0.5 ** (1 / tries))
+        self._put_measured(wished, median)
+        variance = (self.noise**2 / tries) + (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
         return median, np.sqrt(variance), source
+
+    def _put_measured(self, wished: Floats, median: Floats) -> None:
+        """Put the best so far of the measured recipes in their place; later epochs are no worse."""
+        epochs = np.arange(1.0, median.shape[1] + 1)
+        for place in {float(np.log2(curve.global_batch)) for curve in self.found}:
+            rows = np.flatnonzero(np.abs(wished - place) < 1e-9)
+            same = [curve for curve in self.found if abs(np.log2(curve.global_batch) - place) < 1e-9]
+            end = max(float(curve.epochs[-1]) for curve in same)
+            told = (epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end)
+            if len(rows) == 0 or not told.any():
+                continue
+            best = np.mean([_best_so_far(curve, epochs[told]) for curve in same], axis=0)
+            median[np.ix_(rows, np.flatnonzero(told))] = best
+            later = epochs > end
+            median[np.ix_(rows, np.flatnonzero(later))] = np.maximum(median[np.ix_(rows, np.flatnonzero(later))], best[-1])
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""
@@ -72,6 +95,20 @@ class AccuracyOutlook:
         ends = [max(float(curve.epochs[-1]) for curve in same) for same in of]
         broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
         return np.log2(batches), np.log2(ends), np.array(broken)
+
+
+def _on_plateau(median: Floats, noise: float) -> Floats:
+    """Return for each epoch how many evaluations so far lay within the noise of it, itself included."""
+    best = np.maximum.accumulate(median, axis=1)
+    count = np.empty_like(best)
+    for row, curve in enumerate(best):
+        count[row] = np.arange(1, len(curve) + 1) - np.searchsorted(curve, curve - noise)
+    return np.maximum(count, 1.0)
+
+
+def _best_so_far(curve: Curve, epochs: Floats) -> Floats:
+    best = np.maximum.accumulate(curve.accuracy)
+    return np.asarray(best[np.maximum(np.searchsorted(curve.epochs, epochs, side="right") - 1, 0)])
 
 
 def accuracy_outlook(
