@@ -1,38 +1,59 @@
-"""Active profiling: measure what decides, and stop when the decision is measured.
+"""Active profiling: measure what decides, and stop when no probe is worth its cost.
 
     1  a few cheap probes of seconds per epoch, far from each other
     2  one learning curve, of a recipe whose epochs are cheap
-    3  forecast; take the config that is most likely the cheapest to meet the goal
-         its seconds are not measured   ->  thirty steps of it
-         its recipe is not measured     ->  its learning curve, on the cheapest layout
-         both are                       ->  done
-       and again
+    3  forecast and plan. While the plan is not measured: measure the config that is
+       likeliest the best (confidence 1/2), then the plan itself
+    4  once it is, for every config x that is not measured yet
 
-The config of step 3 is chosen by what is as likely as not (confidence 1/2), not by what is
-sure: a config that only might be best is worth a look, one that is surely dearer is not. A
-learning curve ends at the target, or where its recipe can no longer win: when even its
-quickest layout would miss the deadline, or its cheapest cost more than a measured config.
+           gain(x)  = E[ (C - cost(x))+ ; x meets the goal ]      C: cost of the plan
+           price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
+
+       measure the x of the largest  gain - WEIGHT price,  or stop when none is worth it
+
+To measure a config is to run thirty steps of it where its seconds are not known, else to
+train its recipe on the layout whose epochs cost the least. Expectations are over the draws of
+the forecast. A learning curve ends at the target, or where its recipe can no longer win:
+when even its quickest layout would miss the deadline, or its cheapest cost more than the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from cotune.plan.assess import Assessment, assess, rates
+from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
-from cotune.profile import Design, Probe
+from cotune.profile import Chooser, Design, Mask, Probe
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
 MARGIN = 1.15  # on epochs, before a recipe counts as beaten
-FAST_LAWS = "auto(among=[ring, shared_ring, optimus])"
+WEIGHT = 0.3  # of the price of a probe: a plan is used about three times
+LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
+LIKELY = 0.5  # probability from which a config counts as a candidate while the plan is not measured
+FAST_LAWS = "auto(among=[ring])"
 FAST_CURVES = "auto(among=[curve])"
+
+
+def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
+    """Return what chooses the probes for a goal: those that decide, where there is something to decide."""
+    fixed = goal.epochs is not None or space.global_batch is not None
+    return Design(job, goal, space) if fixed or goal.target is None else ActiveDesign(job, goal, space, cluster)
+
+
+class _Known:
+    """Which configs have measured seconds, and which a measured recipe."""
+
+    def __init__(self, timed: Collection[Config], trained: Collection[int], configs: Configs) -> None:
+        self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
+        self.recipe: Mask = np.isin(configs.global_batch, list(trained))
+        self.both: Mask = self.seconds & self.recipe
 
 
 @dataclass(frozen=True)
@@ -57,20 +78,31 @@ class ActiveDesign:
         return rates(self._configs, self.cluster)
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:  # noqa: ARG002
-        """Return what to measure next with so many starts left, or None when the decision is measured."""
+        """Return what to measure next with so many starts left, or None when nothing is worth it."""
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
-        if not any(sample.curve for sample in samples):
+        trained = {sample.config.global_batch for sample in samples if sample.curve}
+        if not trained:
             return self._first_curve(samples)
-        found = self._outlook(samples)
-        row = self._hopeful(found)
-        config = self._configs[row]
-        if config not in timed:
-            return Probe(config, self._spread_out.time_epochs(config), f"{config} may be the best: its seconds per epoch")
-        if not self._trained(config.global_batch, samples):
-            return self._curve(row, found, samples)
+        found = self._assessed(samples)
+        known = _Known(timed, trained, self._configs)
+        plan = self._plan(found)
+        row = self._wanted(found, plan, known)
+        config, of = self._configs[row], "the plan as it stands" if row == plan else f"may beat {self._configs[plan]}"
+        if not known.seconds[row]:
+            return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
+        if not known.recipe[row]:
+            return self._curve(row, found, plan, of)
         return None
+
+    def _wanted(self, found: Assessment, plan: int, known: _Known) -> int:
+        """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
+        if known.both[plan] and found.feasible[plan]:
+            better = self._worthwhile(found, plan, known)
+            return plan if better is None else better
+        likeliest = self._cheapest(found, found.probability >= LIKELY)
+        return plan if known.both[likeliest] else likeliest
 
     def remaining(self, samples: Sequence[Sample]) -> int:
         """Return how many probes would still be worth having, at most."""
@@ -85,9 +117,12 @@ class ActiveDesign:
         return self._spread_out.farthest(samples, self._short)
 
     @cached_property
-    def _short(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        epochs = np.array([self._spread_out.time_epochs(config) for config in self._configs])
-        return np.asarray(epochs <= max(SHORT, float(np.quantile(epochs, 0.25))))
+    def _time_epochs(self) -> Floats:
+        return np.array([self._spread_out.time_epochs(config) for config in self._configs])
+
+    @cached_property
+    def _short(self) -> Mask:
+        return np.asarray(self._time_epochs <= max(SHORT, float(np.quantile(self._time_epochs, 0.25))))
 
     def _first_curve(self, samples: Sequence[Sample]) -> Probe | None:
         """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
@@ -101,48 +136,68 @@ class ActiveDesign:
         config = self._configs[row]
         return Probe(config, max(1.0, epochs), f"learning curve at global batch {config.global_batch}, a cheap one")
 
-    def _curve(self, row: int, found: Assessment, samples: Sequence[Sample]) -> Probe:
+    def _curve(self, row: int, found: Assessment, plan: int, of: str) -> Probe:
         batch = int(self._configs.global_batch[row])
         seconds = found.outlook.epoch_seconds
         layout = self._cheapest_layout(batch, seconds)
-        cap = self._cap(batch, seconds, self._incumbent(found, samples))
-        return Probe(self._configs[layout], cap, f"{self._configs[row]} may be the best: its learning curve")
+        beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
+        cap = self._cap(batch, seconds, beaten)
+        return Probe(self._configs[layout], cap, f"learning curve at global batch {batch}: {self._configs[row]}, {of}")
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds
 
-    def _outlook(self, samples: Sequence[Sample]) -> Assessment:
+    def _assessed(self, samples: Sequence[Sample]) -> Assessment:
         forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=FAST_CURVES)
-        goal = replace(self.goal, confidence=0.5)
-        return assess(forecast(self._configs, goal.max_epochs), goal, self.cluster, self.job.sign)
+        return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
-    def _hopeful(self, found: Assessment) -> int:
-        """Return the config that is likeliest the cheapest to meet the goal, or the likeliest to meet it at all."""
-        cost = np.where(found.feasible, found.cost, np.inf)
-        if np.isfinite(cost).any():
-            return int(np.argmin(cost))
+    def _plan(self, found: Assessment) -> int:
+        return self._cheapest(found, found.feasible)
+
+    def _cheapest(self, found: Assessment, able: Mask) -> int:
+        """Return the cheapest of some configs, or the surest of all when there are none."""
+        if able.any():
+            return int(np.argmin(np.where(able, found.cost, np.inf)))
         return int(np.lexsort((found.seconds, -found.probability))[0])
 
-    def _trained(self, batch: int, samples: Sequence[Sample]) -> bool:
-        return any(sample.curve and sample.config.global_batch == batch for sample in samples)
+    def _worthwhile(self, found: Assessment, plan: int, known: _Known) -> int | None:
+        """Return the config whose measurement gains the most for its price, or None when none gains enough."""
+        gain, wins, epochs = self._gains(found, plan)
+        price = self._prices(found.outlook.epoch_seconds, epochs, known)
+        worth = np.where(known.both, -np.inf, gain - WEIGHT * (1 - wins) * price)
+        best = int(np.argmax(worth))
+        return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
+
+    def _prices(self, seconds: Floats, epochs: Floats, known: _Known) -> Floats:
+        """Return what the next probe of each config costs: thirty steps, or its curve on the cheapest layout."""
+        per_epoch = seconds * self._rate
+        _, recipe = np.unique(self._configs.global_batch, return_inverse=True)
+        least = np.full(recipe.max() + 1, np.inf)
+        np.minimum.at(least, recipe, per_epoch)
+        return np.where(known.seconds, least[recipe] * epochs, per_epoch * self._time_epochs)
+
+    def _gains(self, found: Assessment, plan: int) -> tuple[Floats, Floats, Floats]:
+        """Return each config's expected gain over the plan, its chance to win, and the epochs it takes."""
+        gain, wins = np.zeros(len(self._configs)), np.zeros(len(self._configs))
+        epochs = np.full(len(self._configs), float(self.goal.max_epochs))
+        for rows, met, spent in runs(found.outlook, found.goal, found.rate, found.needed):
+            less = np.where(met, found.cost[plan] - spent * found.rate[rows, None], 0.0)
+            gain[rows] = np.maximum(less, 0.0).mean(axis=1)
+            wins[rows] = (less > 0).mean(axis=1)
+            epochs[rows] = np.median(spent, axis=1) / found.outlook.epoch_seconds[rows]
+        return gain, wins, epochs
 
     def _cheapest_layout(self, batch: int, seconds: Floats) -> int:
         """Return the config of this global batch whose epochs cost the least."""
         same = self._configs.global_batch == batch
         return int(np.argmin(np.where(same, seconds * self._rate, np.inf)))
 
-    def _cap(self, batch: int, seconds: Floats, incumbent: float) -> float:
+    def _cap(self, batch: int, seconds: Floats, beaten: float) -> float:
         """Return after how many epochs the recipe can no longer win."""
         layouts = self._configs.global_batch == batch
         allowed = np.full(len(self._configs), float(self.goal.max_epochs))
         if self.goal.deadline is not None:
             allowed = np.minimum(allowed, MARGIN * self.goal.deadline / seconds)
-        allowed = np.minimum(allowed, MARGIN * incumbent / (seconds * self._rate))
+        allowed = np.minimum(allowed, MARGIN * beaten / (seconds * self._rate))
         return float(max(1.0, np.ceil(allowed[layouts].max())))
-
-    def _incumbent(self, found: Assessment, samples: Sequence[Sample]) -> float:
-        """Return the cost of the cheapest config whose time and recipe are both measured and meet the goal."""
-        rows = [row for config in {s.config for s in samples} if (row := self.space.row(config)) is not None]
-        known = [row for row in rows if found.feasible[row] and self._trained(self._configs[row].global_batch, samples)]
-        return min((float(found.cost[row]) for row in known), default=np.inf)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from cotune.plan.assess import rates
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
+from cotune.types import Config, Floats, Goal, Job, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
@@ -62,6 +63,27 @@ class Step:
     of: int
     probe: Probe
     sample: Sample
+
+
+class Chooser(Protocol):
+    """What chooses the probes of a profile."""
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def goal(self) -> Goal: ...
+
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it."""
+        ...
+
+    def remaining(self, samples: Sequence[Sample]) -> int:
+        """Return how many probes would still be worth having, at most."""
+        ...
+
+    def curves(self, samples: Sequence[Sample]) -> list[int]:
+        """Return the global batches whose curves share what is left of a budget."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -186,14 +208,9 @@ class Design:
         return min(layouts, key=lambda config: (measured.get(config, np.inf), -config.workers))
 
 
-def design(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Design:  # noqa: ARG001
-    """Return what chooses the probes for a goal."""
-    return Design(job, goal, space)
-
-
 def profile(
     engine: Engine,
-    design: Design,
+    design: Chooser,
     known: Sequence[Sample],
     limits: Limits,
     folder: Path,
@@ -244,7 +261,7 @@ def least_seconds(samples: Sequence[Sample]) -> float:
     return min((sum(s.terms.known().get(n, 0.0) for n in ("engine", "startup")) for s in samples), default=0.0)
 
 
-def _launch(design: Design, probe: Probe, folder: Path, seed: int) -> Launch:
+def _launch(design: Chooser, probe: Probe, folder: Path, seed: int) -> Launch:
     # A job that reports once an epoch shows its pace by the second report.
     most = max(int(MOST_TIME_EPOCHS), int(np.ceil(probe.epochs)))
     return Launch(

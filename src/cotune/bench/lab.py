@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotune.active import ActiveDesign
+from cotune.active import design_for
 from cotune.bench.truth import Truth
 from cotune.plan.assess import rates
 from cotune.plan.planner import Forecaster
@@ -47,8 +47,7 @@ class RecordedLab:
 
     def train(self, config: Config, epochs: float, seconds: float | None = None, *, on: bool = False) -> Sample:
         replay = self._engine.replay(config, len(self.samples))
-        if isinstance(replay, str):
-            raise ValueError(replay)
+        assert not isinstance(replay, str), replay  # the space holds only what was recorded
         last = epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds)
         met = None if on else replay.first_meeting(self.goal.target, self.job.sign, last)
         sample = replay.sample(last if met is None else met, f"probe {len(self.samples) + 1}")
@@ -56,7 +55,7 @@ class RecordedLab:
         return sample
 
     def profile(self, space: Space) -> Sequence[Sample]:
-        design = ActiveDesign(self.job, self.goal, space, self.cluster)
+        design = design_for(self.job, self.goal, space, self.cluster)
         while len(self.samples) < self.max_samples:
             probe = design.next(self.samples, self.max_samples - len(self.samples))
             if probe is None:

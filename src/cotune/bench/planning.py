@@ -121,14 +121,20 @@ def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
         strategy,
         len(rows),
         float(np.mean([row.met for row in rows])),
-        *(float(value) for value in (np.median(plain), plain.mean(), np.quantile(plain, 0.9))),
-        *(float(value) for value in (np.median(full), full.mean(), np.quantile(full, 0.9))),
+        float(np.median(plain)),
+        float(plain.mean()),
+        float(np.quantile(plain, 0.9)),
+        float(np.median(full)),
+        float(full.mean()),
+        float(np.quantile(full, 0.9)),
         float(np.mean([row.profile_samples for row in rows])),
     )
 
 
 def _of(answered: dict[Task, list[Row]], folder: Path, strategy: str) -> Iterator[Row]:
-    return (row for task, rows in answered.items() if (task.folder, task.strategy) == (folder, strategy) for row in rows)
+    return (
+        row for task, rows in answered.items() if (task.folder, task.strategy) == (folder, strategy) for row in rows
+    )
 
 
 def _kept(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:

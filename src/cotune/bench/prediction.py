@@ -252,7 +252,7 @@ def _judge(
     return np.abs(middle - right), right, float(inside.mean())
 
 
-def _row(
+def _row(  # noqa: PLR0917  # the columns of the table
     recording: str, quantity: str, predictor: str, samples: int, errors: Floats, right: Floats, coverage: float
 ) -> Row:
     mre = float(errors.sum() / np.abs(right).sum())

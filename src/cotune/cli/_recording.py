@@ -85,15 +85,16 @@ class Replay:
         return found
 
     def _probed(self, known: Sequence[Sample], seed: int) -> list[Sample]:
+        from cotune.active import design_for
         from cotune.cli._output import note, progress
-        from cotune.profile import Limits, design, profile
+        from cotune.profile import Limits, profile
         from cotune.run.recorded import Recorded
 
         settings = self.settings
         finished: dict[str, Sample] = {}
         engine = Recorded(self.folder, self.budget, seed, recording=self.recording)
         limits = Limits(float("inf"), self.max_samples)
-        chosen = design(settings.job, settings.goal, settings.space, settings.cluster)
+        chosen = design_for(settings.job, settings.goal, settings.space, settings.cluster)
         with progress(float(self.max_samples)) as shown:
             for step in profile(engine, chosen, known, limits, Path(self.recording.name), seed=seed):
                 finished[step.sample.id] = step.sample

@@ -38,6 +38,9 @@ def profile(
     budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
     max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts.")] = 16,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed configs again.")] = False,
+    for_goal: Annotated[
+        bool, typer.Option("--for-goal", help="Measure only what decides for this target and deadline.")
+    ] = False,
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
@@ -80,7 +83,7 @@ def profile(
     limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
     with open_store(store) as kept:
         known = list(kept.samples(settings.job))
-        new = _measure(settings, kept, known, limits, retry_failed=retry_failed, seed=seed)
+        new = _measure(settings, kept, known, limits, retry_failed=retry_failed, for_goal=for_goal, seed=seed)
     usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
     if not usable:
         raise _nothing_learnt(settings, known, new, limits)
@@ -113,20 +116,30 @@ def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], 
 
 
 def _measure(
-    settings: Settings, kept: Store, known: list[Sample], limits: Limits, *, retry_failed: bool, seed: int
+    settings: Settings,
+    kept: Store,
+    known: list[Sample],
+    limits: Limits,
+    *,
+    retry_failed: bool,
+    for_goal: bool,
+    seed: int,
 ) -> list[Sample]:
     """Measure and store; return the new samples."""
+    from cotune.active import design_for
     from cotune.cli._options import runs_folder
     from cotune.cli._output import note, progress
     from cotune.cli._running import running_engine
     from cotune.errors import NotFound
-    from cotune.profile import Design
+    from cotune.profile import Chooser, Design
     from cotune.profile import profile as measure
 
     if not settings.job.command:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     usable = [sample for sample in known if not (sample.failed and retry_failed)]
-    design = Design(settings.job, settings.goal, settings.space, settings.cluster)
+    design: Chooser = Design(settings.job, settings.goal, settings.space, settings.cluster)
+    if for_goal:
+        design = design_for(settings.job, settings.goal, settings.space, settings.cluster)
     finished: dict[str, Sample] = {}
     with running_engine(settings) as engine, progress(limits.seconds) as shown:
         begun = engine.now()

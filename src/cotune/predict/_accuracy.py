@@ -86,7 +86,9 @@ class AccuracyOutlook:
             best = np.mean([_best_so_far(curve, epochs[told]) for curve in same], axis=0)
             median[np.ix_(rows, np.flatnonzero(told))] = best
             later = epochs > end
-            median[np.ix_(rows, np.flatnonzero(later))] = np.maximum(median[np.ix_(rows, np.flatnonzero(later))], best[-1])
+            median[np.ix_(rows, np.flatnonzero(later))] = np.maximum(
+                median[np.ix_(rows, np.flatnonzero(later))], best[-1]
+            )
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -134,8 +135,8 @@ def learn(
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
     per_node = _per_node(cluster, known)
-    seconds, reason = _seconds(job, known, predictor, per_node)
-    learnt, why, by_worker = _accuracy(job, samples, accuracy)
+    seconds, reason = _seconds(job, tuple(_times_alone(sample) for sample in known), predictor, per_node)
+    learnt, why, by_worker = _accuracy(job, tuple(s for s in samples if s.curve or s.accuracy is not None), accuracy)
     return Forecaster(
         seconds=seconds,
         accuracy=learnt,
@@ -151,7 +152,13 @@ def learn(
     )
 
 
-def _seconds(job: Job, known: Sequence[Sample], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
+def _times_alone(sample: Sample) -> Sample:
+    """Return what a sample tells of time: equal ones need no second fit."""
+    return Sample(sample.config, sample.epochs, sample.epoch_seconds)
+
+
+@lru_cache(maxsize=256)
+def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
     chosen = with_nodes(algorithms.create("predict", name), per_node)
     if not isinstance(chosen, SecondsPredictor):
         raise UsageError(f"predictor {name!r} does not predict time; isotonic, ring and auto do")
@@ -166,7 +173,8 @@ def _seconds(job: Job, known: Sequence[Sample], name: str, per_node: int | None)
     return seconds_outlook(fitted, groups, known, errors, per_node, assumed=False), f"time by {name}, as asked"
 
 
-def _accuracy(job: Job, samples: Sequence[Sample], name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
+@lru_cache(maxsize=256)
+def _accuracy(job: Job, samples: tuple[Sample, ...], name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
     """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
     if name is None or not curves(job, samples, least_points=0):
         return None, "", False

@@ -147,7 +147,9 @@ class Recording:
         for layout, cells in self.times.items():
             batches = sorted({batch for by in cells.values() for batch in by})
             if len(rows) + len(cells) * len(batches) > MOST_CONFIGS:
-                raise InvalidFile(f"recording {self.name}: more than {MOST_CONFIGS:,} configs; record fewer batch sizes")
+                raise InvalidFile(
+                    f"recording {self.name}: more than {MOST_CONFIGS:,} configs; record fewer batch sizes"
+                )
             rows += [(layout, w, b) for w, b in itertools.product(sorted(cells), batches)]
         return _columns(rows)
 
@@ -185,9 +187,7 @@ class Recording:
             return low
         share = np.log(key[1] / around[0]) / np.log(around[1] / around[0])
         most = max(len(low), len(high))
-        return np.asarray(
-            (1 - share) * low[np.arange(most) % len(low)] + share * high[np.arange(most) % len(high)]
-        )
+        return np.asarray((1 - share) * low[np.arange(most) % len(low)] + share * high[np.arange(most) % len(high)])
 
     def _recorded(self, workers: int | None, batch: int) -> Floats:
         key = (workers, batch)
