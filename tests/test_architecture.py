@@ -24,19 +24,23 @@ LAYERS = {
     "forecast": 3,
     "config": 3,
     "store": 3,
+    "recording": 4,
     "predict": 4,
     "plan": 4,
     "place": 4,
-    "run": 4,
+    "run": 5,
+    "strategies": 5,
     "balance": 1,
     "servers": 4,
     "torch": 4,
     "workloads": 4,
     "schedule": 4,
-    "profile": 5,
     "adapters": 5,
-    "supervise": 5,
+    "supervise": 6,
+    "profile": 6,
     "simulate": 6,
+    "active": 7,
+    "bench": 8,
     "cli": 9,
 }
 STRANGERS = {
@@ -54,6 +58,8 @@ STRANGERS = {
     ("simulate", "predict"),
     ("run", "plan"),
     ("run", "predict"),
+    ("strategies", "predict"),
+    ("strategies", "run"),
 }
 
 

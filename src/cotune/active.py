@@ -131,7 +131,7 @@ class ActiveDesign:
         prior = 1 + batch / np.sqrt(batch.min() * batch.max())
         row = int(np.argmin(seconds * self._rate * prior))
         epochs = float(self.goal.max_epochs)
-        if self.goal.deadline is not None:  # no config gets through more epochs in time
+        if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
             epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
         config = self._configs[row]
         return Probe(config, max(1.0, epochs), f"learning curve at global batch {config.global_batch}, a cheap one")
@@ -145,6 +145,8 @@ class ActiveDesign:
         return Probe(self._configs[layout], cap, f"learning curve at global batch {batch}: {self._configs[row]}, {of}")
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
+        if not any(sample.epoch_seconds is not None for sample in samples):
+            return 1.0 / self._configs.workers  # nothing is known but that workers share the work
         forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds
 

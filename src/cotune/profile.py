@@ -241,6 +241,8 @@ def profile(
         begin = Sample(probe.config, id=launch.id, started=timestamp(), folder=str(launch.folder))
         for sample in attempt(engine, launch, until, begin):
             yield Step(number, of, probe, sample)
+        if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
+            return
         samples.append(sample)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.predict import TooFewSamples
+from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -25,16 +25,15 @@ class Cynthia:
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Overlap:
         """Return the model of samples that have one batch size."""
-        timed = [sample for sample in samples if sample.epoch_seconds is not None]
-        if not timed or job.examples is None:
-            raise TooFewSamples("cynthia needs the examples of the job and one timed sample")
-        configs = Configs.of([sample.config for sample in timed])
-        steps = np.array([sample.epoch_seconds for sample in timed], dtype=np.float64) / configs.steps(job.examples)
+        measured = timings(samples)
+        examples = job.examples or 1  # unknown, it is a factor of both terms
+        configs = measured.configs
+        steps = measured.seconds / configs.steps(examples)
         fewest = configs.workers == configs.workers.min()
         compute = float(np.median((steps / configs.batch_size)[fewest]))  # seconds per example of one worker
         bound = steps > 1.05 * compute * configs.batch_size
         ratios = (steps / configs.workers)[bound & ~fewest]
-        return _Overlap(job.examples, compute, float(np.median(ratios)) if len(ratios) else 0.0)
+        return _Overlap(examples, compute, float(np.median(ratios)) if len(ratios) else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
-from cotune.predict import TooFewSamples
+from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -26,15 +27,11 @@ class Optimus:
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
         """Return the law that fits the samples best."""
-        from scipy.optimize import nnls
-
-        timed = [sample for sample in samples if sample.epoch_seconds is not None]
-        if len(timed) < 2 or job.examples is None:
-            raise TooFewSamples("optimus needs the examples of the job and two timed samples")
-        configs = Configs.of([sample.config for sample in timed])
-        steps = np.array([sample.epoch_seconds for sample in timed], dtype=np.float64) / configs.steps(job.examples)
-        letters, _ = nnls(_factors(configs) / steps[:, None], np.ones(len(steps)))
-        return _Speed(job.examples, np.asarray(letters, dtype=np.float64))
+        measured = timings(samples, least=2)
+        examples = job.examples or 1  # unknown, it is a factor of every letter
+        steps = measured.seconds / measured.configs.steps(examples)
+        letters, _ = nnls(_factors(measured.configs) / steps[:, None], np.ones(len(steps)))
+        return _Speed(examples, np.asarray(letters, dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True)

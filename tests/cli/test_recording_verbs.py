@@ -1,0 +1,79 @@
+"""plan, predict, run, import and bench on recordings, from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.worlds import world
+from recording.folders import recording
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world(tmp_path_factory.mktemp("cli") / "world")
+
+
+def cotune(*words: object, code: int = 0) -> dict[str, Any]:
+    call = [sys.executable, "-c", "from cotune.cli.main import main; main()", *map(str, words), "--json"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> None:
+    told = cotune("plan", "--recording", folder, "--target", "accuracy=0.8", "--deadline", "1h")
+    assert {"workers", "batch_size", "global_batch", "servers", "device"} <= set(told["plan"]["config"])
+    assert {"low", "mid", "high", "source"} <= set(told["plan"]["forecast"]["seconds"])
+    assert set(told["profile"]) == {"samples", "configs", "device_seconds", "reused_device_seconds"}
+    assert 0 < told["profile"]["samples"] <= 16
+    assert told["profile"]["reused_device_seconds"] <= told["profile"]["device_seconds"]
+
+
+def test_limits_on_measuring_hold(folder: Path) -> None:
+    few = cotune("plan", "--recording", folder, "--target", "0.8", "--max-samples", 5, "--seed", 1)
+    assert few["profile"]["samples"] <= 5
+    budget = 0.5 * few["profile"]["device_seconds"]
+    cheap = cotune("predict", "--recording", folder, "--budget", budget, "--all")
+    assert len(cheap["rows"]) == 20
+    assert cotune("plan", "--recording", folder, "--target", "0.8", "--budget", 0, code=8)["error"]
+
+
+def test_every_row_may_be_read_for_study(folder: Path) -> None:
+    told = cotune("plan", "--recording", folder, "--target", "0.8", "--all-samples")
+    assert told["profile"]["samples"] == 20 * 2 + 5 * 2
+
+
+def test_a_run_on_a_recording_reaches_its_target(folder: Path) -> None:
+    told = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1h")
+    assert told["met"]
+    assert told["run"]["accuracy"] >= 0.8
+    given = cotune("run", "--recording", folder, "--workers", 1, "--batch-size", 16, "--epochs", 2)
+    assert given["run"]["epochs"] == 2
+
+
+def test_errors_name_the_file_and_exit_with_its_code(tmp_path: Path, folder: Path) -> None:
+    broken = recording(tmp_path / "broken", times="workers,batch_size,epoch_seconds\n1,2,x\n")
+    assert "epoch_time.csv:2" in cotune("plan", "--recording", broken, "--target", "0.8", code=4)["error"]["message"]
+    assert cotune("plan", "--recording", tmp_path / "nowhere", "--target", "0.8", code=3)["error"]
+    times_only = recording(tmp_path / "times", accuracy=None)
+    assert "accuracy.csv" in cotune("plan", "--recording", times_only, "--target", "0.8", code=3)["error"]["message"]
+    assert cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "1s", code=5)["error"]["nearest"]
+
+
+def test_the_benchmark_prints_rows_and_a_summary(folder: Path) -> None:
+    told = cotune("bench", "planning", "--recordings", folder, "--strategy", "oracle", "--strategy", "manual(tries=2)")
+    wanted = (
+        "recording, target, deadline, strategy, workers, batch_size, epochs, met, cost, oracle_cost, score, "
+        "profile_samples, profile_cost"
+    )
+    assert set(wanted.split(", ")) <= set(told["rows"][0])
+    assert {"median", "mean", "p90", "met"} <= set(told["summary"][0])
+    errors = cotune("bench", "prediction", "--recordings", folder.parent, "--predictor", "ring", "--samples", "4,8")
+    assert {"recording", "quantity", "predictor", "samples", "mre", "mape", "coverage"} == set(errors["rows"][0])

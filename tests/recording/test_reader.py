@@ -1,0 +1,119 @@
+"""Broken recordings: the right answer, or an error that names file and line."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from cotune.errors import CotuneError, InvalidFile, NotFound
+from cotune.recording import AccuracyRow, TimeRow, read, write
+from cotune.types import Device, Job
+from recording.folders import ACCURACY, JOB, TIMES, recording
+
+BROKEN = {
+    "missing column": ({"times": "workers,batch,epoch_seconds\n1,2,3\n"}, r"epoch_time\.csv:1: no column 'batch_size'"),
+    "text in a number": (
+        {"times": TIMES + "8,fast,3\n"},
+        r"epoch_time\.csv:6: batch_size: expected a number, not 'fast'",
+    ),
+    "negative seconds": ({"times": TIMES + "8,10,-3\n"}, r"epoch_time\.csv:6: epoch_seconds: must not be below 0"),
+    "zero seconds": ({"times": TIMES + "8,10,0\n"}, r"epoch_time\.csv:6: epoch_seconds: must be above 0"),
+    "half a worker": ({"times": TIMES + "1.5,10,3\n"}, r"epoch_time\.csv:6: workers: expected a whole number"),
+    "no worker": ({"times": TIMES + "0,10,3\n"}, r"epoch_time\.csv:6: workers: must not be below 1"),
+    "not finite": ({"accuracy": ACCURACY + "40,1,nan\n"}, r"accuracy\.csv:6: accuracy: expected a number"),
+    "too few cells": ({"accuracy": ACCURACY + "40,1\n"}, r"accuracy\.csv:6: 2 cells, expected 3"),
+    "a column twice": ({"times": "workers,workers,batch_size,epoch_seconds\n"}, r"epoch_time\.csv:1: column 'workers'"),
+    "empty file": ({"times": ""}, r"epoch_time\.csv: empty"),
+    "only a header": ({"accuracy": "global_batch,epoch,accuracy\n"}, r"accuracy\.csv: no rows"),
+    "an evaluation twice": ({"accuracy": ACCURACY + "10,1,0.9\n"}, r"accuracy\.csv:6: epoch 1 of global batch 10"),
+    "no tables": ({"times": None, "accuracy": None}, r"needs epoch_time\.csv, accuracy\.csv or both"),
+    "no examples": ({"job": "name: x\n"}, r"job\.yaml: examples"),
+    "a wrong better": ({"job": JOB.replace("higher", "best")}, r"job\.yaml:4: better: expected higher or lower"),
+    "a key misspelt": ({"job": JOB.replace("metric", "metrik")}, r"job\.yaml:3: metrik: unknown key"),
+    "not YAML": ({"job": "name: [x\n"}, r"job\.yaml:\d+: not valid YAML"),
+    "not a mapping": ({"job": "- x\n"}, r"job\.yaml: expected keys and values"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_recording_is_explained_by_file_and_line(name: str, tmp_path: Path) -> None:
+    parts, words = BROKEN[name]
+    with pytest.raises(InvalidFile, match=words):
+        read(recording(tmp_path / "broken", **parts))  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_no_recording_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"no recording at"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(NotFound, match=r"no job\.yaml"):
+        read(tmp_path)
+
+
+def test_binary_in_a_table_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    folder = recording(tmp_path / "binary")
+    (folder / "accuracy.csv").write_bytes(bytes(range(256)))
+    with pytest.raises(InvalidFile, match=r"accuracy\.csv"):
+        read(folder)
+
+
+def test_rows_may_come_in_any_order_and_twice(tmp_path: Path) -> None:
+    straight = read(recording(tmp_path / "straight"))
+    header, *rows = TIMES.splitlines()
+    points = ACCURACY.splitlines()
+    random.Random(1).shuffle(rows)
+    shuffled = read(
+        recording(
+            tmp_path / "shuffled",
+            times="\n".join([header, *rows, rows[0], ""]),
+            accuracy="\n".join([points[0], *reversed(points[1:]), points[1]]),
+        )
+    )
+    configs = straight.space(with_accuracy=False).configs()
+    assert shuffled.epoch_seconds(configs) == pytest.approx(straight.epoch_seconds(configs))
+    assert {b: c[0].epochs for b, c in shuffled.curves[None].items()} == {10: (1, 3), 160: (1, 4)}
+
+
+def test_one_worker_count_and_one_curve_are_a_recording(tmp_path: Path) -> None:
+    times = "workers,batch_size,epoch_seconds\n2,10,80\n2,40,20\n"
+    found = read(recording(tmp_path / "one", times=times, accuracy="global_batch,epoch,accuracy\n20,1,0.2\n20,2,0.3\n"))
+    assert [(c.workers, c.batch_size) for c in found.space(with_accuracy=True).configs()] == [(2, 10)]
+
+
+def test_rows_of_a_config_without_a_repeat_are_repeats(tmp_path: Path) -> None:
+    times = "workers,batch_size,epoch_seconds\n1,10,1\n1,10,2\n1,10,6\n"
+    found = read(recording(tmp_path / "again", times=times, accuracy=None))
+    assert found.epoch_seconds(found.space(with_accuracy=False).configs()).tolist() == pytest.approx([2])
+
+
+def test_a_hundred_thousand_rows_are_read_in_seconds(tmp_path: Path) -> None:
+    rows = [f"{w},{b},{1000 / w + b}" for w in range(1, 101) for b in range(1, 1001)]
+    begun = time.process_time()
+    found = read(recording(tmp_path / "large", times="workers,batch_size,epoch_seconds\n" + "\n".join(rows)))
+    space = found.space(with_accuracy=True)
+    assert time.process_time() - begun < 30
+    assert all(10 <= config.global_batch <= 160 for config in space.configs())
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    times = [TimeRow(1, 8, 2.5, "t4", repeat="a", axes=(("precision", "fp32"),)), TimeRow(2, 8, 1.5, "t4", repeat="a")]
+    points = [AccuracyRow(8, 0.5, 0.25, "s"), AccuracyRow(8, 1, 0.5, "s")]
+    folder = write(tmp_path / "out", Job("out", examples=100), times, points, [Device("t4", per_node=4)])
+    found = read(folder)
+    assert found.cluster.device("t4").per_node == 4
+    assert found.times["t4", 1, 0, (("precision", "fp32"),)] == {1: {8: (2.5,)}}
+    assert found.times["t4", 1, 0, ()] == {2: {8: (1.5,)}}
+    assert found.curves[None][8][0].accuracy == (0.25, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_garbage_in_a_table_never_ends_in_anything_but_a_clear_error(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    text = list(TIMES)
+    for _ in range(5):
+        text[rng.randrange(len(text))] = rng.choice(',\n"x-.9 e')
+    with contextlib.suppress(CotuneError):
+        read(recording(tmp_path / "garbage", times="".join(text))).space(with_accuracy=True)
