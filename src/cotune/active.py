@@ -2,19 +2,19 @@
 
     1  a few cheap probes of seconds per epoch, far from each other
     2  one learning curve, of a recipe whose epochs are cheap
-    3  forecast and plan. While the plan is not measured: measure the config that is
-       likeliest the best (confidence 1/2), then the plan itself
-    4  once it is, for every config x that is not measured yet
+    3  forecast and plan; for every config x that is not measured yet
 
            gain(x)  = E[ (C - cost(x))+ ; x meets the goal ]      C: cost of the plan
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
 
-       measure the x of the largest  gain - WEIGHT price,  or stop when none is worth it
+       measure the x of the largest  gain - WEIGHT price  and go on with 3
+    4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is
 
-To measure a config is to run thirty steps of it where its seconds are not known, else to
-train its recipe on the layout whose epochs cost the least. Expectations are over the draws of
-the forecast. A learning curve ends at the target, or where its recipe can no longer win:
-when even its quickest layout would miss the deadline, or its cheapest cost more than the plan.
+To measure a config is to run thirty steps of it where its seconds are not known, then to
+train its recipe on the layout whose epochs cost the least; with few starts left the curve
+alone has to do. Expectations are over the draws of the forecast. A learning curve ends at the
+target, or where its recipe can no longer win: when even its quickest layout would miss the
+deadline, or its cheapest cost more than the plan.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
 from cotune.profile import Chooser, Design, Mask, Probe
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
 MARGIN = 1.15  # on epochs, before a recipe counts as beaten
-WEIGHT = 0.3  # of the price of a probe: a plan is used about three times
+WEIGHT = 0.6  # of the price of a probe: a plan is used more than once
 LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
-LIKELY = 0.5  # probability from which a config counts as a candidate while the plan is not measured
+MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
+SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
+LAST_STARTS = 2  # are kept for the plan itself
+SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
 FAST_LAWS = "auto(among=[ring])"
 FAST_CURVES = "auto(among=[curve])"
 
@@ -50,9 +53,12 @@ def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
 class _Known:
     """Which configs have measured seconds, and which a measured recipe."""
 
-    def __init__(self, timed: Collection[Config], trained: Collection[int], configs: Configs) -> None:
+    def __init__(
+        self, timed: Collection[Config], trained: Collection[int], configs: Sequence[Config], batches: Ints
+    ) -> None:
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
-        self.recipe: Mask = np.isin(configs.global_batch, list(trained))
+        apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
+        self.recipe: Mask = apart.min(axis=1) <= SAME_RECIPE
         self.both: Mask = self.seconds & self.recipe
 
 
@@ -74,6 +80,10 @@ class ActiveDesign:
         return self.space.configs()
 
     @cached_property
+    def _listed(self) -> list[Config]:
+        return list(self._configs)
+
+    @cached_property
     def _rate(self) -> Floats:
         return rates(self._configs, self.cluster)
 
@@ -86,23 +96,22 @@ class ActiveDesign:
         if not trained:
             return self._first_curve(samples)
         found = self._assessed(samples)
-        known = _Known(timed, trained, self._configs)
+        known = _Known(timed, trained, self._listed, self._configs.global_batch)
         plan = self._plan(found)
-        row = self._wanted(found, plan, known)
-        config, of = self._configs[row], "the plan as it stands" if row == plan else f"may beat {self._configs[plan]}"
+        row = self._wanted(found, plan, known, left)
+        config, of = self._listed[row], "the plan as it stands" if row == plan else f"may beat {self._listed[plan]}"
+        if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
+            return self._curve(row, found, plan, of)
         if not known.seconds[row]:
             return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
-        if not known.recipe[row]:
-            return self._curve(row, found, plan, of)
         return None
 
-    def _wanted(self, found: Assessment, plan: int, known: _Known) -> int:
+    def _wanted(self, found: Assessment, plan: int, known: _Known, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
-        if known.both[plan] and found.feasible[plan]:
-            better = self._worthwhile(found, plan, known)
-            return plan if better is None else better
-        likeliest = self._cheapest(found, found.probability >= LIKELY)
-        return plan if known.both[likeliest] else likeliest
+        if left <= LAST_STARTS and not known.both[plan]:
+            return plan
+        better = self._worthwhile(found, plan, known)
+        return plan if better is None else better
 
     def remaining(self, samples: Sequence[Sample]) -> int:
         """Return how many probes would still be worth having, at most."""
@@ -118,7 +127,7 @@ class ActiveDesign:
 
     @cached_property
     def _time_epochs(self) -> Floats:
-        return np.array([self._spread_out.time_epochs(config) for config in self._configs])
+        return np.array([self._spread_out.time_epochs(config) for config in self._listed])
 
     @cached_property
     def _short(self) -> Mask:
@@ -133,7 +142,7 @@ class ActiveDesign:
         epochs = float(self.goal.max_epochs)
         if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
             epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
-        config = self._configs[row]
+        config = self._listed[row]
         return Probe(config, max(1.0, epochs), f"learning curve at global batch {config.global_batch}, a cheap one")
 
     def _curve(self, row: int, found: Assessment, plan: int, of: str) -> Probe:
@@ -142,7 +151,7 @@ class ActiveDesign:
         layout = self._cheapest_layout(batch, seconds)
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
         cap = self._cap(batch, seconds, beaten)
-        return Probe(self._configs[layout], cap, f"learning curve at global batch {batch}: {self._configs[row]}, {of}")
+        return Probe(self._listed[layout], cap, f"learning curve at global batch {batch}: {self._listed[row]}, {of}")
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         if not any(sample.epoch_seconds is not None for sample in samples):
@@ -177,14 +186,15 @@ class ActiveDesign:
         _, recipe = np.unique(self._configs.global_batch, return_inverse=True)
         least = np.full(recipe.max() + 1, np.inf)
         np.minimum.at(least, recipe, per_epoch)
-        return np.where(known.seconds, least[recipe] * epochs, per_epoch * self._time_epochs)
+        return np.where(known.recipe, per_epoch * self._time_epochs, least[recipe] * epochs)
 
     def _gains(self, found: Assessment, plan: int) -> tuple[Floats, Floats, Floats]:
         """Return each config's expected gain over the plan, its chance to win, and the epochs it takes."""
+        standing = found.cost[plan] * (1.0 if found.feasible[plan] else MISSING)
         gain, wins = np.zeros(len(self._configs)), np.zeros(len(self._configs))
         epochs = np.full(len(self._configs), float(self.goal.max_epochs))
         for rows, met, spent in runs(found.outlook, found.goal, found.rate, found.needed):
-            less = np.where(met, found.cost[plan] - spent * found.rate[rows, None], 0.0)
+            less = np.where(met, standing - spent * found.rate[rows, None], 0.0)
             gain[rows] = np.maximum(less, 0.0).mean(axis=1)
             wins[rows] = (less > 0).mean(axis=1)
             epochs[rows] = np.median(spent, axis=1) / found.outlook.epoch_seconds[rows]
