@@ -15,7 +15,7 @@ from cotune.predict import forecaster
 from cotune.recording import Recording
 from cotune.run.recorded import Recorded
 from cotune.space import Configs, Space
-from cotune.strategies import Decision
+from cotune.strategies import LAWS, Decision
 from cotune.types import Cluster, Config, Goal, Job, Sample
 
 
@@ -63,8 +63,10 @@ class RecordedLab:
             self.train(probe.config, probe.epochs)
         return self.samples
 
-    def forecaster(self, samples: Sequence[Sample], predictor: str = "auto", accuracy: str = "auto") -> Forecaster:
-        return forecaster(self.job, samples, self.cluster, predictor=predictor, accuracy=accuracy, seed=self.seed)
+    def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
+        several = len({sample.config for sample in samples}) > 1
+        law = predictor if several else "auto"  # one config says nothing of any law
+        return forecaster(self.job, samples, self.cluster, predictor=law, accuracy=accuracy, seed=self.seed)
 
     def hindsight(self) -> Decision:
         best = self.truth.best(self.goal)

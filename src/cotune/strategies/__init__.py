@@ -15,6 +15,8 @@ from cotune.plan.planner import Forecaster
 from cotune.space import Space
 from cotune.types import Cluster, Config, Goal, Job, Sample
 
+LAWS = "auto(among=[ring, shared_ring, optimus])"  # those that are fitted in milliseconds
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -47,7 +49,7 @@ class Lab(Protocol):
         """Measure what a plan within this space needs, as `cotune profile` does; return all samples so far."""
         ...
 
-    def forecaster(self, samples: Sequence[Sample], predictor: str = "auto", accuracy: str = "auto") -> Forecaster:
+    def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
         """Return what these samples let us expect of any config."""
         ...
 

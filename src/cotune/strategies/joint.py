@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotune.strategies import Decision, Lab
+from cotune.strategies import LAWS, Decision, Lab
 from cotune.strategies._restricted import planned
 
 
@@ -12,7 +12,7 @@ from cotune.strategies._restricted import planned
 class Joint:
     """Choose workers and batch size together, by forecasts from a few probes."""
 
-    predictor: str = "auto"
+    predictor: str = LAWS
     accuracy: str = "auto"
 
     def decide(self, lab: Lab) -> Decision:
