@@ -47,9 +47,7 @@ def main(folders: list[str]) -> None:
         for rounds, found_gaps in gaps.items():
             share = sum(gap <= 1e-9 for gap in found_gaps) / len(found_gaps)
             middle = statistics.median(found_gaps)
-            print(
-                f"{seen.name}: {len(truth.space)} configs, {rounds} rounds: optimal {share:.0%}, median gap {middle:.1%}"
-            )
+            print(f"{seen.name}, {len(truth.space)} configs, {rounds} rounds: optimal {share:.0%}, gap {middle:.1%}")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ FAST_CURVES = "auto(among=[curve])"
 def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
     """Return what chooses the probes for a goal: those that decide, where there is something to decide."""
     fixed = goal.epochs is not None or space.global_batch is not None
-    return Design(job, goal, space) if fixed or goal.target is None else ActiveDesign(job, goal, space, cluster)
+    return (
+        Design(job, goal, space, cluster) if fixed or goal.target is None else ActiveDesign(job, goal, space, cluster)
+    )
 
 
 class _Known:
@@ -73,7 +75,7 @@ class ActiveDesign:
 
     @cached_property
     def _spread_out(self) -> Design:
-        return Design(self.job, self.goal, self.space)
+        return Design(self.job, self.goal, self.space, self.cluster)
 
     @cached_property
     def _configs(self) -> Configs:
@@ -117,9 +119,9 @@ class ActiveDesign:
         """Return how many probes would still be worth having, at most."""
         return self._spread_out.remaining(samples)
 
-    def curves(self, samples: Sequence[Sample]) -> list[int]:
-        """Return the global batches whose curves share what is left of a budget."""
-        return self._spread_out.curves(samples)
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float:  # noqa: ARG002
+        """Return how many of the seconds left a probe may take: all of them."""
+        return seconds
 
     def _far(self, samples: Sequence[Sample]) -> Config | None:
         """Return the config farthest from what was measured, of those that thirty steps are short for."""
@@ -143,7 +145,8 @@ class ActiveDesign:
         if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
             epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
         config = self._listed[row]
-        return Probe(config, max(1.0, epochs), f"learning curve at global batch {config.global_batch}, a cheap one")
+        reason = f"learning curve at global batch {config.global_batch}, a cheap one"
+        return Probe(config, max(1.0, epochs), reason, curve=True)
 
     def _curve(self, row: int, found: Assessment, plan: int, of: str) -> Probe:
         batch = int(self._configs.global_batch[row])
@@ -151,7 +154,8 @@ class ActiveDesign:
         layout = self._cheapest_layout(batch, seconds)
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
         cap = self._cap(batch, seconds, beaten)
-        return Probe(self._listed[layout], cap, f"learning curve at global batch {batch}: {self._listed[row]}, {of}")
+        reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
+        return Probe(self._listed[layout], cap, reason, curve=True)
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         if not any(sample.epoch_seconds is not None for sample in samples):

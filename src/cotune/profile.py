@@ -24,7 +24,7 @@ from cotune.plan.assess import rates
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
-from cotune.types import Config, Floats, Goal, Job, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
@@ -81,8 +81,8 @@ class Chooser(Protocol):
         """Return how many probes would still be worth having, at most."""
         ...
 
-    def curves(self, samples: Sequence[Sample]) -> list[int]:
-        """Return the global batches whose curves share what is left of a budget."""
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float | None:
+        """Return how many of the seconds left a probe may take, or None when that would show too little."""
         ...
 
 
@@ -146,6 +146,13 @@ class Design:
         wanted = list(dict.fromkeys(int(batches[np.argmin(np.abs(np.log(batches / level)))]) for level in levels))
         trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
         return [batch for batch in (*wanted[1:-1], *wanted[:1], *wanted[1:][-1:]) if batch not in trained]
+
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float | None:
+        """Return how many of the seconds left a probe may take: curves share them, if that is enough."""
+        if not probe.curve:
+            return seconds
+        part = seconds / len([other for other in self.curves(samples) if other not in seen])
+        return part if self.worth(probe.config.global_batch, part, samples) else None
 
     def worth(self, global_batch: int, seconds: float, samples: Sequence[Sample]) -> bool:
         """Return whether so many seconds would show much more of a curve than is known."""
@@ -227,13 +234,11 @@ def profile(
         probe = design.next(samples, limits.samples - number, seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[len(known) :]):
             return
-        share = left
+        share = design.share(probe, left, samples, seen)
         if probe.curve:
-            batch = probe.config.global_batch
-            share = left / len([other for other in design.curves(samples) if other not in seen])
-            seen.add(batch)
-            if not design.worth(batch, share, samples):
-                continue
+            seen.add(probe.config.global_batch)
+        if share is None:
+            continue
         number += 1
         of = min(limits.samples, number - 1 + design.remaining(samples))
         until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples))

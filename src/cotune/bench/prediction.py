@@ -156,7 +156,7 @@ def _times(seen: Recording, truth: Recording, count: int, task: Task) -> list[Ro
 
 def designed(seen: Recording, count: int, seed: int) -> list[Sample]:
     """Return the samples that the product would take to know seconds per epoch."""
-    design = Design(seen.job, Goal(epochs=1), seen.space(with_accuracy=False))
+    design = Design(seen.job, Goal(epochs=1), seen.space(with_accuracy=False), seen.cluster)
     engine = Recorded(recording=seen, seed=seed)
     samples: list[Sample] = []
     while len(samples) < count and (probe := design.next(samples, count - len(samples))) is not None:

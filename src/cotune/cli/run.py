@@ -83,8 +83,15 @@ def run(
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
     played = None
     if recording:
-        limits = {"max_samples": max_samples, "budget": budget, "everything": all_samples}
-        played = replay(recording, load(None, asked), max_epochs=None, axes=None, **limits)
+        played = replay(
+            recording,
+            load(None, asked),
+            max_epochs=None,
+            axes=None,
+            max_samples=max_samples,
+            budget=budget,
+            everything=all_samples,
+        )
         fixed = True  # what was recorded cannot be moved
     settings = played.settings if played else load_settings(file, asked | told | {"timeout": timeout})
     if not settings.job.command and not played:
