@@ -11,7 +11,7 @@ beyond   grows with the doublings of epochs after the end of the measured curves
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
-recipe was measured, its own best so far is taken.
+recipe was measured, its own evaluations are taken instead.
 """
 
 from __future__ import annotations
@@ -74,21 +74,19 @@ class AccuracyOutlook:
         return median, np.sqrt(variance), source
 
     def _put_measured(self, wished: Floats, median: Floats) -> None:
-        """Put the best so far of the measured recipes in their place; later epochs are no worse."""
+        """Put what was measured of a recipe in its place; later epochs are no worse than its end."""
         epochs = np.arange(1.0, median.shape[1] + 1)
         for place in {float(np.log2(curve.global_batch)) for curve in self.found}:
             rows = np.flatnonzero(np.abs(wished - place) < 1e-9)
             same = [curve for curve in self.found if abs(np.log2(curve.global_batch) - place) < 1e-9]
             end = max(float(curve.epochs[-1]) for curve in same)
-            told = (epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end)
-            if len(rows) == 0 or not told.any():
+            told = np.flatnonzero((epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end))
+            if len(rows) == 0 or len(told) == 0:
                 continue
-            best = np.mean([_best_so_far(curve, epochs[told]) for curve in same], axis=0)
-            median[np.ix_(rows, np.flatnonzero(told))] = best
-            later = epochs > end
-            median[np.ix_(rows, np.flatnonzero(later))] = np.maximum(
-                median[np.ix_(rows, np.flatnonzero(later))], best[-1]
-            )
+            shown = np.mean([np.interp(epochs[told], curve.epochs, curve.accuracy) for curve in same], axis=0)
+            later = np.ix_(rows, np.flatnonzero(epochs > end))
+            median[np.ix_(rows, told)] = shown
+            median[later] = np.maximum(median[later], shown[-1])
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""
@@ -106,11 +104,6 @@ def _on_plateau(median: Floats, noise: float) -> Floats:
     for row, curve in enumerate(best):
         count[row] = np.arange(1, len(curve) + 1) - np.searchsorted(curve, curve - noise)
     return np.maximum(count, 1.0)
-
-
-def _best_so_far(curve: Curve, epochs: Floats) -> Floats:
-    best = np.maximum.accumulate(curve.accuracy)
-    return np.asarray(best[np.maximum(np.searchsorted(curve.epochs, epochs, side="right") - 1, 0)])
 
 
 def accuracy_outlook(
