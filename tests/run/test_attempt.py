@@ -48,6 +48,12 @@ def test_one_stall_does_not_change_the_pace() -> None:
     assert speed(stalled, 0.0)[0] == pytest.approx(2.0)
 
 
+def test_reports_that_were_read_together_are_taken_as_a_whole() -> None:
+    together = [_Mark(1.0, 5.0), _Mark(2.0, 5.0), _Mark(3.0, 5.0), _Mark(4.0, 5.3)]
+    assert speed(together, 1.0)[0] == pytest.approx(0.1)
+    assert speed(together[:3], 1.0) == (None, None)
+
+
 def test_a_single_report_is_all_there_is() -> None:
     assert speed([_Mark(1.0, 12.0)], 2.0) == (10.0, 0.0)
     assert speed([_Mark(0.0, 12.0)], 2.0) == (None, None)

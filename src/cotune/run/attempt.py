@@ -192,6 +192,10 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
     passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
     warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
     pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
+    if pace <= 0:  # reports that were read together tell no time between them; all of them do
+        pace = sum(seconds for _, seconds in steps) / passed[-1]
+    if pace <= 0:
+        return None, None
     first = marks[0]
     return pace, max(first.training - up - first.epoch * pace, 0.0)
 
