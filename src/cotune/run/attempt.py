@@ -184,18 +184,16 @@ def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None
         for earlier, later in pairwise(marks)
         if later.epoch > earlier.epoch
     ]
-    if not steps:
+    if sum(seconds for _, seconds in steps) <= 0:
         if not marks or marks[-1].epoch <= 0:
             return None, None
-        # One report only: it also holds the start of the job's own code, which cannot be told apart.
+        # One report, or several read at once: they also hold the start of the job's own code.
         return (marks[-1].training - up) / marks[-1].epoch, 0.0
     passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
     warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
     pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
-    if pace <= 0:  # reports that were read together tell no time between them; all of them do
+    if pace <= 0:  # reports that were read at once tell no time between them; all of them do
         pace = sum(seconds for _, seconds in steps) / passed[-1]
-    if pace <= 0:
-        return None, None
     first = marks[0]
     return pace, max(first.training - up - first.epoch * pace, 0.0)
 
