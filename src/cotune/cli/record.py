@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cotune.cli._options import Command, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    from cotune.store import Store
+    from cotune.types import Job, Sample
 
 
 def record(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
     command: Command = None,
     name: Name = None,
+    job: Annotated[str | None, typer.Option("--job", help="A job of the store by its name, wherever it ran.")] = None,
     file: File = None,
     store: StoreUrl = None,
     json: Json = False,
@@ -24,17 +29,33 @@ def record(
     from cotune.cli._output import emit_json, say
     from cotune.errors import NotFound
     from cotune.recording import write
+    from cotune.types import Device
 
-    settings = load_settings(file, {"run": command, "name": name})
     with open_store(store) as kept:
-        samples = kept.samples(settings.job)
+        if job is None:
+            settings = load_settings(file, {"run": command, "name": name})
+            recorded, devices, samples = settings.job, settings.cluster.devices, list(kept.samples(settings.job))
+        else:
+            recorded, samples = _stored(kept, job)
+            devices = tuple(Device(device) for device in sorted({sample.config.device for sample in samples}))
     times, accuracy = recorded_tables(samples)
     if not times:
-        raise NotFound(f"no samples of job {settings.job.name!r} to record; measure it first: cotune profile")
-    if settings.job.examples is None:
-        raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {settings.job.name}")
-    write(output, settings.job, times, accuracy, settings.cluster.devices)
+        raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
+    if recorded.examples is None:
+        raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
+    write(output, recorded, times, accuracy, devices)
     if json:
         emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
         return
-    say(f"{output}: {len(times)} times and {len(accuracy)} evaluations of {settings.job.name}")
+    say(f"{output}: {len(times)} times and {len(accuracy)} evaluations of {recorded.name}")
+
+
+def _stored(kept: Store, name: str) -> tuple[Job, list[Sample]]:
+    """Return the definition and all samples of the stored jobs of that name."""
+    from cotune.errors import NotFound, suggestion
+
+    known = [found for found in kept.jobs() if found.name == name]
+    if not known:
+        names = [found.name for found in kept.jobs()]
+        raise NotFound(f"no job {name!r} in {kept.label}{suggestion(name, names)}")
+    return known[-1].definition, [sample for found in known for sample in kept.samples(found)]
