@@ -14,7 +14,7 @@ def study(sampler: Sampler, seed: int) -> Any:
     try:
         import optuna
     except ImportError:
-        raise missing_extra("Optuna", "rivals") from None
+        raise missing_extra("Optuna", "optuna") from None
     import warnings
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
