@@ -53,6 +53,14 @@ def run(engine: Local, job: Job, folder: Path, number: int) -> Ended | None:
     return None
 
 
+def settled(running: set[int]) -> int:
+    """Return how many processes there are beyond those that run all along, a second after the last group."""
+    end = time.monotonic() + 1.0
+    while (left := len(set(descendants(os.getpid())) - running)) and time.monotonic() < end:
+        time.sleep(0.01)  # the leader of the last group has told its end and is on its way out
+    return left
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Stress the local engine.")
     parser.add_argument("--groups", type=int, default=100)
@@ -79,7 +87,7 @@ def main() -> int:
                 failures += 1
                 print(f"\nfalse failure in group {number}: {ended.reason}", file=sys.stderr)
             print(f"\r{number} of {groups} groups", end="", file=sys.stderr, flush=True)
-        left_by_groups = len(set(descendants(os.getpid())) - running)
+        left_by_groups = settled(running)
         engine.close()
     for process in load:
         process.kill()
