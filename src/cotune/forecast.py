@@ -12,6 +12,7 @@ same for all configs, so that two configs are compared under the same luck.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ class Outlook:
     accuracy: Floats | None = None  # (recipes, epochs) median after epoch 1, 2, ...
     accuracy_spread: Floats | None = None  # (recipes, epochs)
     accuracy_source: Sources | None = None  # (recipes,)
+    accuracy_ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
 

@@ -7,11 +7,12 @@ import pytest
 
 from cotune.errors import UsageError
 from cotune.forecast import Outlook
+from cotune.plan.assess import assess
 from cotune.predict import TooFewSamples, forecaster
 from cotune.predict.auto import Auto
 from cotune.predict.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, Device, Job, Sample, Terms, axes_of
+from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample, Terms, axes_of
 from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained
 
 CLUSTER = Cluster()
@@ -211,3 +212,14 @@ def test_intervals_hold_on_real_placements(application: str) -> None:
         off = np.log(outlook.epoch_seconds / [sample.epoch_seconds for sample in unseen])
         inside += (np.abs(off) < WIDE * outlook.spread).tolist()
     assert 0.60 <= np.mean(inside) <= 0.97
+
+
+def test_no_draw_of_an_accuracy_passes_one() -> None:
+    curve = tuple(Evaluation(epoch, 1 - 0.5 / epoch**2, float(epoch)) for epoch in range(1, 9))
+    samples = [Sample(Config.data_parallel(batch, 1), 8, 1.0, curve[-1].accuracy, curve=curve) for batch in (16, 64)]
+    outlook = forecaster(Job("made-up", examples=1000), samples, Cluster())(Configs.of([samples[0].config]), 30)
+    assert outlook.accuracy_ceiling == 1.0
+    forecast = assess(outlook, Goal(max_epochs=30), Cluster(), 1).forecast(0)
+    assert forecast.accuracy is not None
+    assert forecast.accuracy.high <= 1.0
+    assert assess(outlook, Goal(target=1.01), Cluster(), 1).probability[0] == 0.0

@@ -212,7 +212,7 @@ def _train(
             kept.save(settings.job, sample)
             if moment.note:
                 note(moment.note)
-            _tell(shown, settings, sample, launch.epochs, plan)
+            _tell(shown, settings, sample, launch, plan)
     return sample
 
 
@@ -221,7 +221,10 @@ def _seconds_limit(plan: Plan) -> float:
     return 1.5 * plan.forecast.seconds.high + 60.0
 
 
-def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan: Plan | None) -> None:
+def _tell(shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None) -> None:
+    from cotune.run.training import reached
+
+    epochs = launch.epochs
     if sample.epoch_seconds is None:  # no ETA before the first real step
         shown.update(0.0, f"starting {sample.config}")
         return
@@ -231,6 +234,8 @@ def _tell(shown: Progress, settings: Settings, sample: Sample, epochs: int, plan
         # A run that is past what was expected needs at least one more evaluation.
         expected = min(epochs, max(plan.forecast.epochs_needed.mid, math.floor(sample.epochs) + 1))
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
+    if reached(settings.job, launch.target, sample):
+        expected = sample.epochs
     left = max(expected - sample.epochs, 0.0) * each
     shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left, _within(left, plan))
 

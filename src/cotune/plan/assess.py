@@ -90,6 +90,7 @@ class Assessment:
         recipe = outlook.recipe[row]
         column = np.maximum(np.minimum(taken, outlook.accuracy.shape[1]).astype(np.int64) - 1, 0)
         reached = outlook.accuracy[recipe, column] + outlook.accuracy_spread[recipe, column] * outlook.z_accuracy
+        reached = np.minimum(reached, outlook.accuracy_ceiling)
         return _quantity(self.sign * reached, outlook.accuracy_source[recipe], "")
 
     def _weakest(self, row: int, source: Source) -> Source:
@@ -192,6 +193,8 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     if goal.target is None or outlook.accuracy is None:
         return np.full((1, outlook.draws), float(goal.epochs or goal.max_epochs))
     assert outlook.accuracy_spread is not None
+    if sign * goal.target > outlook.accuracy_ceiling:
+        return np.full((len(outlook.accuracy), outlook.draws), np.inf)
     missing = sign * goal.target - outlook.accuracy[:, : goal.max_epochs]
     spread = np.maximum(outlook.accuracy_spread[:, : goal.max_epochs], np.finfo(float).tiny)
     bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)

@@ -26,7 +26,7 @@ from cotune.forecast import Sources
 from cotune.predict import AccuracyModel
 from cotune.predict._samples import Curve, curves
 from cotune.predict._validation import AccuracyErrors
-from cotune.predict.curve import fallen, roughness
+from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -45,6 +45,7 @@ class AccuracyOutlook:
     model: AccuracyModel
     found: tuple[Curve, ...]
     range: float
+    ceiling: float  # what no draw can pass
     noise: float
     per_batch: float  # spread for each doubling away from a measured batch
     per_epoch: float  # spread for each doubling after the end of the measured curves
@@ -65,6 +66,7 @@ class AccuracyOutlook:
         slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
         tries = _on_plateau(median, self.noise)
         median = median + self.noise * ndtri(0.5 ** (1 / tries))
+        median = np.minimum(median, self.ceiling)
         self._put_measured(wished, median)
         variance = (self.noise**2 / tries) + (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
@@ -118,7 +120,7 @@ def accuracy_outlook(
     gap = float(np.median(np.diff(places))) if len(places) > 1 else 1.0
     per_batch = _size(errors.batch) / gap if len(errors.batch) else _UNKNOWN_BATCH * span
     per_epoch = _size(errors.later) if len(errors.later) else _UNKNOWN_LATER * span
-    return AccuracyOutlook(model, tuple(found), span, noise, per_batch, per_epoch, assumed)
+    return AccuracyOutlook(model, tuple(found), span, natural_ceiling(job, found), noise, per_batch, per_epoch, assumed)
 
 
 def _size(errors: Floats) -> float:

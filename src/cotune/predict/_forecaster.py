@@ -74,6 +74,7 @@ class Forecaster:
             accuracy=accuracy,
             accuracy_spread=accuracy_spread,
             accuracy_source=accuracy_source,
+            accuracy_ceiling=self.accuracy.ceiling if self.accuracy is not None else np.inf,
             notes=notes,
         )
 

@@ -56,11 +56,17 @@ def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
     values = np.concatenate([curve.accuracy for curve in found])
     low, high = float(values.min()), float(values.max())
     margin = max(high - low, 0.05 * abs(high))
+    floor = 0.0 if job.sign > 0 and low >= 0 and high <= 1 else -np.inf
+    return max(low - margin, floor), min(high + margin, natural_ceiling(job, found))
+
+
+def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
+    """Return what sign x metric cannot pass: 1 where it looks like a share, 0 where it looks like minus a loss."""
+    values = np.concatenate([curve.accuracy for curve in found])
+    low, high = float(values.min()), float(values.max())
     if job.sign > 0 and low >= 0 and high <= 1:
-        return max(low - margin, 0.0), min(high + margin, 1.0)
-    if job.sign < 0 and high <= 0:
-        return low - margin, min(high + margin, 0.0)
-    return low - margin, high + margin
+        return 1.0
+    return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 
 def fallen(curve: Measured, share: float) -> bool:

@@ -59,14 +59,19 @@ def _first_values(space: Space) -> dict[str, Value]:
     return {axis.name: axis.values[0] for axis in space.axes if axis.name not in LAYOUT}
 
 
+def reached(job: Job, target: float | None, sample: Sample) -> bool:
+    """Return whether the best evaluation so far meets the target."""
+    best = max((job.sign * point.accuracy for point in sample.curve), default=None)
+    return target is not None and best is not None and best >= job.sign * target
+
+
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
-    if goal.target is not None:
+    if goal.target is not None and not reached(job, goal.target, sample):
         best = max((job.sign * point.accuracy for point in sample.curve), default=None)
-        if best is None or best < job.sign * goal.target:
-            reached = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
-            parts.append(f"{reached}, {goal.target:g} was asked")
+        words = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
+        parts.append(f"{words}, {goal.target:g} was asked")
     if goal.deadline is not None and seconds > goal.deadline:
         parts.append(f"it took {duration(seconds)}, {duration(goal.deadline)} was asked")
     if goal.max_cost is not None and cost > goal.max_cost:
