@@ -64,6 +64,7 @@ class _Leader:
 
         self.servers = {worker.rank for worker in self.group.workers if worker.server}
         self.workers = len(self.group.workers) - len(self.servers)
+        self.dismissed: set[int] = set()
         self.network: Network | None = None
         self.modelled: str | None = None
 
@@ -124,7 +125,7 @@ class _Leader:
             # A worker that dies in silence explains the broken connections of its peers, not they its death.
             silent += self._bury(self._dying())
         if not self.terminating:
-            self.failed = next(iter([*silent, *failed]), None)
+            self.failed = next((rank for rank in [*silent, *failed] if rank not in self.dismissed), None)
         if len((self.finished | self.statuses.keys()) - self.servers) == self.workers and self.release >= 0:
             self._dismiss_servers()
             os.close(self.release)
@@ -133,14 +134,17 @@ class _Leader:
 
     def _dismiss_servers(self) -> None:
         """End the servers, which wait for workers that have no more to ask."""
-        for pid, rank in list(self.alive.items()):
-            if rank in self.servers:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                del self.alive[pid]
-                self.finished.add(rank)
-                begun = self.begun.get(rank, time.monotonic())
-                Record("done", 0, begun, time.monotonic()).write(self.group.folder, rank)
+        idle = {pid: rank for pid, rank in self.alive.items() if rank in self.servers}
+        # One that sees another go may still tell of a broken connection: that is no failure.
+        self.dismissed = set(idle.values())
+        for pid in idle:
+            os.kill(pid, signal.SIGKILL)
+        for pid, rank in idle.items():
+            os.waitpid(pid, 0)
+            del self.alive[pid]
+            self.finished.add(rank)
+            begun = self.begun.get(rank, time.monotonic())
+            Record("done", 0, begun, time.monotonic()).write(self.group.folder, rank)
 
     def _hear(self, numbers: bytes) -> None:
         if signal.SIGUSR1 in numbers:
