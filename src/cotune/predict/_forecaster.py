@@ -28,7 +28,7 @@ from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
 
-STARTUP_SPREAD = 0.25  # importing and connecting depend on caches and neighbours; repeats differ by about this much
+STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
 
 
 @dataclass(frozen=True)
