@@ -110,9 +110,11 @@ def _sum(pieces: Sequence[Tensor]) -> Tensor:
 
 
 def _group(rank: int, size: int) -> Any:
-    """Return a group of workers and servers, met at the store that the engine keeps."""
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(address, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+    """Return a group of workers and servers, met at the store that the engine keeps, or else the first server."""
+    own = os.environ.get("COTUNE_SERVERS_AT")
+    address, port = own.rsplit(":", 1) if own else (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+    keeps = own is not None and os.environ.get("COTUNE_SERVER") == "0"
+    store = dist.TCPStore(address, int(port), is_master=keeps, wait_for_workers=False)  # type: ignore[attr-defined]
     prefixed = dist.PrefixStore("cotune/servers", store)  # type: ignore[attr-defined]
     return dist.ProcessGroupGloo(prefixed, rank, size, _PATIENCE)
 

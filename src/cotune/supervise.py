@@ -1,7 +1,8 @@
 """A run that outlives what breaks and moves when that pays: several starts, one after another.
 
     start ─▶ sample grows ─▶ ended
-      ▲                        │ broken from outside (a killed rank or server, silence): go on from the checkpoint
+      ▲                        │ broken from outside (a killed rank or server, silence, a lost node):
+      │                        │ go on from the checkpoint, with fewer workers where the cluster holds no more
       └────────────────────────┤ asked for other workers, or a better layout is found: stop, go on with those
                                ▼ done, the job's own error, or no progress in several starts
 
@@ -34,7 +35,9 @@ RESIZE = "resize"
 _STOP_SECONDS = 30.0  # for the job to come to a checkpoint when it is asked to move
 _OUTSIDE = re.compile(
     r"was ended by SIG(KILL|TERM|HUP|INT|STOP)|timed out: no report|the engine's server ended|leading process ended"
+    r"|lost node|no longer answers|the actor of rank|no room on"
 )
+_ROOM = re.compile(r"no room on .* holds at most (\d+) of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,12 @@ def supervise(
         fruitless = 0 if sample.curve else fruitless + 1
         if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch):
             return
-        broke = sample.failure
-        launch, sample = going_on(launch, sample, launch.config)
-        yield Moment(sample, f"{broke}: going on from the checkpoint at epoch {sample.epochs:.3g}")
+        broke, left = sample.failure, with_workers_left(launch.config, sample.failure)
+        if left is None:
+            return
+        fewer = f" with {left}" if left != launch.config else ""
+        launch, sample = going_on(launch, sample, left)
+        yield Moment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
 
 
 def _met(launch: Launch, sample: Sample) -> bool:
@@ -97,7 +103,9 @@ def has_checkpoint(launch: Launch) -> bool:
 def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sample]:
     """Return the next start of a run, and the beginning of its sample."""
     name = uuid.uuid4().hex[:12]
-    done = before.epochs if before.failure is None else before.curve[-1].epoch if before.curve else 0.0
+    done = before.epochs
+    if before.failure is not None and (before.curve or not before.resumed_from):
+        done = before.curve[-1].epoch if before.curve else 0.0
     after = Sample(
         config,
         epochs=done,
@@ -117,6 +125,15 @@ def resized(config: Config, workers: int) -> Config | None:
     if config.global_batch % spread:
         return None
     return replace(config, stages=(Stage(config.device, workers),), batch_size=config.global_batch // spread)
+
+
+def with_workers_left(config: Config, failure: str) -> Config | None:
+    """Return what to go on with: the same, or where a cluster has lost room, as many workers as it still holds."""
+    room = _ROOM.search(failure)
+    if room is None:
+        return config
+    smaller = (resized(config, workers) for workers in range(min(int(room[1]), config.workers - 1), 0, -1))
+    return next((found for found in smaller if found is not None), None)
 
 
 def requested(folder: Path) -> int | None:

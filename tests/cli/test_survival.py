@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import pytest
 import torch
@@ -42,10 +43,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> torch.Tensor:
     return weights(folder)
 
 
-def run(folder: Path, disturb: Callable[[Path], None] | None = None, *flags: str) -> Run:
+def run(folder: Path, disturb: Callable[[Path], None] | None = None, *flags: str, engine: str = "local") -> Run:
     """Train; disturb the run when its second epoch is done; return the exit code and what was said."""
     (folder / ".cotune").mkdir(exist_ok=True)
-    (folder / "cotune.yaml").write_text(JOB)
+    (folder / "cotune.yaml").write_text(f"{JOB}engine: {engine}\n")
     command = [sys.executable, "-m", "cotune", "run", "--workers", "2", "--batch-size", "16", *flags]
     running = subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
@@ -93,6 +94,24 @@ def test_a_silent_rank_is_noticed_and_replaced(tmp_path: Path, undisturbed: torc
     assert code == 0, said
     assert "no report for 3 s" in said
     assert torch.equal(weights(tmp_path), undisturbed)
+
+
+@pytest.mark.skipif(not (which("nsenter") and which("ip")), reason="needs nsenter and ip, to take a link down")
+def test_a_link_that_goes_silent_is_noticed_and_the_run_goes_on(tmp_path: Path, undisturbed: torch.Tensor) -> None:
+    def unplug(folder: Path) -> None:
+        into = ["nsenter", "-t", str(processes(folder, 1)[0]), "-n"]
+        if os.geteuid() != 0:
+            into += ["-U", "--preserve-credentials"]
+        done = subprocess.run([*into, "ip", "link", "set", "eth0", "down"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"needs network namespaces, to take a link down: {done.stderr.strip()}")
+
+    nodes = "{local: {nodes: 2, cores: 1, link: 1gbit}}"
+    code, said = run(tmp_path, unplug, "--timeout", "8s", engine=nodes)
+    assert code == 0, said
+    assert "no report for 8 s" in said
+    assert "going on from the checkpoint at epoch" in said
+    torch.testing.assert_close(weights(tmp_path), undisturbed, rtol=0, atol=1e-6)
 
 
 def test_without_restarts_a_killed_rank_ends_the_run_with_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,3 +39,14 @@ def until_ended(engine: Local, launch: str, each: Callable[[Event], None] = lamb
             events.append(event)
             each(event)
     return events
+
+
+def writing_to(logs: str) -> list[int]:
+    """Return the processes whose output goes to a file that matches, the oldest first."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "fd" / "1").readlink().match(logs):
+                    found.append(int(entry.name))
+    return sorted(found)

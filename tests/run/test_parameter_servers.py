@@ -18,7 +18,7 @@ from cotune.run._messages import Record
 from cotune.run.local import Local
 from cotune.types import Config, Job, axes_of
 
-from launching import Played, until_ended  # isort: skip
+from launching import Played, until_ended, writing_to  # isort: skip
 
 Run = Callable[..., Played]
 TRAIN = (sys.executable, "-m", "cotune.workloads.train", "--limit", "250", "--test-limit", "200", "--lr", "0.02")
@@ -59,12 +59,11 @@ def test_asynchronous_servers_learn_too(train: Run) -> None:
     assert Record.read(played.folder, 3) is not None
 
 
-def test_a_killed_server_ends_the_launch_and_is_named(train: Run) -> None:
+def test_a_killed_server_ends_the_launch_and_is_named(train: Run, tmp_path: Path) -> None:
     def kill(event: object) -> None:
         if isinstance(event, Reported) and event.epoch:
-            for entry in Path("/proc").iterdir():
-                if entry.name.isdigit() and _writes_to(entry, "rank-3.log"):
-                    os.kill(int(entry.name), signal.SIGKILL)
+            for pid in writing_to(f"{tmp_path}/*/rank-3.log"):
+                os.kill(pid, signal.SIGKILL)
 
     ended = train(2, 2, epochs=1000, each=kill).ended
     assert isinstance(ended, Ended)
@@ -76,10 +75,3 @@ def test_servers_for_a_foreign_program_are_refused(local: Local, tmp_path: Path)
     config = Config.data_parallel(4, 1, servers=1)
     with pytest.raises(UsageError, match="parameter servers need"):
         local.start(Launch("no", Job("job", ("sh", "-c", "true"), folder=str(tmp_path)), config, 1, tmp_path / "no"))
-
-
-def _writes_to(process: Path, name: str) -> bool:
-    try:
-        return (process / "fd" / "1").readlink().name == name
-    except OSError:
-        return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from cotune.run import Ended, Event, Launch, Reported, Started
 from cotune.run._messages import Record
 from cotune.run._processes import descendants
 from cotune.run._ray_placing import bundle, fitting, offered
+from cotune.run.attempt import Until
 from cotune.run.ray import Ray
-from cotune.types import Config, Job
+from cotune.supervise import supervise
+from cotune.types import Config, Job, Sample
 
-from launching import Played, until_ended  # isort: skip
+from launching import Played, until_ended, writing_to  # isort: skip
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all
@@ -231,13 +234,17 @@ def test_close_ends_what_runs_and_leaves_the_cluster_alone(cluster: object, engi
     assert sum(node["Alive"] for node in ray.nodes()) == 3
 
 
-def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object, engine: Ray, launch: Make) -> None:
+def test_a_node_lost_while_training_is_named_and_the_workers_left_go_on(
+    cluster: object, engine: Ray, launch: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = """
         import os, pathlib, time, torch, torch.distributed as dist, cotune
         dist.init_process_group("gloo")
         kept = pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "epoch"
         epoch = int(kept.read_text()) if os.environ.get("COTUNE_RESUME") else 0
-        while epoch < int(os.environ["COTUNE_EPOCHS"]):
+        last = epoch + 3 if os.environ.get("COTUNE_RESUME") else int(os.environ["COTUNE_EPOCHS"])
+        print("workers", dist.get_world_size(), "batch", os.environ["COTUNE_BATCH_SIZE"])
+        while epoch < last:
             dist.all_reduce(torch.ones(1))
             epoch += 1
             if dist.get_rank() == 0:
@@ -247,24 +254,71 @@ def test_a_node_lost_while_training_is_named_and_the_rest_resume(cluster: object
     """
     doomed = cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
     made = launch(script, config=Config.data_parallel(8, 2, "k80"), epochs=100_000)
-
-    def remove(event: Event) -> None:
-        nonlocal doomed
-        if isinstance(event, Reported) and doomed is not None:
+    notes, last = [], None
+    for moment in supervise(engine, made, Until(), Sample(made.config, id=made.id)):
+        if moment.sample.curve and doomed is not None:
             cluster.remove_node(doomed, allow_graceful=False)  # type: ignore[attr-defined]
             doomed = None
-
-    engine.start(made)
-    events = until_ended(engine, made.id, remove)
-    ended = events[-1]
-    assert ended.outcome == "failed"  # type: ignore[union-attr]
-    assert re.match(r"lost node [\d.]+ \([0-9a-f]{8}\) with rank [01]$", ended.reason or "")  # type: ignore[union-attr]
+            monkeypatch.setattr(engine, "patience", 2.0)
+        notes += [moment.note] if moment.note else []
+        last = moment.sample
+    assert re.match(r"lost node [\d.]+ \([0-9a-f]{8}\) with rank [01]: going on from the checkpoint", notes[0])
+    assert "the cluster holds at most 1 of them: going on with batch 16 on 1 k80 worker" in notes[1]
+    assert len(notes) == 2
+    assert last is not None
+    assert last.failure is None
+    assert [after.epoch - before.epoch for before, after in pairwise(last.curve)] == [1, 1]
+    assert "workers 1 batch 16" in (made.folder / "rank-0.log").read_text()
     assert workers_of(made.folder) == []
-    reached = int((made.folder / "checkpoint" / "epoch").read_text())
-    left = replace(made, config=Config.data_parallel(16, 1, "k80"), epochs=reached + 3, resume=True)
-    engine.start(left)
-    resumed = [event for event in until_ended(engine, made.id) if isinstance(event, Reported)]
-    assert [said.epoch for said in resumed] == [reached + 1, reached + 2, reached + 3]
+
+
+SERVED = """
+    import os, torch, torch.distributed as dist, cotune, cotune.torch
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3)
+    optimiser = torch.optim.SGD(model.parameters(), 0.05, 0.9)
+    trained = cotune.torch.parallel(model, optimiser)
+    torch.manual_seed(int(os.environ["RANK"]))
+    epoch = 0
+    while epoch < int(os.environ["COTUNE_EPOCHS"]):
+        batch = torch.randn(8, 4)
+        optimiser.zero_grad()
+        trained(batch).square().mean().backward()
+        optimiser.step()
+        epoch += 1
+        cotune.report(epoch=epoch)
+    print("weights", *torch.cat([p.detach().flatten() for p in model.parameters()]).tolist())
+"""
+
+
+def test_parameter_servers_on_other_nodes_give_the_weights_of_all_reduce(play_on: Play) -> None:
+    found = {}
+    for servers in (0, 2):
+        config = Config.data_parallel(8, 2, "t4", servers=servers)
+        played = play_on(SERVED, config=config, epochs=5, name=f"servers-{servers}")
+        assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+        logs = [played.log(rank) for rank in range(2)]
+        assert logs[0] == logs[1]
+        found[servers] = [float(value) for value in logs[0].split()[1:]]
+        assert workers_of(played.folder) == []
+    assert found[2] == pytest.approx(found[0], abs=1e-7)
+
+
+def test_one_worker_alone_finds_its_server(play_on: Play) -> None:
+    played = play_on(SERVED, config=Config.data_parallel(8, 1, servers=1), epochs=2)
+    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+
+
+def test_a_killed_server_ends_the_launch_and_is_named(play_on: Play) -> None:
+    def kill(event: Event) -> None:
+        if isinstance(event, Reported) and (found := writing_to(f"{tempfile.gettempdir()}/cotune-*/rank-3.log")):
+            os.kill(found[-1], signal.SIGKILL)  # the server, not its host
+
+    played = play_on(SERVED, config=Config.data_parallel(8, 2, servers=2), epochs=1_000_000, each=kill)
+    assert played.ended.outcome == "failed"
+    assert "rank 3 was ended by SIGKILL" in (played.ended.reason or "")
+    assert workers_of(played.folder) == []
 
 
 def test_no_cluster_at_an_address_is_one_clear_error(launch: Make) -> None:
@@ -314,7 +368,7 @@ def test_wrong_settings_are_explained() -> None:
     with pytest.raises(UsageError, match="cpus above 0"):
         Ray(cpus=0)
     with pytest.raises(UsageError, match="parameter servers"):
-        Ray().start(Launch("x", Job("x"), Config.data_parallel(1, 1, servers=1), 1, Path("x")))
+        Ray().start(Launch("x", Job("x", ("sh", "-c", "true")), Config.data_parallel(1, 1, servers=1), 1, Path("x")))
 
 
 def test_nothing_of_ours_is_left_below_this_process(engine: Ray) -> None:

@@ -19,7 +19,7 @@ from time import monotonic, time
 
 from cotune.errors import EngineError
 from cotune.run import Event, Launch, Reported, Started
-from cotune.run._command import fill, numbers, program
+from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
 from cotune.run._hearing import PATTERN_GRACE, Hearing
 from cotune.run._host import RELEASED, Begun
@@ -75,16 +75,23 @@ class Away(Hearing):
         return self.launch.config.workers
 
     @property
+    def processes(self) -> int:
+        """How many there are with the parameter servers, whose ranks count on after the workers'."""
+        return self.workers + self.launch.config.servers
+
+    @property
     def all_done(self) -> bool:
-        return len(self.records) == self.workers and all(record.status == "done" for record in self.records.values())
+        """Say whether all workers are; servers wait for more until they are ended."""
+        known = [self.records.get(rank) for rank in range(self.workers)]
+        return all(record is not None and record.status == "done" for record in known)
 
     def look(self, now: float) -> Iterator[Event]:
         """Yield what has happened since the last look."""
         names = set(os.listdir(self.folder))  # noqa: PTH208  # asks a network file system anew, as exists() may not
-        for rank in range(self.workers):
+        for rank in range(self.processes):
             if rank not in self.begun and f"rank-{rank}.begun.json" in names:
                 self._began(rank, Begun.read(self.folder / f"rank-{rank}.begun.json"), now)
-                if len(self.begun) == self.workers:
+                if len(self.begun) == self.processes:
                     self.started = True
                     yield Started(self.launch.id, max(self.begun.values()))
             if rank not in self.records and f"rank-{rank}.result.json" in names:
@@ -93,7 +100,7 @@ class Away(Hearing):
 
     def settled(self, now: float) -> bool:
         """Say whether all workers have ended, or one has failed and its peers have had time to tell why."""
-        if len(self.records) == self.workers:
+        if all(rank in self.records for rank in range(self.workers)):
             return True
         return self.failed_at is not None and now >= self.failed_at + _SETTLE_SECONDS
 
@@ -134,7 +141,7 @@ class Away(Hearing):
         record = Record.read(self.folder, rank)
         assert record is not None
         self.records[rank] = record
-        if record.status == "failed" and not self.terminating:
+        if record.status == "failed" and not self.terminating and not self.all_done:
             self.failures.append(rank)
             self.failed_at = self.failed_at or now
 
@@ -153,6 +160,7 @@ def group_of(launch: Launch, folder: Path, term_seconds: float) -> Group:
     job, known = launch.job, numbers(launch)
     cwd, own = Path(job.folder).absolute(), dict(job.env)
     found = program(fill(job.command, known), cwd, {**os.environ, **own}, own)
+    check_servers(launch.config, found)
     told = group_env(launch, known, folder, folder, [0])
     for decided_there in ("GLOO_SOCKET_IFNAME", "MASTER_ADDR", "MASTER_PORT", "TMPDIR", "LOCAL_WORLD_SIZE"):
         told.pop(decided_there, None)

@@ -23,7 +23,7 @@ from pathlib import Path
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run import Launch
 from cotune.run._messages import Program
-from cotune.types import Value
+from cotune.types import Config, Value
 
 _PLACEHOLDER = re.compile(r"\{\{|\{(\w+)\}")
 _INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?")
@@ -77,6 +77,12 @@ def _text(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def check_servers(config: Config, program: Program) -> None:
+    """Refuse parameter servers for a program that cannot speak to them."""
+    if config.servers and program.kind == "exec":
+        raise UsageError(f"{config}: parameter servers need a job in this Python, not {program.target}")
 
 
 def _fill(argument: str, values: Mapping[str, str]) -> str:

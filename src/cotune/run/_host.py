@@ -81,7 +81,7 @@ def host(group: Group, seat: Seat, leash: int | None = None) -> None:
 
 class _Host:
     def __init__(self, group: Group, seat: Seat, leash: int | None) -> None:
-        self.group, self.rank, self.workers, self.leash = group, seat.rank, len(seat.peers), leash
+        self.group, self.seat, self.rank, self.workers, self.leash = group, seat, seat.rank, len(seat.peers), leash
         self.began: float | None = None
         self.status: int | None = None
         self.done = False
@@ -110,7 +110,8 @@ class _Host:
             if self.group.program.kind != "exec":
                 _preload()
             cores = tuple(sorted(os.sched_getaffinity(0)))
-            work(self.group, Slice(self.rank, cores, {}), self.tell, self.held, self.port)
+            server = self.seat.server is not None
+            work(self.group, Slice(self.rank, cores, {}, server=server), self.tell, self.held, self.port)
         return pid
 
     def _look(self, pid: int) -> None:

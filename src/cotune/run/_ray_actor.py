@@ -24,7 +24,7 @@ import ray
 
 from cotune.run._environment import free_ports
 
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.1  # each look takes from the workers
 _MOST_BYTES = 1 << 20
 _END_SECONDS = 10.0
 

@@ -25,7 +25,7 @@ from cotune.run._host import RELEASED
 from cotune.run._messages import Group, Record
 from cotune.run._ray_actor import News, Place, Worker
 from cotune.run._ray_cluster import listens
-from cotune.run._ray_placing import Resources, bundle, fitting
+from cotune.run._ray_placing import bundle, fitting
 from cotune.run._reasons import last_line, reason
 from cotune.run._seat import Peer, Seat
 from cotune.types import Config
@@ -39,7 +39,7 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The bundles of a launch, one per worker, and how they are placed on nodes."""
+    """The bundles of a launch, one per worker and then one per server, and how they are placed on nodes."""
 
     bundles: tuple[dict[str, float], ...]
     strategy: str
@@ -48,9 +48,10 @@ class Asked:
 
 def ask(config: Config, cpus: float, strategy: str) -> Asked:
     """Return what the workers of a config ask of the cluster."""
-    nodes = _nodes()
-    bundles = tuple(bundle(stage.device, cpus, nodes) for stage in config.stages for _ in range(stage.workers))
-    return Asked(bundles, strategy, config.device)
+    nodes = [node["Resources"] for node in _alive()]
+    workers = [bundle(stage.device, cpus, nodes) for stage in config.stages for _ in range(stage.workers)]
+    servers = [bundle("cpu", cpus, nodes)] * config.servers
+    return Asked((*workers, *servers), strategy, config.device)
 
 
 class RayLaunch:
@@ -75,7 +76,12 @@ class RayLaunch:
 
     @property
     def over(self) -> bool:
-        return bool(self.actors) and len(self.ended) == len(self.actors)
+        """Say whether all workers have ended; servers are then still to be ended."""
+        return self.ended.issuperset(self._workers)
+
+    @property
+    def _workers(self) -> range:
+        return range(self.away.workers)
 
     def take(self, reply: Any) -> None:
         """Take in a reply that has come, and ask for the next."""
@@ -110,8 +116,9 @@ class RayLaunch:
             self._released = True
             self._tell("mark", RELEASED)
 
-    def signal(self, number: signal.Signals) -> None:
-        self._tell("signal", int(number))
+    def terminate(self) -> None:
+        """Ask the workers to end; they may need the servers for that."""
+        self._tell("signal", int(signal.SIGTERM), ranks=self._workers)
 
     def end(self) -> None:
         """End what still runs, hear the last of it, and give back its place."""
@@ -130,11 +137,15 @@ class RayLaunch:
 
     def no_room(self, patience: float) -> str:
         """Return why the workers could not be placed."""
-        asked, nodes = self.asked.bundles[0], _nodes()
-        most, count = fitting(asked, nodes), len(self.asked.bundles)
+        asked, config = self.asked.bundles[0], self.away.launch.config
+        there = [node for node in _alive() if listens(node["NodeManagerAddress"], node["NodeManagerPort"])]
+        most = fitting(asked, [node["Resources"] for node in there])
         each = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
-        why = f"the cluster holds at most {most} of them" if most < count else "others use it"
-        return f"no room on the Ray cluster for {count} workers of {each} each after {patience:g} s: {why}"
+        why = f"the cluster holds at most {most} of them" if most < config.workers else "others use it"
+        count = f"{config.workers} workers of {each} each"
+        if config.servers:
+            count += f" and {config.servers} servers of {self.asked.bundles[-1]['CPU']:g} CPU"
+        return f"no room on the Ray cluster for {count} after {patience:g} s: {why}"
 
     def _make_actors(self) -> None:
         remote: Any = ray.remote(Worker)
@@ -155,9 +166,13 @@ class RayLaunch:
             self.expected[actor.introduce.remote(self.group.cwd, str(self.away.folder))] = index
 
     def _begin(self) -> None:
-        """Give each actor its rank, node by node, and start the workers."""
+        """Give each actor its rank, workers first and node by node, and start them."""
         nodes = list(dict.fromkeys(place.node for _, place in sorted(self._introduced.items())))
-        order = sorted(self._introduced, key=lambda index: nodes.index(self._introduced[index].node))
+
+        def place_in_order(index: int) -> tuple[bool, int]:
+            return index not in self._workers, nodes.index(self._introduced[index].node)
+
+        order = sorted(self._introduced, key=place_in_order)
         self.actors = [self.actors[index] for index in order]
         self.places = [self._introduced[index] for index in order]
         self.lost = self._blind()
@@ -167,7 +182,8 @@ class RayLaunch:
         for rank, (actor, place) in enumerate(zip(self.actors, self.places, strict=True)):
             threads = max(1, int(self.asked.bundles[0]["CPU"]))
             group = replace(self.group, cwd=self.group.cwd if place.sees_job else place.cwd, env=self._env(place))
-            self.expected[actor.begin.remote(group.to_json(), Seat(rank, peers, threads).to_json())] = rank
+            seat = Seat(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
+            self.expected[actor.begin.remote(group.to_json(), seat.to_json())] = rank
             self._ask_news(rank)
         if self.away.stopped:
             self.ask_to_stop()
@@ -211,15 +227,15 @@ class RayLaunch:
                 with path.open("ab") as file:
                     file.write(added)
 
-    def _tell(self, method: str, *args: Any) -> None:
+    def _tell(self, method: str, *args: Any, ranks: Collection[int] | None = None) -> None:
         if self.placed:
             for rank, actor in enumerate(self.actors):
-                if rank not in self.ended:
+                if rank not in self.ended and (ranks is None or rank in ranks):
                     getattr(actor, method).remote(*args)
 
     def _hear_out(self) -> None:
         """End the workers now and hear the last of them; an actor that cannot answer any more is lost."""
-        self.signal(signal.SIGUSR1)
+        self._tell("signal", int(signal.SIGUSR1))
         until = time.monotonic() + _LOST_SECONDS
         while self.expected and self.lost is None:
             ready, _ = ray.wait(list(self.expected), num_returns=1, timeout=max(0.0, until - time.monotonic()))
@@ -261,10 +277,6 @@ def listen(launches: Collection[RayLaunch], timeout: float) -> bool:
     for reply in dict.fromkeys([*ready, *more]):
         expected[reply].take(reply)
     return True
-
-
-def _nodes() -> list[Resources]:
-    return [node["Resources"] for node in _alive()]
 
 
 def _alive() -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
     rank, local rank, node     from the node of every rank
     MASTER_ADDR, MASTER_PORT   the address of rank 0
+    COTUNE_SERVERS_AT          the address of the first parameter server, where there are any
     GLOO_SOCKET_IFNAME         the interface by which this node reaches another one
 
 gloo would otherwise take the address of the host's name, which often is a loopback.
@@ -32,23 +33,33 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One worker's place among its peers, which are listed by rank."""
+    """One process's place among its peers, the workers, which are listed by rank; servers count on after them."""
 
     rank: int
     peers: tuple[Peer, ...]
     threads: int
+    servers: tuple[Peer, ...] = ()
+
+    @property
+    def here(self) -> Peer:
+        return (*self.peers, *self.servers)[self.rank]
+
+    @property
+    def server(self) -> int | None:
+        """Which of the servers this is, or None for a worker."""
+        return self.rank - len(self.peers) if self.rank >= len(self.peers) else None
 
     @property
     def local_rank(self) -> int:
-        return sum(peer.node == self.peers[self.rank].node for peer in self.peers[: self.rank])
+        return sum(peer.node == self.here.node for peer in self.peers[: self.rank])
 
     @property
     def local_workers(self) -> int:
-        return sum(peer.node == self.peers[self.rank].node for peer in self.peers)
+        return sum(peer.node == self.here.node for peer in self.peers)
 
     def env(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the worker's variables; what is already in `own` of the interface and the threads stays."""
-        here, master = self.peers[self.rank], self.peers[0]
+        master = self.peers[0]
         workers = [f"{peer.host}:{peer.port}" for peer in self.peers]
         task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": self.rank}}
         interface = None if "GLOO_SOCKET_IFNAME" in own else self._interface()
@@ -57,17 +68,19 @@ class Seat:
             "LOCAL_RANK": str(self.local_rank),
             "WORLD_SIZE": str(len(self.peers)),
             "LOCAL_WORLD_SIZE": str(self.local_workers),
-            "GROUP_RANK": str(here.node),
+            "GROUP_RANK": str(self.here.node),
             "GROUP_WORLD_SIZE": str(len({peer.node for peer in self.peers})),
             "MASTER_ADDR": master.host,
             "MASTER_PORT": str(master.port),
             "TF_CONFIG": json.dumps(task),
             "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(self.threads)),
             **({"GLOO_SOCKET_IFNAME": interface} if interface else {}),
+            **({"COTUNE_SERVERS_AT": f"{self.servers[0].host}:{self.servers[0].port}"} if self.servers else {}),
+            **({} if self.server is None else {"COTUNE_SERVER": str(self.server)}),
         }
 
     def _interface(self) -> str | None:
-        elsewhere = [peer.host for peer in self.peers if peer.node != self.peers[self.rank].node]
+        elsewhere = [peer.host for peer in (*self.peers, *self.servers) if peer.node != self.here.node]
         return interface_towards(elsewhere[0]) if elsewhere else "lo"
 
     def to_json(self) -> dict[str, Any]:
@@ -75,7 +88,8 @@ class Seat:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Seat:
-        return cls(value["rank"], tuple(Peer(**peer) for peer in value["peers"]), value["threads"])
+        peers, servers = (tuple(Peer(**peer) for peer in value[kind]) for kind in ("peers", "servers"))
+        return cls(value["rank"], peers, value["threads"], servers)
 
 
 def interface_towards(host: str) -> str | None:

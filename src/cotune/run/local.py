@@ -24,7 +24,7 @@ from typing import Any
 
 from cotune.errors import EngineError, UsageError
 from cotune.run import Event, Launch, Started
-from cotune.run._command import fill, numbers, program
+from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
@@ -105,8 +105,7 @@ class Local:
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
-        if launch.config.servers and found.kind == "exec":
-            raise UsageError(f"{launch.config}: parameter servers need a job in this Python, not {found.target}")
+        check_servers(launch.config, found)
         running = self._take(launch, found, compiled(job.pattern, job.metric) if job.pattern else None)
         try:
             env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}

@@ -1,4 +1,4 @@
-"""The Ray engine: one actor per worker, on the bundles of a placement group.
+"""The Ray engine: one actor per worker and per parameter server, on the bundles of a placement group.
 
     start ─▶ placement group ─▶ actors introduce themselves ─▶ each hosts its worker
     wait  ◀─ Started, Reported, Ended: from what the actors tell of their workers' files
@@ -9,7 +9,6 @@ Nothing of the engine is in the path of a training step.
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -43,7 +42,7 @@ class Ray:
     patience: float = 60.0
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     private: Mapping[str, Any] = field(default_factory=dict)
-    poll: float = 0.05
+    poll: float = 0.25
     target_grace: float = 10.0
     term_seconds: float = 2.0
 
@@ -65,8 +64,6 @@ class Ray:
         """Start a launch; what cannot work is said now, before anything is placed."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        if launch.config.servers:
-            raise UsageError("the ray engine has no parameter servers; use 0 servers")
         group = group_of(launch, launch.folder.absolute(), self.term_seconds)
         self._connect()
         from cotune.run._ray_launch import RayLaunch, ask
@@ -145,7 +142,7 @@ class Ray:
             self._end(running)
             return
         away.terminating = True
-        running.signal(signal.SIGTERM)
+        running.terminate()
         away.terminate_at = self.now() + 2 * self.term_seconds
 
     def _end(self, running: RayLaunch) -> None:
