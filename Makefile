@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench schema clean
+.PHONY: demo test lint bench docs schema clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/engine_stress.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/prediction.py
+
+docs: $(VENV)/.installed
+	$(BIN)/mkdocs build --strict --site-dir build/site
 
 schema: $(VENV)/.installed
 	$(BIN)/python -c "import json; from cotune.config import json_schema; \

@@ -11,6 +11,7 @@ import ast
 import importlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -63,6 +64,29 @@ def summary(kind: str, name: str) -> str:
     return _found(kind)[name][2]
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the source of an algorithm says of it: its own words, the idea of its file, its settings and defaults."""
+
+    module: str
+    text: str
+    idea: str
+    settings: tuple[tuple[str, str], ...]
+
+
+def describe(kind: str, name: str) -> Description:
+    """Return all that an algorithm's source says of it, without importing it."""
+    module, cls, _ = _found(kind)[name]
+    tree = _parsed(kind, f"{module}.py")
+    made = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls)
+    settings = tuple(
+        (node.target.id, ast.unparse(node.value))
+        for node in made.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+    )
+    return Description(module, ast.get_docstring(made) or "", ast.get_docstring(tree) or "", settings)
+
+
 def _settings(text: str) -> Mapping[str, Any]:
     pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
     return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
@@ -79,13 +103,17 @@ def _found(kind: str) -> dict[str, tuple[str, str, str]]:
         if not entry.name.endswith(".py") or entry.name.startswith("_"):
             continue
         module = entry.name[:-3]
-        tree = ast.parse(entry.read_text(encoding="utf-8"))
+        tree = _parsed(kind, entry.name)
         listed = _listed(tree)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and (node.name in listed or _snake(node.name) == module):
                 line = (ast.get_docstring(node) or "").partition("\n")[0]
                 found[_snake(node.name)] = (module, node.name, line)
     return found
+
+
+def _parsed(kind: str, file: str) -> ast.Module:
+    return ast.parse((files("cotune") / kind / file).read_text(encoding="utf-8"))
 
 
 def _listed(tree: ast.Module) -> set[str]:

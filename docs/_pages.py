@@ -1,0 +1,97 @@
+"""Pages that the code writes itself: one per algorithm, from its docstrings, and every verb with its flags.
+
+MkDocs calls `on_files` before it builds. What is not in a docstring cannot be in these
+pages, and what is there cannot be forgotten in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from cotune import algorithms
+from cotune.cli.main import app
+from cotune.errors import CotuneError
+
+TITLES = {
+    "predict": "Predictors",
+    "plan": "Searches",
+    "place": "Placements",
+    "strategies": "Strategies",
+    "schedule": "Policies",
+    "run": "Engines",
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages to those that are written by hand."""
+    pages = {"algorithms/index.md": _overview(), "reference/verbs.md": _verbs()}
+    pages |= {f"algorithms/{kind}/{name}.md": _page(kind, name) for kind in TITLES for name in algorithms.names(kind)}
+    for uri, text in pages.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def _overview() -> str:
+    parts = ["# Every algorithm", "Each is one file, found by its name. `cotune algorithms` lists them too."]
+    for kind, title in TITLES.items():
+        rows = [
+            f"| [`{name}`]({kind}/{name}.md) | {algorithms.summary(kind, name)} |" for name in algorithms.names(kind)
+        ]
+        parts.append("\n".join([f"## {title}", "", "| name | what it does |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts)
+
+
+def _page(kind: str, name: str) -> str:
+    found = algorithms.describe(kind, name)
+    parts = [
+        f"# {name}",
+        f"A {algorithms.KINDS[kind]}, in `src/cotune/{kind}/{found.module}.py`.",
+        found.text,
+        found.idea,
+    ]
+    if found.settings:
+        rows = [f"| `{setting}` | `{default}` |" for setting, default in found.settings]
+        parts.append("\n".join(["## Settings", "", "| name | default |", "| --- | --- |", *rows]))
+        first, value = found.settings[0]
+        parts.append(f"Settings follow the name: `{name}({first}={value})`.")
+    return "\n\n".join(parts)
+
+
+def _verbs() -> str:
+    parts = ["# Every verb and flag", "All verbs take `--help`; all that print results take `--json`."]
+    for name, command in _inner(typer.main.get_command(app)).items():
+        parts += _verb(f"cotune {name}", command, "##")
+    codes = {0: "Done.", 1: "Something unexpected: please report it.", 130: "Interrupted."}
+    codes |= {kind.exit_code: kind.__doc__.partition("\n")[0] for kind in CotuneError.__subclasses__()}
+    rows = [f"| {code} | {codes[code]} |" for code in sorted(codes)]
+    parts.append("\n".join(["## Exit codes", "", "| code | meaning |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts)
+
+
+def _inner(command: Any) -> dict[str, Any]:
+    """Return the verbs below a verb, if it has any."""
+    return getattr(command, "commands", {})
+
+
+def _verb(words: str, command: Any, heading: str) -> Iterator[str]:
+    yield f"{heading} {words}"
+    yield command.help or ""
+    for name, inner in _inner(command).items():
+        yield from _verb(f"{words} {name}", inner, heading + "#")
+    rows = [row for parameter in command.params if (row := _flag(parameter))]
+    if rows:
+        yield "\n".join(["| flag | what it does | default |", "| --- | --- | --- |", *rows])
+
+
+def _flag(parameter: Any) -> str:
+    if parameter.name == "help":
+        return ""
+    spelled = ", ".join(f"`{word}`" for word in (*parameter.opts, *parameter.secondary_opts) if word.startswith("-"))
+    words = (getattr(parameter, "help", None) or "").replace("|", "\\|")
+    default = "" if parameter.default in (None, False, ()) or callable(parameter.default) else f"`{parameter.default}`"
+    return f"| {spelled or f'`{parameter.name.upper()}`'} | {words} | {default} |"

@@ -1,0 +1,105 @@
+"""The documentation builds without a warning, knows every verb, flag, algorithm and exit code; its tutorial runs."""
+
+from __future__ import annotations
+
+import html
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cotune import algorithms
+from cotune.cli.main import app
+from cotune.errors import CotuneError
+from cotune.schedule import Active, Submission
+from cotune.space import Axis, Configs, Space
+from cotune.types import Cluster, Config, Device, Job, Sample
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+pytest.importorskip("mkdocs", reason="needs MkDocs: pip install 'cotune[docs]'")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; a warning would have failed the build."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def blocks(page: str) -> list[tuple[str, str, str]]:
+    """Return (language, title, text) of every code block of a page."""
+    return BLOCK.findall((ROOT / "docs" / page).read_text())
+
+
+def text_of(page: Path) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text()))
+
+
+def leaves(command: Any, words: str) -> list[tuple[str, Any]]:
+    inner = getattr(command, "commands", {})
+    return [leaf for name, below in inner.items() for leaf in leaves(below, f"{words} {name}")] or [(words, command)]
+
+
+def test_every_verb_flag_and_exit_code_is_documented(site: Path) -> None:
+    page = text_of(site / "reference" / "verbs" / "index.html")
+    for words, command in leaves(typer.main.get_command(app), "cotune"):
+        assert words in page
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{words}: {parameter.name} says nothing of itself"
+            for spelled in parameter.opts:
+                assert spelled.startswith("-") is False or spelled in page, f"{words} {spelled}"
+    for kind in CotuneError.__subclasses__():
+        assert re.search(rf"^{kind.exit_code}\s", page, re.MULTILINE), kind
+
+
+@pytest.mark.parametrize("kind", algorithms.KINDS)
+def test_every_algorithm_has_a_page_with_its_idea(site: Path, kind: str) -> None:
+    for name in algorithms.names(kind):
+        page = text_of(site / "algorithms" / kind / name / "index.html")
+        assert algorithms.summary(kind, name).replace("`", "") in page, name
+
+
+def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data")}
+    environment.pop("COTUNE_STORE", None)
+    ran = 0
+    for kind, title, body in blocks("tutorial.md"):
+        if title:
+            (tmp_path / title).write_text(body)
+        elif kind == "console":
+            for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                done = subprocess.run(
+                    ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+                )
+                assert done.returncode == 0, f"$ {command}{done.stdout}{done.stderr}"
+                ran += 1
+    assert ran >= 8
+
+
+def test_the_algorithms_shown_for_adding_one_work() -> None:
+    made: dict[str, Any] = {}
+    for _, title, body in blocks("extending.md"):
+        exec(compile(body, title, "exec"), made)
+    configs = [Config.data_parallel(batch_size, 1) for batch_size in (16, 32)]
+    samples = [Sample(config, epoch_seconds=seconds) for config, seconds in zip(configs, (1.0, 4.0), strict=True)]
+    fitted = made["Constant"]().fit_seconds(Job("job"), samples)
+    assert fitted.predict(Configs.of(configs)) == pytest.approx([2.0, 2.0])
+    space = Space((Axis("workers", (1, 2, 4)), Axis("batch_size", (16, 32))))
+    best = made["Sampling"](200).search(space, lambda points: points.astype(float), random.Random(0))
+    assert best == (0, 0)
+    first, second = (Submission(name, 0.0, 1, 10.0) for name in ("first", "second"))
+    active = [Active(job, number, 10.0) for number, job in enumerate((first, second))]
+    cluster = Cluster((Device("gpu", count=1),))
+    assert list(made["Youngest"]().allocate(active, cluster)) == ["second"]
