@@ -34,6 +34,7 @@ LAYERS = {
     "servers": 4,
     "torch": 4,
     "workloads": 4,
+    "pipeline": 4,
     "schedule": 4,
     "adapters": 5,
     "supervise": 6,

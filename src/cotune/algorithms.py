@@ -51,7 +51,7 @@ def create(kind: str, text: str) -> Any:
     if call is None:
         raise UsageError(f"cannot read {text!r} as a {KINDS[kind]}; write name or name(setting=value)")
     cls = load(kind, call[1])
-    settings = _settings(call[2] or "")
+    settings = settings_of(call[2] or "")
     try:
         return cls(**settings)
     except TypeError as error:
@@ -87,7 +87,8 @@ def describe(kind: str, name: str) -> Description:
     return Description(module, ast.get_docstring(made) or "", ast.get_docstring(tree) or "", settings)
 
 
-def _settings(text: str) -> Mapping[str, Any]:
+def settings_of(text: str) -> Mapping[str, Any]:
+    """Return the settings in 'name=value, ...'."""
     pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
     return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
 

@@ -31,10 +31,17 @@ def needs_mps(taken: Sequence[int], slices: int | None) -> bool:
     return len(set(taken)) < len(taken) or (bool(taken) and slices is not None)
 
 
-def gpu_env(taken: Sequence[int], rank: int, pipe: Path, slices: int | None = None) -> dict[str, str]:
-    """Return one rank's variables when rank i was given GPU taken[i]; none given means CPU only."""
+def gpu_env(
+    taken: Sequence[int], rank: int, pipe: Path, slices: int | None = None, *, alone: bool = False
+) -> dict[str, str]:
+    """Return one rank's variables when rank i was given GPU taken[i]; none given means CPU only.
+
+    A rank `alone` sees its own GPU only: among ranks on CPUs its LOCAL_RANK says nothing about GPUs.
+    """
     if not taken:
         return {"CUDA_VISIBLE_DEVICES": ""}
+    if not needs_mps(taken, slices) and alone:
+        return {"CUDA_VISIBLE_DEVICES": str(taken[rank]), "LOCAL_RANK": "0"}
     if not needs_mps(taken, slices):
         return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, taken))}
     sharing = max(slices or 1, *(taken.count(gpu) for gpu in taken))

@@ -35,6 +35,7 @@ from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
 from cotune.run._shares import Shares
 from cotune.run._tail import Tail, compiled
+from cotune.types import Config
 
 
 @dataclass
@@ -160,7 +161,7 @@ class Local:
         _clear(folder)
         workers, units = launch.config.workers, len(self._cores.units)
         share = units if self._nodes else max(1, units // (self.slices or units))
-        on_gpu = launch.config.device != "cpu"
+        on_gpu = _on_gpu(launch.config)
         taken = {port for running in self._running.values() for port in running.ports}
         return Running(
             launch,
@@ -171,7 +172,7 @@ class Local:
             Tail(folder / "rank-0.log"),
             pattern,
             [self._cores.take(share) for _ in range(workers + launch.config.servers)],
-            [gpu for _ in range(workers) for gpu in self._gpus.take(1)] if on_gpu else [],
+            [gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
             free_ports(workers + 1, taken),
             memory_kills(),
             nodes=self._nodes,
@@ -191,6 +192,8 @@ class Local:
             self._connect().send("daemon", argv=argv, env=env)
             self._mps = True
         workers = running.launch.config.workers
+        on_gpu = [*_on_gpu(running.launch.config), *[False] * running.launch.config.servers]
+        mixed = not all(on_gpu[:workers])
         return tuple(
             Slice(
                 rank,
@@ -198,7 +201,9 @@ class Local:
                 {
                     "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(1 if self._nodes else len(cores))),
                     **rank_env(rank, running.folder, running.ports),
-                    **gpu_env(running.gpus if rank < workers else [], rank, pipe, self.gpu_slices),
+                    **gpu_env(
+                        running.gpus if on_gpu[rank] else [], sum(on_gpu[:rank]), pipe, self.gpu_slices, alone=mixed
+                    ),
                     **({} if rank < workers else {"COTUNE_SERVER": str(rank - workers)}),
                 },
                 self._node(rank, workers, running.ports),
@@ -265,6 +270,11 @@ class Local:
 
     def _signal(self, running: Running, number: signal.Signals) -> None:
         self._connect().send("signal", launch=running.launch.id, signal=int(number))
+
+
+def _on_gpu(config: Config) -> list[bool]:
+    """Return which ranks want a GPU; those of a pipeline's CPU stages do not."""
+    return [stage.device != "cpu" for stage in config.stages for _ in range(stage.workers)]
 
 
 def _clear(folder: Path) -> None:

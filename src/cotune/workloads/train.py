@@ -264,23 +264,24 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     flag = parser.add_argument
     flag("--model", choices=MODELS, default="lenet5", help="the network")
     flag("--data", choices=SOURCES, default="digits", help="the data set; all but digits are read from COTUNE_DATA")
-    flag("--batch-size", type=_positive, default=64, help="examples one worker takes at once")
-    flag("--accumulate", type=_positive, default=1, help="batches one worker takes before each step")
-    flag("--epochs", type=_positive, default=10, help="epochs in all, those before a resumed checkpoint included")
+    flag("--batch-size", type=positive, default=64, help="examples one worker takes at once")
+    flag("--accumulate", type=positive, default=1, help="batches one worker takes before each step")
+    flag("--epochs", type=positive, default=10, help="epochs in all, those before a resumed checkpoint included")
     flag("--lr", type=float, default=0.05, help="learning rate of the first epoch")
     flag("--momentum", type=float, default=0.9, help="momentum of SGD")
     flag("--weight-decay", type=float, default=0.0, help="weight decay of SGD")
     flag("--decay", type=float, default=1.0, help="factor on the learning rate after every epoch")
     flag("--seed", type=int, default=0, help="of the first weights and the order of the examples")
-    flag("--limit", type=_positive, help="train on the first so many examples only")
-    flag("--test-limit", type=_positive, help="test on the first so many examples only")
+    flag("--limit", type=positive, help="train on the first so many examples only")
+    flag("--test-limit", type=positive, help="test on the first so many examples only")
     flag("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto takes a GPU if there is one")
-    flag("--threads", type=_positive, help="CPU threads of this worker; torch decides if not given")
+    flag("--threads", type=positive, help="CPU threads of this worker; torch decides if not given")
     flag("--balance", action="store_true", help="give slower workers smaller batches (LB-BSP)")
     return Settings(**vars(parser.parse_args(arguments)))
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Return the whole number in a word, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not at least 1")

@@ -1,0 +1,61 @@
+"""Rings of buffers in shared memory: how tensors travel between processes of one machine.
+
+The sender owns the ring, writes a tensor's bytes into a free slot and tells the receiver which;
+the receiver copies them out, to its device if it has one, and gives the slot back. The file is
+unlinked as soon as both have mapped it, so nothing is left whoever dies. CUDA is told of the
+memory, so that a GPU reads and writes it directly.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FOLDER = Path("/dev/shm")
+_ALIGNED = 4096
+
+
+class Ring:
+    """Some slots of equal size, mapped into this process."""
+
+    def __init__(self, file: int, slots: int, slot_bytes: int, device: torch.device) -> None:
+        self.slots, self.slot_bytes = slots, slot_bytes
+        self._map = mmap.mmap(file, slots * slot_bytes)
+        self._bytes = torch.frombuffer(self._map, dtype=torch.uint8)
+        if device.type == "cuda":
+            cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+            cudart.cudaHostRegister(self._bytes.data_ptr(), self._bytes.numel(), 0)
+
+    def slot(self, number: int) -> Tensor:
+        """Return the bytes of a slot."""
+        return self._bytes[number * self.slot_bytes : (number + 1) * self.slot_bytes]
+
+
+def create(slots: int, size: int, device: torch.device) -> tuple[Ring, str]:
+    """Return a ring whose slots hold `size` bytes, and the file by which another process opens it."""
+    slot_bytes = -(-max(size, 1) // _ALIGNED) * _ALIGNED
+    file, path = tempfile.mkstemp(prefix="cotune-", dir=_FOLDER if _FOLDER.is_dir() else None)
+    try:
+        os.posix_fallocate(file, 0, slots * slot_bytes)  # else a full /dev/shm would end us at the first write
+        return Ring(file, slots, slot_bytes, device), path
+    except BaseException:
+        Path(path).unlink()
+        raise
+    finally:
+        os.close(file)
+
+
+def attach(path: str, slots: int, slot_bytes: int, device: torch.device) -> Ring:
+    """Return the ring that another process made, and unlink its file."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        return Ring(file, slots, slot_bytes, device)
+    finally:
+        os.close(file)
+        Path(path).unlink()

@@ -1,0 +1,84 @@
+"""Embedding tables: held, in parts, by the units of the stage that looks them up.
+
+    pull    distinct ids of my rows ─▶ their owners ─▶ rows of the table
+    push    summed gradient of each id ─▶ its owner, which alone changes that row
+
+Unit u of k owns the ids with id mod k = u, so a table of any size is split evenly, and what
+travels is in proportion to the distinct ids of a batch. The gradient of a table is sparse: a step of
+the optimiser touches the rows of the batch and no others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+
+class Table(nn.Module):
+    """Rows of numbers by id, small and random at first."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.weight = nn.Parameter(torch.randn(rows, width).mul_(width**-0.5 / 10))
+        self._owners: _Owners | None = None
+
+    def share(self, unit: int, units: int, group: Any) -> None:
+        """Keep the rows of one unit only, and ask the others of the group for theirs."""
+        self.weight = nn.Parameter(self.weight.detach()[unit::units].clone())
+        self._owners = _Owners(units, group)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the rows of ids, modulo the rows there are, side by side: (examples, ids x width)."""
+        ids = ids % self.rows
+        if self._owners is None:
+            found = embedding(ids, self.weight, sparse=True)
+        else:
+            found = _Pull.apply(ids, self.weight, self._owners)  # type: ignore[no-untyped-call]
+        return found.flatten(1)
+
+
+class _Owners:
+    """Everyone's ids to everyone: numbers travel by the host's memory, as gloo carries nothing else."""
+
+    def __init__(self, units: int, group: Any) -> None:
+        self.units, self.group = units, group
+
+    def exchange(self, mine: Tensor, give: list[int], get: list[int]) -> Tensor:
+        """Return what the others have for me, in the order of the units; `give` and `get` count rows."""
+        hosted = mine.cpu().contiguous()
+        theirs = hosted.new_empty((sum(get), *hosted.shape[1:]))
+        dist.all_to_all_single(theirs, hosted, get, give, group=self.group)
+        return theirs.to(mine.device)
+
+    def counts(self, give: list[int]) -> list[int]:
+        """Return how many rows each of the others will give me."""
+        even = [1] * self.units
+        return [int(count) for count in self.exchange(torch.tensor(give), even, even)]
+
+
+class _Pull(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ids: Tensor, weight: Tensor, owners: _Owners) -> Tensor:
+        distinct, place = torch.unique(ids, return_inverse=True)
+        by_owner = torch.argsort(distinct % owners.units, stable=True)
+        give = torch.bincount(distinct % owners.units, minlength=owners.units).tolist()
+        get = owners.counts(give)
+        asked = owners.exchange(distinct[by_owner], give, get) // owners.units
+        rows = weight.new_empty((len(distinct), weight.shape[1]))
+        rows[by_owner] = owners.exchange(weight[asked], get, give)
+        ctx.owners, ctx.give, ctx.get, ctx.shape = owners, give, get, weight.shape
+        ctx.save_for_backward(place, by_owner, asked)
+        return rows[place]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
+        place, by_owner, asked = ctx.saved_tensors
+        gradient = gradients[0].reshape(-1, ctx.shape[1])
+        summed = gradient.new_zeros((len(by_owner), ctx.shape[1])).index_add_(0, place.flatten(), gradient)
+        pushed = ctx.owners.exchange(summed[by_owner], ctx.give, ctx.get)
+        return None, torch.sparse_coo_tensor(asked[None], pushed, ctx.shape, check_invariants=False), None
