@@ -41,6 +41,9 @@ LAYERS = {
     "profile": 6,
     "simulate": 6,
     "active": 7,
+    "documents": 2,
+    "report": 7,
+    "dashboard": 8,
     "bench": 8,
     "cli": 9,
 }

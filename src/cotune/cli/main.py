@@ -20,6 +20,7 @@ VERBS = (
     "run",
     "resize",
     "simulate",
+    "report",
     "samples",
     "record",
     "import",

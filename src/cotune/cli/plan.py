@@ -61,12 +61,12 @@ def plan(
     """Choose workers and batch size: reach the target by the deadline at the least cost."""
     import time
 
-    from cotune.cli._documents import forecast_document, goal_document, plan_document, profile_document
     from cotune.cli._forecasting import known_samples
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
     from cotune.config import load
+    from cotune.documents import forecast_document, goal_document, plan_document, profile_document
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -118,8 +118,8 @@ def planned(
 ) -> Plan:
     """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
     from cotune import algorithms
-    from cotune.cli._documents import forecast_document
     from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
+    from cotune.documents import forecast_document
     from cotune.errors import Infeasible
     from cotune.plan.planner import choose
     from cotune.types import Forecast
@@ -146,8 +146,8 @@ def planned(
 
 
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
-    from cotune.cli._documents import decision_table
     from cotune.cli._output import say, table
+    from cotune.documents import decision_table
     from cotune.units import duration, number
 
     forecast, goal = chosen.forecast, chosen.goal

@@ -51,12 +51,12 @@ def predict(
 
     import numpy as np
 
-    from cotune.cli._documents import config_document, quantity_document
     from cotune.cli._forecasting import known_samples
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
     from cotune.config import load
+    from cotune.documents import config_document, quantity_document
     from cotune.plan.assess import assess
     from cotune.predict import forecaster
 
@@ -99,8 +99,8 @@ def predict(
 
 
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
-    from cotune.cli._documents import config_cells, config_columns, head, spread
     from cotune.cli._output import say, table
+    from cotune.documents import config_cells, config_columns, head, spread
 
     columns = config_columns([forecast.config for forecast in forecasts])
     accuracy = f"{settings.job.metric} after {settings.goal.max_epochs} epochs"

@@ -58,9 +58,9 @@ def profile(
     json: Json = False,
 ) -> None:
     """Measure a job with a few short real runs, within a budget."""
-    from cotune.cli._documents import profile_document, sample_document
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
+    from cotune.documents import profile_document, sample_document
     from cotune.profile import Limits
     from cotune.units import duration
 

@@ -122,8 +122,8 @@ def run(
 
 def _announce(settings: Settings, config: Config, goal: Goal) -> None:
     """Say what is about to run, and for which goal."""
-    from cotune.cli._documents import goal_words
     from cotune.cli._output import note
+    from cotune.documents import goal_words
 
     note(f"running {config}; goal: {goal_words(settings.job, goal)}")
     cores = len(os.sched_getaffinity(0))
@@ -252,8 +252,8 @@ def _show(
     settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, before: Sequence[Sample], *, json: bool
 ) -> str | None:
     """Print forecast beside measured; return what was missed of the goal."""
-    from cotune.cli._documents import goal_document, plan_document, sample_document, spread
     from cotune.cli._output import emit_json, say, table
+    from cotune.documents import goal_document, plan_document, sample_document, spread
     from cotune.plan.assess import rates
     from cotune.run.training import missed
     from cotune.space import Configs

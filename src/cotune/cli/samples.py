@@ -15,9 +15,9 @@ def samples(
     json: Json = False,
 ) -> None:
     """List what was measured: every start with its speed, accuracy and cost."""
-    from cotune.cli._documents import sample_document
     from cotune.cli._options import open_store
     from cotune.cli._output import emit_json, say, table
+    from cotune.documents import sample_document
     from cotune.units import number
 
     with open_store(store) as kept:

@@ -27,8 +27,12 @@ def choose(
     job: Job, goal: Goal, space: Space, cluster: Cluster, *, forecast: Forecaster, search: Search, seed: int = 0
 ) -> Plan:
     """Return the best plan for a goal, or raise `Infeasible`."""
-    points = space.points
-    found = assess(forecast(space.configs(points), goal.max_epochs), goal, cluster, job.sign)
+    found = assess(forecast(space.configs(), goal.max_epochs), goal, cluster, job.sign)
+    return decide(job, space, found, search=search, seed=seed)
+
+
+def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: int = 0) -> Plan:
+    """Return the best plan among configs that are judged already, or raise `Infeasible`."""
     keys = _keys(found)
     best = search.search(space, _rank(space, keys), random.Random(seed))
     row = int(space.rows(np.array([best], dtype=np.int64))[0])
@@ -37,10 +41,10 @@ def choose(
     rivals = _rivals(found, keys, row)
     return Plan(
         forecast=found.forecast(row),
-        goal=goal,
+        goal=found.goal,
         reason=_reason(found, keys, row),
         rivals=tuple(found.forecast(rival) for rival in rivals),
-        searched=len(points),
+        searched=len(space),
         notes=found.outlook.notes,
     )
 

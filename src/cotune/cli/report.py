@@ -1,0 +1,214 @@
+"""`cotune report`: the decision and its grounds, in the terminal and as one page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli._options import (
+    AccuracyPredictor,
+    Axis,
+    BatchSize,
+    Command,
+    Confidence,
+    Deadline,
+    Epochs,
+    File,
+    Json,
+    MaxCost,
+    MaxEpochs,
+    Name,
+    Predictor,
+    Prefer,
+    Seed,
+    StoreUrl,
+    Target,
+    Workers,
+)
+from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
+
+if TYPE_CHECKING:
+    from cotune.cli._recording import Replay
+    from cotune.config import Settings
+    from cotune.report import Findings
+    from cotune.store import Store
+    from cotune.types import Plan, Sample
+
+
+def report(
+    command: Command = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write one self-contained HTML page here.")
+    ] = None,
+    plots: Annotated[
+        bool | None, typer.Option("--plots/--no-plots", help="Small plots in the terminal (default: if there is one).")
+    ] = None,
+    target: Target = None,
+    deadline: Deadline = None,
+    max_cost: MaxCost = None,
+    prefer: Prefer = None,
+    confidence: Confidence = None,
+    epochs: Epochs = None,
+    max_epochs: MaxEpochs = None,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    axis: Axis = None,
+    predictor: Predictor = "auto",
+    accuracy: AccuracyPredictor = "auto",
+    recording: RecordingFolder = None,
+    max_samples: MaxSamples = 16,
+    budget: Budget = None,
+    all_samples: AllSamples = False,
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show a job's plan, its grounds and what came of it; -o writes a page to keep or to send."""
+    from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
+    from cotune.cli._output import emit_json, note
+    from cotune.cli._recording import replay
+    from cotune.config import load
+    from cotune.report.document import document
+
+    axes = search_overrides(workers, batch_size, axis)
+    asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
+    asked |= {"epochs": epochs, "max_epochs": max_epochs}
+    if recording:
+        played = replay(
+            recording,
+            load(file, asked),
+            max_epochs=max_epochs,
+            axes=axes,
+            max_samples=max_samples,
+            budget=budget,
+            everything=all_samples,
+        )
+        found = _replayed(played, store, predictor, accuracy, seed)
+    else:
+        settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
+        with open_store(store) as kept:
+            found = _stored(settings, kept, predictor, accuracy, seed)
+    if output is not None:
+        _write(output, found)
+    if json:
+        emit_json("report", document(found) | {"page": None if output is None else str(output)})
+    else:
+        _show(found, plots=sys.stdout.isatty() if plots is None else plots)
+    if output is not None:
+        note(f"the page is {output}")
+    if found.refusal is not None and json:
+        raise typer.Exit(found.refusal.exit_code)
+    if found.refusal is not None:
+        raise found.refusal
+
+
+def _stored(settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int) -> Findings:
+    """Return the findings of a job of the store; without a goal of its own it is that of the latest plan."""
+    from dataclasses import replace
+
+    from cotune.cli._forecasting import known_samples
+
+    samples = known_samples(settings, kept)
+    plans = kept.plans(settings.job)
+    goal = settings.goal
+    if plans and goal.target is None and goal.deadline is None and goal.epochs is None and goal.max_cost is None:
+        settings = replace(settings, goal=plans[0].plan.goal)
+    return _found(settings, samples, [(made.created, made.plan) for made in plans], predictor, accuracy, seed)
+
+
+def _replayed(played: Replay, store: str | None, predictor: str, accuracy: str, seed: int) -> Findings:
+    """Return the findings on a recording, with a replayed run of the plan to compare with."""
+    settings, samples = played.settings, played.kept_samples(store, seed)
+    found = _found(settings, samples, [], predictor, accuracy, seed)
+    if found.plan is None:
+        return found
+    run = _run_of(played, found.plan, seed)
+    return _found(settings, [*samples, run], [("", found.plan)], predictor, accuracy, seed, learn_from=samples)
+
+
+def _run_of(played: Replay, plan: Plan, seed: int) -> Sample:
+    from cotune.profile import new_id, timestamp
+    from cotune.run import Launch
+    from cotune.run.attempt import Until, attempt
+    from cotune.run.recorded import Recorded
+    from cotune.types import Sample
+
+    settings = played.settings
+    target = None if plan.goal.prefer == "accurate" else plan.goal.target
+    id, epochs = new_id(), plan.goal.epochs or plan.epochs
+    launch = Launch(id, settings.job, plan.config, epochs, Path(settings.job.name), target, seed + 1)
+    start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine="recorded")
+    engine = Recorded(played.folder, None, seed + 1, recording=played.recording)
+    *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
+    return ended
+
+
+def _found(
+    settings: Settings,
+    samples: list[Sample],
+    plans: list[tuple[str, Plan]],
+    predictor: str,
+    accuracy: str,
+    seed: int,
+    learn_from: list[Sample] | None = None,
+) -> Findings:
+    from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
+    from cotune.report import find
+
+    known = samples if learn_from is None else learn_from
+    replayed = settings.engine == "recorded" and any(sample.curve for sample in known)
+    if needs_curves(settings) and not replayed:
+        require_curves(settings, known)
+    forecast = make_forecaster(settings, known, predictor, accuracy, seed)
+    outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
+    return find(
+        settings.job, settings.goal, settings.space, settings.cluster, outlook=outlook, samples=samples, plans=plans
+    )
+
+
+def _write(output: Path, found: Findings) -> None:
+    from cotune.errors import InvalidFile
+    from cotune.report.page import page
+
+    text = page(found)
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidFile(f"cannot write {output}: {error.strerror}") from None
+
+
+def _show(found: Findings, *, plots: bool) -> None:
+    from cotune.cli._output import say, table
+    from cotune.documents import decision_table, goal_words, time_spread
+    from cotune.report import sketches
+    from cotune.types import Forecast
+    from cotune.units import duration, number
+
+    if found.plan is not None:
+        table(*decision_table(found.job.metric, found.plan.forecast, found.plan.rivals))
+        say()
+        say(f"goal      {goal_words(found.job, found.goal)}")
+        say(f"plan      {found.plan.config}, at most {found.plan.epochs} epochs")
+        say(f"reason    {found.plan.reason}")
+    elif found.refusal is not None and (nearest := [n for n in found.refusal.nearest if isinstance(n, Forecast)]):
+        table(*decision_table(found.job.metric, nearest[0], nearest[1:]), title="the nearest that can be had")
+    if found.scaling is not None:
+        say(f"scaling   {found.scaling.words}")
+    for outcome in found.outcomes[:3]:
+        said = f", {time_spread(outcome.plan.forecast.seconds)} forecast" if outcome.plan else ""
+        say(f"run       {outcome.last.config}: {duration(outcome.seconds)}{said}; {outcome.missed or 'goal met'}")
+    probes = [sample for sample in found.samples if sample.purpose == "probe"]
+    spent = f"{number(found.cost(probes))} {found.unit}"
+    say(f"measured  {len(probes)} probes of {len({probe.config for probe in probes})} configs for {spent}")
+    for line in found.notes:
+        say(f"note      {line}")
+    if plots:
+        for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=sys.stdout.isatty())):
+            if sketch:
+                say()
+                say(sketch)

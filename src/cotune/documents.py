@@ -1,0 +1,164 @@
+"""Records as JSON documents and as table cells, in one place so that all verbs agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cotune.types import Config, Forecast, Goal, Job, Plan, Quantity, Sample
+from cotune.units import duration, number
+
+
+def config_document(config: Config) -> dict[str, Any]:
+    """Return a config by the names of the contract."""
+    return {
+        "workers": config.workers,
+        "batch_size": config.batch_size,
+        "global_batch": config.global_batch,
+        "accumulate": config.accumulate,
+        "servers": config.servers,
+        "device": config.device,
+        **dict(config.axes),
+    }
+
+
+def quantity_document(quantity: Quantity) -> dict[str, Any]:
+    """Return a quantity with its interval, source and unit."""
+    document: dict[str, Any] = {
+        "low": quantity.low,
+        "mid": quantity.mid,
+        "high": quantity.high,
+        "source": quantity.source,
+    }
+    return document | ({"unit": quantity.unit} if quantity.unit else {})
+
+
+def forecast_document(forecast: Forecast) -> dict[str, Any]:
+    """Return a forecast with its config."""
+    quantities = {
+        "seconds": forecast.seconds,
+        "accuracy": forecast.accuracy,
+        "cost": forecast.cost,
+        "epoch_seconds": forecast.epoch_seconds,
+        "epochs": forecast.epochs_needed,
+    }
+    return {
+        "config": config_document(forecast.config),
+        "epochs": forecast.epochs,
+        "forecast": {name: quantity_document(value) if value else None for name, value in quantities.items()},
+        "probability": forecast.probability,
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Return a plan: its config, cap, forecast, probability and reason."""
+    return forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
+
+
+def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
+    """Return what was asked, and of which metric."""
+    asked = {name: getattr(goal, name) for name in goal.__dataclass_fields__}
+    return {"metric": job.metric, "better": job.better, **asked}
+
+
+def goal_words(job: Job, goal: Goal) -> str:
+    """Return what was asked as a line."""
+    least = "at least" if job.better == "higher" else "at most"
+    parts = [f"{job.metric} {least} {goal.target:g}"] if goal.target is not None else []
+    parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
+    parts += [f"for at most {number(goal.max_cost)}"] if goal.max_cost is not None else []
+    return " ".join(parts) or f"{goal.epochs or goal.max_epochs} epochs"
+
+
+def sample_document(sample: Sample) -> dict[str, Any]:
+    """Return a sample as measured."""
+    return {
+        "id": sample.id,
+        "purpose": sample.purpose,
+        "started": sample.started,
+        "engine": sample.engine,
+        "config": config_document(sample.config),
+        "epochs": sample.epochs,
+        "epoch_seconds": sample.epoch_seconds,
+        "accuracy": sample.accuracy,
+        "seconds": sample.seconds,
+        "device_seconds": sample.device_seconds,
+        "terms": sample.terms.known(),
+        "failure": sample.failure,
+        "warning": sample.warning,
+        "modelled": sample.modelled,
+        "ended": sample.ended,
+        "folder": sample.folder,
+        "curve": [
+            {"epoch": point.epoch, "accuracy": point.accuracy, "seconds": point.seconds, **dict(point.metrics)}
+            for point in sample.curve
+        ],
+    }
+
+
+def profile_document(samples: list[Sample], reused: float = 0.0) -> dict[str, Any]:
+    """Return what measuring took so far, failed probes included."""
+    probes = [sample for sample in samples if sample.purpose == "probe"]
+    return {
+        "samples": len(probes),
+        "configs": len({sample.config for sample in probes}),
+        "device_seconds": sum(sample.device_seconds for sample in probes),
+        "reused_device_seconds": reused,
+    }
+
+
+def spread(quantity: Quantity | None, digits: int = 3) -> str:
+    """Return 'mid (low..high)' for a table."""
+    if quantity is None:
+        return "unknown"
+    low, mid, high = (number(value, digits) for value in (quantity.low, quantity.mid, quantity.high))
+    return f"{mid} ({low}..{high})"
+
+
+def time_spread(quantity: Quantity) -> str:
+    """Return 'mid (low..high)' as durations."""
+    return f"{duration(quantity.mid)} ({duration(quantity.low)}..{duration(quantity.high)})"
+
+
+def config_columns(configs: Sequence[Config]) -> tuple[str, ...]:
+    """Return what a table must show of configs: the layout, and every other axis in which they differ."""
+    known = [config_document(config) for config in configs]
+    always = ("workers", "batch_size", "global_batch")
+    others = dict.fromkeys(name for document in known for name in document if name not in always)
+    differ = tuple(name for name in others if len({document.get(name) for document in known}) > 1)
+    return always + differ
+
+
+def config_cells(config: Config, columns: Sequence[str]) -> tuple[object, ...]:
+    """Return a config's part of a row."""
+    document = config_document(config)
+    return tuple(document.get(name, "") for name in columns)
+
+
+def head(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return columns as people read them."""
+    return tuple(name.replace("_", " ") for name in columns)
+
+
+def decision_table(
+    metric: str, chosen: Forecast, rivals: Sequence[Forecast]
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return head and rows of the decision table, the choice first."""
+    forecasts = [chosen, *rivals]
+    columns = config_columns([forecast.config for forecast in forecasts])
+    rest = ("epochs", "time", metric, f"cost in {chosen.cost.unit}", "P(met)", "known from")
+    rows = [_decision_row("->" if forecast is chosen else "", forecast, columns) for forecast in forecasts]
+    return ("", *head(columns), *rest), rows
+
+
+def _decision_row(mark: str, forecast: Forecast, columns: Sequence[str]) -> tuple[object, ...]:
+    return (
+        mark,
+        *config_cells(forecast.config, columns),
+        spread(forecast.epochs_needed),
+        time_spread(forecast.seconds),
+        spread(forecast.accuracy, 4),
+        spread(forecast.cost),
+        f"{forecast.probability:.2f}",
+        forecast.seconds.source,
+    )

@@ -1,0 +1,59 @@
+"""A report as JSON, with the field names of the other verbs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotune.documents import forecast_document, goal_document, plan_document, profile_document, sample_document
+from cotune.report.findings import Findings, Outcome
+from cotune.types import Forecast
+
+
+def document(found: Findings) -> dict[str, Any]:
+    """Return everything that a report says, but the learning curves of each sample."""
+    scaling = found.scaling
+    refusal = found.refusal
+    return {
+        "job": found.job.name,
+        "goal": goal_document(found.job, found.goal),
+        "plan": plan_document(found.plan) if found.plan else None,
+        "refusal": None
+        if refusal is None
+        else {
+            "message": str(refusal),
+            "constraint": refusal.constraint,
+            "nearest": [forecast_document(near) for near in refusal.nearest if isinstance(near, Forecast)],
+        },
+        "rivals": [forecast_document(rival) for rival in found.plan.rivals] if found.plan else [],
+        "frontier": [forecast_document(found.assessed.forecast(int(row))) for row in found.frontier],
+        "scaling": None
+        if scaling is None
+        else {
+            "words": scaling.words,
+            "pays_up_to": scaling.last_paying.workers,
+            "fastest": scaling.fastest.workers,
+            "cheapest": scaling.cheapest.workers,
+            "steps": [
+                forecast_document(step.forecast)
+                | {"speed_up": step.speed_up, "efficiency": step.efficiency, "gain": step.gain}
+                for step in scaling.steps
+            ],
+        },
+        "configs": len(found.assessed.seconds),
+        "runs": [_run(found, outcome) for outcome in found.outcomes],
+        "profile": profile_document(list(found.samples)),
+        "cost": {"value": found.cost(found.samples), "unit": found.unit},
+        "notes": list(found.notes),
+    }
+
+
+def _run(found: Findings, outcome: Outcome) -> dict[str, Any]:
+    told = sample_document(outcome.last) | {"seconds": outcome.seconds}
+    told["cost"] = {"value": outcome.cost, "unit": found.unit}
+    return {
+        "run": told,
+        "starts": len(outcome.starts),
+        "forecast": forecast_document(outcome.plan.forecast) if outcome.plan else None,
+        "met": outcome.missed is None,
+        "missed": outcome.missed,
+    }

@@ -1,0 +1,368 @@
+"""The figures of a report, as plain dictionaries in plotly's format.
+
+A colour is written "@name" or "@name/opacity": the page puts its theme's in, so that one
+figure serves light, dark and print. Every text that comes from a user goes through `words`,
+because plotly reads tags in its labels.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cotune.report.findings import Findings
+from cotune.types import Floats, Ints, Sample
+from cotune.units import duration, number
+
+Figure = dict[str, Any]
+Trace = dict[str, Any]
+
+SERIES = ("s1", "s2", "s3", "s4", "s5", "s6")
+_POINTS = 1500  # configs drawn at most; those in the frontier's neighbourhood are kept
+_CURVES = 12
+_Z10 = 1.2815515655446004  # the 90th percentile of a standard normal
+_UNITS = (
+    (3 * 86400.0, 86400.0, "days"),
+    (3 * 3600.0, 3600.0, "hours"),
+    (180.0, 60.0, "minutes"),
+    (0.0, 1.0, "seconds"),
+)
+
+
+def words(text: object) -> str:
+    """Return a text as plotly shows it literally."""
+    return html.escape(str(text), quote=False)
+
+
+def clock(longest: float) -> tuple[float, str]:
+    """Return the unit in which times up to so many seconds are best read: its seconds and its name."""
+    return next((size, name) for least, size, name in _UNITS if longest >= least)
+
+
+def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+    """Return the part of a layout that all figures share."""
+    axis = {"gridcolor": "@grid", "linecolor": "@line", "zeroline": False, "ticks": "outside", "tickcolor": "@line"}
+    base: dict[str, Any] = {
+        "margin": {"l": 64, "r": 16, "t": 12, "b": 48},
+        "font": {"family": "inherit", "size": 13, "color": "@muted"},
+        "paper_bgcolor": "@clear",
+        "plot_bgcolor": "@clear",
+        "hovermode": "closest",
+        "hoverlabel": {"bgcolor": "@card", "bordercolor": "@line", "font": {"color": "@ink"}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "@ink"}},
+        "xaxis": axis | {"title": {"text": x, "standoff": 8}} | more.pop("xaxis", {}),
+        "yaxis": axis | {"title": {"text": y, "standoff": 8}} | more.pop("yaxis", {}),
+    }
+    return base | more
+
+
+def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
+    """Return a logarithmic axis with round numbers on it: 1, 2 and 5 of each decade, or 1 alone if there are many."""
+    known = [value for value in values if value > 0 and np.isfinite(value)]
+    if not known:
+        return {"type": "log"}
+    first, last = int(np.floor(np.log10(min(known)))), int(np.ceil(np.log10(max(known))))
+    leads = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [lead * 10.0**power for power in range(first, last + 1) for lead in leads]
+    return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+
+
+def _line(axis: str, at: float, text: str, colour: str = "@warn") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a dashed line across the figure at a value of one axis, and its label."""
+    other = "y" if axis == "x" else "x"
+    dashed = {"color": colour, "width": 1.5, "dash": "dash"}
+    shape = {"type": "line", f"{axis}0": at, f"{axis}1": at, f"{other}0": 0, f"{other}1": 1}
+    shape |= {f"{other}ref": "paper", f"{axis}ref": axis, "line": dashed, "layer": "above"}
+    place = {"x": {"y": 1, "yanchor": "top", "xanchor": "left", "textangle": 0}, "y": {"x": 0.01, "xanchor": "left"}}
+    place["y"]["yanchor"] = "bottom"
+    label: dict[str, Any] = {"text": words(text), "showarrow": False, "font": {"color": colour, "size": 12}}
+    return shape, label | {f"{axis}ref": axis, f"{other}ref": "paper", axis: at} | place[axis]
+
+
+def cost_time(found: Findings) -> Figure:
+    """Return cost against time of all configs, with frontier, plan, deadline and budget."""
+    judged = found.assessed
+    size, unit = clock(float(np.median(judged.seconds[np.isfinite(judged.seconds)], axis=0)))
+    able, reaches = judged.feasible, found.sure >= found.goal.confidence
+    kinds = (
+        ("may miss the target", ~able & ~reaches, {"color": "@muted/0.55", "size": 5, "symbol": "circle-open"}),
+        ("too late or too dear", ~able & reaches, {"color": "@s2/0.75", "size": 7, "symbol": "diamond"}),
+        ("meets the goal", able, {"color": "@s1/0.8", "size": 8, "symbol": "circle"}),
+    )
+    drawn = _thinned(found)
+    traces = [
+        _cloud(found, np.flatnonzero(which & drawn), size, name, marker)
+        for name, which, marker in kinds
+        if (which & drawn).any()
+    ]
+    front = found.frontier
+    traces.append(
+        {
+            "type": "scatter", "mode": "lines", "name": "frontier", "hoverinfo": "skip",
+            "x": _list(judged.seconds[front] / size), "y": _list(judged.cost[front]),
+            "line": {"color": "@s1", "width": 1.5, "shape": "hv"},
+        }
+    )  # fmt: skip
+    if found.plan is not None:
+        traces.append(_chosen(found, size))
+    shapes, notes = _limits(found, size)
+    return {
+        "data": traces,
+        "layout": layout(
+            f"time to the goal ({unit})",
+            f"cost ({words(found.unit)})",
+            xaxis=_logarithmic((judged.seconds[drawn] / size).tolist()),
+            yaxis=_logarithmic(judged.cost[drawn].tolist()),
+            shapes=shapes,
+            annotations=notes,
+        ),
+    }
+
+
+def _chosen(found: Findings, size: float) -> Trace:
+    assert found.plan is not None
+    plan = found.plan.forecast
+    seconds, cost = plan.seconds, plan.cost
+    return {
+        "type": "scatter", "mode": "markers", "name": "plan",
+        "x": [seconds.mid / size], "y": [cost.mid],
+        "error_x": {"type": "data", "symmetric": False, "array": [(seconds.high - seconds.mid) / size],
+                    "arrayminus": [(seconds.mid - seconds.low) / size], "color": "@accent", "thickness": 1.5},
+        "marker": {"symbol": "star", "size": 17, "color": "@accent", "line": {"color": "@card", "width": 1.5}},
+        "hovertemplate": f"<b>plan</b><br>{words(plan.config)}<br>{duration(seconds.mid)}, {number(cost.mid)} "
+                         f"{words(cost.unit)}<extra></extra>",
+    }  # fmt: skip
+
+
+def _limits(found: Findings, size: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    goal, lines = found.goal, []
+    if goal.deadline is not None:
+        lines.append(_line("x", goal.deadline / size, f" deadline {duration(goal.deadline)}"))
+    if goal.max_cost is not None:
+        lines.append(_line("y", goal.max_cost, f"at most {number(goal.max_cost)} {found.unit}"))
+    for _, label in lines:
+        for axis in ("x", "y"):  # on a logarithmic axis plotly places labels by the logarithm
+            if label[f"{axis}ref"] == axis:
+                label[axis] = float(np.log10(label[axis]))
+    return [shape for shape, _ in lines], [label for _, label in lines]
+
+
+def _thinned(found: Findings) -> Any:
+    """Return which configs to draw: all, or those nearest to the frontier and an even choice of the rest."""
+    judged = found.assessed
+    able = np.isfinite(judged.cost) & np.isfinite(judged.seconds)
+    rows = np.flatnonzero(able)
+    if len(rows) <= _POINTS:
+        return able
+    score = np.log(judged.seconds[rows]) + np.log(np.maximum(judged.cost[rows], 1e-12))
+    near = rows[np.argsort(score)[: _POINTS // 2]]
+    drawn = np.zeros(len(able), dtype=bool)
+    drawn[near] = drawn[found.frontier] = True
+    drawn[rows[np.linspace(0, len(rows) - 1, _POINTS // 2).astype(int)]] = True
+    return drawn
+
+
+def _cloud(found: Findings, rows: Ints, size: float, name: str, marker: dict[str, Any]) -> Trace:
+    judged, configs = found.assessed, found.assessed.outlook.configs
+    told = zip(judged.seconds[rows].tolist(), judged.probability[rows].tolist(), strict=True)
+    return {
+        "type": "scatter", "mode": "markers", "name": f"{name} ({len(rows)})",
+        "x": _list(judged.seconds[rows] / size), "y": _list(judged.cost[rows]),
+        "text": [words(configs[int(row)]) for row in rows],
+        "customdata": [[duration(seconds), round(probability, 2)] for seconds, probability in told],
+        "hovertemplate": "%{text}<br>%{customdata[0]}, %{y:.4~g} " + words(found.unit)
+                         + "<br>P(met) %{customdata[1]}<extra></extra>",
+        "marker": marker,
+    }  # fmt: skip
+
+
+def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
+    """Return seconds per epoch over workers, one line with its interval for each batch size, and what was measured."""
+    outlook = found.assessed.outlook
+    configs = outlook.configs
+    chosen = found.plan.config if found.plan else configs[int(np.argmin(found.assessed.seconds))]
+    alike = (configs.device == chosen.device) & (configs.servers == chosen.servers)
+    alike &= (configs.accumulate == chosen.accumulate) & np.isfinite(outlook.epoch_seconds)
+    for name, value in chosen.axes:
+        alike &= configs.columns[name] == value if name in configs.columns else True
+    traces: list[Trace] = []
+    for colour, batch in zip(SERIES, _batches(found, configs.batch_size[alike], chosen.batch_size, most), strict=False):
+        rows = np.flatnonzero(alike & (configs.batch_size == batch))
+        rows = rows[np.argsort(configs.workers[rows], kind="stable")]
+        x, middle = _list(configs.workers[rows]), outlook.epoch_seconds[rows]
+        width = np.exp(_Z10 * outlook.spread[rows])
+        label = f"batch {batch}"
+        traces += _band(x, middle / width, middle * width, colour, label)
+        line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
+        line |= {"y": _list(middle), "line": {"color": f"@{colour}", "width": 2}}
+        line["hovertemplate"] = "%{x} workers: %{y:.3~g} s per epoch<extra>" + label + ", forecast</extra>"
+        traces += [line, *_measured_times(found.samples, batch, chosen.device, colour, label)]
+    return {
+        "data": traces,
+        "layout": layout(
+            "workers",
+            "seconds per epoch",
+            yaxis=_logarithmic([y for trace in traces for y in trace["y"] if y is not None]),
+            xaxis={"rangemode": "tozero"},
+        ),
+    }
+
+
+def _batches(found: Findings, there: Ints, chosen: int, most: int) -> list[int]:
+    """Return which batch sizes to draw: the plan's, then those measured most often, then an even choice."""
+    known = [int(batch) for batch in np.unique(there)]
+    counts = dict.fromkeys(known, 0)
+    for sample in found.samples:
+        if sample.epoch_seconds is not None and sample.config.batch_size in counts:
+            counts[sample.config.batch_size] += 1
+    even = (
+        [known[place] for place in np.linspace(0, len(known) - 1, min(most, len(known))).astype(int)] if known else []
+    )
+    ranked = sorted((batch for batch in known if counts[batch]), key=lambda batch: -counts[batch])
+    return sorted(list(dict.fromkeys([chosen, *ranked[: most - 2], *even, *ranked]))[:most])
+
+
+def _measured_times(samples: Sequence[Sample], batch: int, device: str, colour: str, label: str) -> list[Trace]:
+    points = [
+        (sample.config.workers, sample.epoch_seconds)
+        for sample in samples
+        if sample.epoch_seconds is not None and sample.config.batch_size == batch and sample.config.device == device
+    ]
+    if not points:
+        return []
+    marker = {"color": f"@{colour}", "size": 8, "line": {"color": "@card", "width": 1.5}}
+    return [
+        {
+            "type": "scatter", "mode": "markers", "legendgroup": label, "showlegend": False, "name": label,
+            "x": [workers for workers, _ in points], "y": [seconds for _, seconds in points], "marker": marker,
+            "hovertemplate": "%{x} workers: %{y:.3~g} s per epoch<extra>" + label + ", measured</extra>",
+        }
+    ]  # fmt: skip
+
+
+def _band(x: list[Any], low: Floats, high: Floats, colour: str, group: str) -> list[Trace]:
+    edge: Trace = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    edge |= {"showlegend": False, "legendgroup": group, "x": x}
+    return [edge | {"y": _list(high)}, edge | {"y": _list(low), "fill": "tonexty", "fillcolor": f"@{colour}/0.14"}]
+
+
+def learning_curves(found: Findings) -> Figure | None:
+    """Return accuracy over epochs as measured, and the forecast of the plan's recipe with its interval."""
+    traces: list[Trace] = []
+    measured = sorted((sample for sample in found.samples if sample.curve), key=lambda one: -len(one.curve))[:_CURVES]
+    batches = sorted({sample.config.global_batch for sample in measured})
+    for sample in measured:
+        label = f"global batch {sample.config.global_batch}"
+        colour = SERIES[batches.index(sample.config.global_batch) % len(SERIES)]
+        first = all(trace["legendgroup"] != label for trace in traces)
+        traces.append(
+            {
+                "type": "scatter", "mode": "lines+markers", "name": label, "legendgroup": label, "showlegend": first,
+                "x": [point.epoch for point in sample.curve], "y": [_known(point.accuracy) for point in sample.curve],
+                "line": {"color": f"@{colour}", "width": 1.5}, "marker": {"size": 5},
+                "hovertemplate": "epoch %{x:.3~g}: %{y:.4~g}<extra>" + label + ", measured</extra>",
+            }
+        )  # fmt: skip
+    traces += _forecast_curve(found)
+    if not traces:
+        return None
+    lines = [] if found.goal.target is None else [_line("y", found.goal.target, f"target {found.goal.target:g}")]
+    return {
+        "data": traces,
+        "layout": layout(
+            "epochs",
+            words(found.job.metric),
+            xaxis={"rangemode": "tozero"},
+            shapes=[shape for shape, _ in lines],
+            annotations=[label for _, label in lines],
+        ),
+    }
+
+
+def _forecast_curve(found: Findings) -> list[Trace]:
+    outlook = found.assessed.outlook
+    if outlook.accuracy is None or outlook.accuracy_spread is None or outlook.recipe is None:
+        return []
+    row = _row(found)
+    recipe, sign = outlook.recipe[row], found.job.sign
+    middle, spread = outlook.accuracy[recipe], outlook.accuracy_spread[recipe]
+    ends = [np.minimum(middle + z * spread, outlook.accuracy_ceiling) * sign for z in (-_Z10, _Z10)]
+    x = list(range(1, len(middle) + 1))
+    label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
+    line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
+    line |= {"y": _list(middle * sign), "line": {"color": "@accent", "width": 2.5, "dash": "dot"}}
+    line["hovertemplate"] = "epoch %{x}: %{y:.4~g}<extra>forecast</extra>"
+    return [*_band(x, min(ends, key=np.sum), max(ends, key=np.sum), "accent", label), line]
+
+
+def _row(found: Findings) -> int:
+    """Return the row of the plan, or of the likeliest config where there is none."""
+    configs = found.assessed.outlook.configs
+    if found.plan is None:
+        return int(np.argmax(found.assessed.probability))
+    chosen = found.plan.config
+    same = (configs.batch_size == chosen.batch_size) & (configs.workers == chosen.workers)
+    same &= (configs.accumulate == chosen.accumulate) & (configs.device == chosen.device)
+    return int(np.flatnonzero(same)[0])
+
+
+def scaling_figure(found: Findings) -> Figure | None:
+    """Return the speed-up over workers beside perfect scaling, and where it stops paying."""
+    scaling = found.scaling
+    if scaling is None or len(scaling.steps) < 2:
+        return None
+    workers = [step.workers for step in scaling.steps]
+    fewest, paying = workers[0], scaling.last_paying
+    perfect = {
+        "type": "scatter", "mode": "lines", "name": "perfect scaling", "x": [fewest, workers[-1]],
+        "y": [1, workers[-1] / fewest], "line": {"color": "@muted", "width": 1.2, "dash": "dot"}, "hoverinfo": "skip",
+    }  # fmt: skip
+    real = {
+        "type": "scatter", "mode": "lines+markers", "name": "speed-up to the goal", "x": workers,
+        "y": [step.speed_up for step in scaling.steps],
+        "customdata": [[duration(step.forecast.seconds.mid), f"{step.efficiency:.0%}"] for step in scaling.steps],
+        "line": {"color": "@s1", "width": 2.5}, "marker": {"size": 8},
+        "hovertemplate": "%{x} workers: %{y:.2f} times as fast, %{customdata[0]}<br>efficiency %{customdata[1]}"
+                         "<extra></extra>",
+    }  # fmt: skip
+    shapes, notes = [], []
+    if paying.workers != workers[-1]:
+        shape, note = _line("x", paying.workers, f" pays up to {paying.workers}")
+        shapes, notes = [shape], [note]
+    axis = {"rangemode": "tozero"}
+    return {
+        "data": [perfect, real],
+        "layout": layout("workers", "times as fast", shapes=shapes, annotations=notes, xaxis=axis, yaxis=axis),
+    }
+
+
+def cost_over_workers(found: Findings) -> Figure | None:
+    """Return what the quickest way to the goal costs over workers."""
+    scaling = found.scaling
+    if scaling is None or len(scaling.steps) < 2:
+        return None
+    costs = [step.forecast.cost for step in scaling.steps]
+    bars = {
+        "type": "bar", "name": "cost", "x": [str(step.workers) for step in scaling.steps],
+        "y": [cost.mid for cost in costs], "marker": {"color": "@s1/0.75"},
+        "error_y": {"type": "data", "symmetric": False, "array": [cost.high - cost.mid for cost in costs],
+                    "arrayminus": [cost.mid - cost.low for cost in costs], "color": "@ink", "thickness": 1},
+        "hovertemplate": "%{x} workers: %{y:.4~g} " + words(found.unit) + "<extra></extra>",
+    }  # fmt: skip
+    return {
+        "data": [bars],
+        "layout": layout(
+            "workers", f"cost ({words(found.unit)})", xaxis={"type": "category"}, yaxis={"rangemode": "tozero"}
+        ),
+    }
+
+
+def _list(values: Any) -> list[Any]:
+    return [None if isinstance(value, float) and not np.isfinite(value) else value for value in values.tolist()]
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None

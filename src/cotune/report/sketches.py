@@ -1,0 +1,58 @@
+"""Small plots in a terminal, drawn by uniplot in Unicode blocks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from cotune.errors import missing_extra
+from cotune.report.figures import clock
+from cotune.report.findings import Findings
+
+_WIDTH, _HEIGHT = 56, 12
+
+
+def cost_against_time(found: Findings) -> str:
+    """Return all configs that reach the target, and the deadline, as text."""
+    judged = found.assessed
+    able = np.isfinite(judged.cost) & (found.sure >= found.goal.confidence)
+    if not able.any():
+        return ""
+    size, unit = clock(float(np.median(judged.seconds[able])))
+    lines = [found.goal.deadline / size] if found.goal.deadline is not None else []
+    return _plot(
+        [judged.seconds[able] / size],
+        [judged.cost[able]],
+        title=f"cost in {found.unit} against time in {unit}" + ("; the line is the deadline" if lines else ""),
+        vertical_lines=lines,
+    )
+
+
+def curves(found: Findings, *, coloured: bool) -> str:
+    """Return the longest measured learning curves, and the target, as text."""
+    longest = sorted((sample for sample in found.samples if len(sample.curve) > 1), key=lambda one: len(one.curve))
+    known = list({sample.config.global_batch: sample for sample in longest}.values())[-4:]
+    if not known:
+        return ""
+    target = found.goal.target
+    return _plot(
+        [[point.epoch for point in sample.curve] for sample in known],
+        [[point.accuracy for point in sample.curve] for sample in known],
+        title=f"{found.job.metric} over epochs, measured" + ("; the line is the target" if target is not None else ""),
+        horizontal_lines=[] if target is None else [target],
+        lines=True,
+        legend_labels=[f"global batch {sample.config.global_batch}" for sample in known],
+        color=coloured,
+    )
+
+
+def _plot(xs: list[Any], ys: list[Any], *, vertical_lines: Any = (), horizontal_lines: Any = (), **options: Any) -> str:
+    try:
+        uniplot = import_module("uniplot")
+    except ImportError:
+        raise missing_extra("uniplot", "plots") from None
+    more = {"x_gridlines": list(vertical_lines), "y_gridlines": list(horizontal_lines)}
+    drawn: str = uniplot.plot_to_string(xs=xs, ys=ys, width=_WIDTH, height=_HEIGHT, **more, **options)
+    return drawn

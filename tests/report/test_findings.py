@@ -1,0 +1,172 @@
+"""What a report says: frontier, scaling and outcomes against their definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotune.forecast import Outlook, standard_draws
+from cotune.report import Findings, find
+from cotune.report.figures import clock, cost_time, epoch_times, learning_curves, words
+from cotune.report.markup import data, table, tag
+from cotune.report.scaling import Scaling, Step
+from cotune.space import Axis, Space
+from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Plan, Sample
+
+JOB = Job("digits", examples=1000)
+SPACE = Space((Axis("workers", (1, 2, 4, 8)), Axis("batch_size", (16, 64))))
+CLUSTER = Cluster((Device("cpu"),))
+GOAL = Goal(target=0.9, deadline=50.0, max_epochs=10)
+
+
+def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlook:
+    """Forecasts of the eight configs; accuracy rises by a tenth an epoch until it stays."""
+    configs = SPACE.configs()
+    count = len(configs)
+    given = np.array(seconds) if seconds else 8.0 / configs.workers + 0.4 * configs.workers
+    z_time, z_accuracy = standard_draws(128, 0)
+    rising = np.minimum(0.4 + 0.1 * np.arange(1, 11), accuracy)
+    return Outlook(
+        configs=configs,
+        epoch_seconds=given,
+        spread=np.full(count, 0.05),
+        seconds_source=np.full(count, "interpolated", dtype=object),
+        startup=np.ones(count),
+        overhead=np.zeros(count),
+        z_time=z_time,
+        z_accuracy=z_accuracy,
+        recipe=np.zeros(count, dtype=np.int64),
+        accuracy=rising[None, :],
+        accuracy_spread=np.full((1, 10), 0.001),
+        accuracy_source=np.array(["measured"], dtype=object),
+    )
+
+
+def found(goal: Goal = GOAL, samples: list[Sample] | None = None, plans: Any = (), **world: Any) -> Findings:
+    return find(JOB, goal, SPACE, CLUSTER, outlook=outlook(**world), samples=samples or [], plans=plans)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.5, 50), min_size=8, max_size=8))
+def test_no_config_beats_one_of_the_frontier_in_both_time_and_cost(seconds: list[float]) -> None:
+    result = found(seconds=seconds)
+    time, cost = result.assessed.seconds, result.assessed.cost
+    front = set(result.frontier.tolist())
+    for row in range(len(time)):
+        beaten = any((time[o] <= time[row]) and (cost[o] <= cost[row]) and o != row for o in range(len(time)))
+        strictly = any((time[o] <= time[row]) & (cost[o] < cost[row]) for o in range(len(time)))
+        assert (row in front) or beaten
+        assert not (row in front and strictly)
+
+
+def test_a_goal_that_cannot_be_met_is_a_finding_and_not_an_error() -> None:
+    result = found(replace(GOAL, target=0.99))
+    assert result.plan is None
+    assert result.refusal is not None
+    assert result.refusal.constraint == "target"
+    assert len(result.frontier) == 0
+    assert cost_time(result)["data"]
+
+
+def test_scaling_pays_while_an_added_worker_brings_half_of_its_share() -> None:
+    result = found(seconds=[8.0, 8.0, 4.0, 4.0, 3.0, 3.0, 4.0, 4.0])
+    scaling = result.scaling
+    assert scaling is not None
+    assert [step.workers for step in scaling.steps] == [1, 2, 4, 8]
+    assert scaling.last_paying.workers == 2
+    assert scaling.fastest.workers == 4
+    assert scaling.cheapest.workers == 1
+    assert "up to 2 workers" in scaling.words
+    assert "quickest is 4 workers" in scaling.words
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=8))
+def test_gain_of_all_steps_sums_to_the_speed_up(speed_ups: list[float]) -> None:
+    seconds = [10.0, *(10.0 / speed for speed in speed_ups)]
+    times = [second for second in seconds[:4] for _ in range(2)]
+    result = found(seconds=(times * 8)[:8]).scaling
+    assert result is not None
+    total = 1.0
+    for before, step in zip(result.steps, result.steps[1:], strict=False):
+        total += step.gain * (step.workers - before.workers)
+    assert total == pytest.approx(result.steps[-1].speed_up)
+
+
+def test_one_worker_count_scales_nowhere() -> None:
+    plan = found().plan
+    assert plan is not None
+    alone = Scaling((Step(plan.forecast, 1.0, 1.0, 1.0),))
+    assert alone.last_paying.workers == plan.config.workers
+    assert "Only" in alone.words
+
+
+def _run(id: str, config: Config, **changes: Any) -> Sample:
+    curve = (Evaluation(1, 0.5, 5.0), Evaluation(2, 0.95, 10.0))
+    whole = Sample(
+        config, 2.0, 5.0, 0.95, curve=curve, seconds=11.0, purpose="run", id=id, started="2026-01-02T10:00:00"
+    )
+    return replace(whole, **changes)
+
+
+def test_a_run_is_compared_with_the_plan_that_was_made_before_it() -> None:
+    first = found().plan
+    assert first is not None
+    later: Plan = replace(first, reason="made after the run")
+    plans = [("2026-01-02T11:00:00.5+00:00", later), ("2026-01-02T10:00:00.9+00:00", first)]
+    outcome = found(samples=[_run("a", first.config)], plans=plans).outcomes[0]
+    assert outcome.plan is first
+    assert outcome.missed is None
+    assert outcome.cost == pytest.approx(11.0 * first.config.workers)
+
+
+def test_a_run_in_several_starts_is_one_outcome() -> None:
+    config = Config.data_parallel(16, 2)
+    starts = [
+        _run("a", config, failure="interrupted", curve=()),
+        _run("b", config, resumed_from="a"),
+        _run("other", config, failure="crashed"),
+    ]
+    outcomes = found(samples=starts).outcomes
+    assert [len(outcome.starts) for outcome in outcomes] == [1, 2]
+    assert outcomes[1].seconds == 22.0
+    assert outcomes[0].missed == "crashed"
+
+
+def test_money_is_counted_at_the_price_of_each_device() -> None:
+    priced = Cluster((Device("cpu", count=1, price_per_hour=3.6),))
+    sample = _run("a", Config.data_parallel(16, 2))
+    result = replace(found(samples=[sample]), cluster=priced)
+    assert result.cost([sample]) == pytest.approx(11.0 * 2 * 0.001)
+
+
+@given(st.text(max_size=40))
+def test_no_text_can_become_markup(text: str) -> None:
+    for made in (tag("p", text, title=text), table(["head"], [[text]], text)):
+        inner = made.replace("<p title=", "").replace("</p>", "")
+        assert "<script" not in inner.lower()
+        assert "<" not in words(text)
+    assert "<" not in data({"name": text})
+
+
+@pytest.mark.parametrize(("seconds", "unit"), [(20, "seconds"), (600, "minutes"), (20_000, "hours"), (1e6, "days")])
+def test_times_are_shown_in_a_unit_of_their_size(seconds: float, unit: str) -> None:
+    assert clock(seconds)[1] == unit
+
+
+def test_figures_hold_every_config_measured_point_and_curve() -> None:
+    sample = _run("a", Config.data_parallel(16, 2))
+    result = found(samples=[sample])
+    points = sum(len(trace["x"]) for trace in cost_time(result)["data"] if trace["name"].endswith(")"))
+    assert points == 8
+    measured = [trace for trace in epoch_times(result)["data"] if trace["mode"] == "markers"]
+    assert [(trace["x"], trace["y"]) for trace in measured] == [([2], [5.0])]
+    curves = learning_curves(result)
+    assert curves is not None
+    assert curves["data"][0]["y"] == [0.5, 0.95]
+    assert curves["layout"]["annotations"][0]["text"] == "target 0.9"
