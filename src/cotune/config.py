@@ -368,7 +368,7 @@ def _most_workers(file: JobFile, cluster: Cluster) -> int:
 
 
 def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
-    used = any("{" + name + "}" in word for word in job.command) or _reads_environment(job, f"COTUNE_{name.upper()}")
+    used = any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
     if name not in LAYOUT and not used:
         near = suggestion(name, LAYOUT)
         raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
@@ -382,7 +382,7 @@ def require_batch(job: Job, source: str) -> None:
     """Refuse a command through which cotune cannot set the batch, with the one to write instead."""
     if any("{batch_size}" in word or "{global_batch}" in word for word in job.command):
         return
-    if _reads_environment(job, "COTUNE_BATCH_SIZE", "COTUNE_GLOBAL_BATCH"):
+    if reads_environment(job, "COTUNE_BATCH_SIZE", "COTUNE_GLOBAL_BATCH"):
         return
     words = list(job.command)
     for place, word in enumerate(words):
@@ -400,7 +400,7 @@ def require_batch(job: Job, source: str) -> None:
     )
 
 
-def _reads_environment(job: Job, *names: str) -> bool:
+def reads_environment(job: Job, *names: str) -> bool:
     """Return whether a script of the command takes a number from one of these variables."""
     scripts = (Path(job.folder) / word for word in job.command if word.endswith((".py", ".sh")))
     return any(script.is_file() and any(n in script.read_text(errors="replace") for n in names) for script in scripts)

@@ -19,6 +19,7 @@ VERBS = (
     "place",
     "run",
     "resize",
+    "export",
     "simulate",
     "report",
     "samples",

@@ -169,13 +169,14 @@ def _first(
     from cotune.cli._options import runs_folder
     from cotune.profile import new_id, timestamp
     from cotune.run import Launch
+    from cotune.run.training import seconds_limit
     from cotune.types import Sample
 
     name = new_id()
     folder = Path(begin.folder) if begin else runs_folder() / name
     epochs = goal.epochs or goal.max_epochs
     stop_at = None if goal.prefer == "accurate" else goal.target
-    limit = _seconds_limit(plan) if plan is not None and plan.config == config else None
+    limit = seconds_limit(plan) if plan is not None and plan.config == config else None
     launch = Launch(
         name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None, seconds_limit=limit
     )
@@ -214,11 +215,6 @@ def _train(
                 note(moment.note)
             _tell(shown, settings, sample, launch, plan)
     return sample
-
-
-def _seconds_limit(plan: Plan) -> float:
-    """Return what to ask a queue for: one run in ten outlasts the forecast's upper end, few half as much again."""
-    return 1.5 * plan.forecast.seconds.high + 60.0
 
 
 def _tell(shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None) -> None:

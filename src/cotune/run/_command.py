@@ -60,7 +60,7 @@ def program(command: Sequence[str], folder: Path, env: Mapping[str, str], own_en
         raise UsageError("there is no command to run; give one after --, such as: python train.py")
     _refuse_launchers(command)
     path = _find(command[0], folder, env)
-    script, module, rest = _python_target(command[1:]) if _is_python(path) else (None, None, [])
+    script, module, rest = python_target(command[1:]) if is_python(path) else (None, None, [])
     if script is not None and not (folder / script).is_file():
         raise NotFound(f"no script {script!r} in {folder}; run cotune in the script's folder, or give its path")
     if (script is None and module is None) or not _is_ours(path) or _counts_at_start_only(own_env):
@@ -144,7 +144,7 @@ def _find(name: str, folder: Path, env: Mapping[str, str]) -> str:
     return str(Path(found).absolute())
 
 
-def _is_python(path: str) -> bool:
+def is_python(path: str) -> bool:
     return _INTERPRETER.fullmatch(Path(path).name) is not None
 
 
@@ -160,7 +160,7 @@ def _prefix(python: str) -> str:
     return asked.stdout.strip()
 
 
-def _python_target(arguments: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
+def python_target(arguments: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
     """Return (script, None, rest) or (None, module, rest); neither when only Python itself can tell."""
     rest = list(arguments)
     while rest and rest[0] == "-u":

@@ -54,6 +54,11 @@ def config_of_run(
     return replace(chosen, batch_size=share)
 
 
+def seconds_limit(plan: Plan) -> float:
+    """Return what to ask a queue for: one run in ten outlasts the forecast's upper end, few half as much again."""
+    return 1.5 * plan.forecast.seconds.high + 60.0
+
+
 def _first_values(space: Space) -> dict[str, Value]:
     """Return the first value of every axis that the user named."""
     return {axis.name: axis.values[0] for axis in space.axes if axis.name not in LAYOUT}

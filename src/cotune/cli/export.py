@@ -1,0 +1,75 @@
+"""`cotune export`: the plan as a file for the launcher that somebody already has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cotune.cli._options import Axis, Command, Epochs, File, Json, Name, StoreUrl
+
+
+def export(
+    target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
+    command: Command = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write (default: stdout).")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    axis: Axis = None,
+    epochs: Epochs = None,
+    per_node: Annotated[
+        int | None, typer.Option("--per-node", min=1, help="Most workers on a node, instead of the device's.")
+    ] = None,
+    limit: Annotated[str | None, typer.Option("--limit", help="Time to ask for, instead of the forecast's.")] = None,
+    image: Annotated[str | None, typer.Option("--image", help="The container image (kubeflow).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Write the latest plan (or a config given by flags) as another launcher's own file."""
+    from cotune.adapters.export import order, use, write
+    from cotune.cli._documents import config_document
+    from cotune.cli._options import axis_values, load_settings, open_store
+    from cotune.cli._output import emit_json, note
+    from cotune.errors import NotFound, UsageError
+    from cotune.run.training import config_of_run, goal_of_run, seconds_limit
+    from cotune.units import seconds
+
+    settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
+    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": axis_values(axis)}
+    with open_store(store) as kept:
+        plan = kept.latest_plan(settings.job)
+    config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
+    plan = plan if plan and plan.config == config else None
+    goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
+    asked = order(
+        settings.job,
+        config,
+        goal.epochs or goal.max_epochs,
+        settings.cluster,
+        forecast=plan.forecast if plan else None,
+        limit=seconds(limit) if limit else seconds_limit(plan) if plan else None,
+        max_cost=goal.max_cost,
+        per_node=per_node,
+        image=image,
+        settings=settings.engine_settings if settings.engine == target == "slurm" else None,
+    )
+    text = write(target, asked)
+    if output is not None:
+        if output.exists() and not force:
+            raise UsageError(f"{output} is there already; --force writes over it")
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise NotFound(f"cannot write {output}: {error.strerror}") from None
+    if json:
+        where = {"file": str(output) if output else None, "text": text, "use": use(target, str(output or "FILE"))}
+        layout = {"nodes": asked.nodes, "per_node": asked.per_node, "limit_seconds": asked.limit}
+        emit_json("export", {"target": target, "config": config_document(asked.config), **layout, **where})
+    elif output is None:
+        print(text, end="")
+    else:
+        note(f"{asked.config}: wrote {output}; next: {use(target, str(output))}")
