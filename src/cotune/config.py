@@ -133,6 +133,8 @@ class JobFile(_Section):
     devices: dict[str, DeviceSection] = {}
     currency: str = "USD"
     engine: str | dict[str, dict[str, Any]] = "local"
+    model: str | None = None
+    input: str | list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class Settings:
     timeout: float | None
     engine: str
     engine_settings: Mapping[str, Any]
+    model: str | None = None
+    inputs: tuple[str, ...] = ()
 
 
 def find(start: Path) -> Path | None:
@@ -301,7 +305,8 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         prefer=file.prefer,
     )
     space = _space(file, cluster, job, source)
-    return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings)
+    inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
+    return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings, file.model, inputs)
 
 
 def _split(run: str | list[str] | None, source: str) -> tuple[str, ...]:

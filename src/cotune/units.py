@@ -69,6 +69,13 @@ def duration(value: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
 
 
+def short_duration(value: float) -> str:
+    """Return seconds in words, small ones in milliseconds or microseconds."""
+    if 0 < value < 1e-3:
+        return f"{value * 1e6:.3g} us"
+    return f"{value * 1e3:.3g} ms" if 0 < value < 1 else duration(value)
+
+
 def number(value: float, digits: int = 4) -> str:
     """Return a number with some significant digits and no exponent for everyday sizes."""
     if value == 0 or not math.isfinite(value):

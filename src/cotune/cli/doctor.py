@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -12,10 +13,20 @@ from cotune.cli._options import Json, StoreUrl
 PACKAGES = {"torch": "torch", "sklearn": "workloads", "optuna": "optuna", "ray": "ray", "plotly": "plots"}
 
 
-def doctor(store: StoreUrl = None, json: Json = False) -> None:
+def doctor(
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="Measure this machine's rates for `cotune predict --model`, and keep them."),
+    ] = False,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
     """Check this machine: cores, GPUs, packages, isolation of workers, the store."""
     from cotune.cli._output import emit_json, table
 
+    if calibrate:
+        _calibrate(json)
+        return
     checks = [
         ("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
         ("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
@@ -35,6 +46,38 @@ def doctor(store: StoreUrl = None, json: Json = False) -> None:
         table(("check", "state", "detail"), [(name, words[good], detail) for name, good, detail in checks])
     if not healthy:
         raise typer.Exit(1)
+
+
+def _calibrate(json: bool) -> None:
+    """Measure one core, and the first GPU where there is one; keep both in the work folder."""
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from cotune.cli._output import emit_json, say, table
+    from cotune.counting.calibrate import calibrate
+    from cotune.devices.calibration import keep
+    from cotune.store import work_folder
+    from cotune.units import number
+
+    devices = ("cpu", "cuda") if _gpus()[1] else ("cpu",)
+    found = [calibrate(device) for device in devices]
+    files = [keep(one, work_folder(Path.cwd())) for one in found]
+    if json:
+        written = [asdict(one) | {"file": str(file)} for one, file in zip(found, files, strict=True)]
+        emit_json("doctor", {"healthy": True, "calibrations": written})
+        return
+    rows = [
+        (
+            f"{one.name} ({'one core' if one.kind == 'cpu' else 'one GPU'})",
+            ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in one.product.items()),
+            ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in one.convolution.items()),
+            number(one.bandwidth / 1e9, 3),
+            number(one.dispatch * 1e6, 3),
+        )
+        for one in found
+    ]
+    table(("device", "products, GFLOP/s", "convolutions, GFLOP/s", "memory, GB/s", "us per operator"), rows)
+    say(f"kept in   {', '.join(map(str, files))}")
 
 
 Check = tuple[str, bool | None, str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ VERBS = (
     "init",
     "profile",
     "predict",
+    "inspect",
     "plan",
     "place",
     "run",
@@ -80,5 +82,7 @@ def _tell(error: CotuneError) -> None:
         facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
         if isinstance(error, Infeasible):
             facts |= {"constraint": error.constraint, "nearest": list(error.nearest)}
+        if isinstance(known := getattr(error, "known", None), Mapping):
+            facts["known"] = dict(known)
         emit_json("error", {"error": facts})
     print(f"cotune: {error}", file=sys.stderr)

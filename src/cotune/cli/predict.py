@@ -1,4 +1,4 @@
-"""`cotune predict`: seconds per epoch and learning curves, with intervals."""
+"""`cotune predict`: seconds per epoch and learning curves of a job, or a model that was never run, with intervals."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotune.cli._model_predictions import (
+    DeviceName,
+    Explain,
+    Inputs,
+    ModelName,
+    Network,
+    OptimiserName,
+    PrecisionName,
+    Price,
+    TierName,
+)
 from cotune.cli._options import (
     AccuracyPredictor,
     Axis,
     BatchSize,
     Command,
+    Epochs,
+    Examples,
     File,
     Json,
     Name,
@@ -22,6 +35,8 @@ from cotune.cli._options import (
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cotune.config import Settings
     from cotune.types import Forecast
 
@@ -44,9 +59,83 @@ def predict(
     file: File = None,
     store: StoreUrl = None,
     seed: Seed = 0,
+    model: ModelName = None,
+    device: DeviceName = None,
+    inputs: Inputs = None,
+    examples: Examples = None,
+    epochs: Epochs = None,
+    precision: PrecisionName = "fp32",
+    optimiser: OptimiserName = "momentum",
+    tier: TierName = "auto",
+    network: Network = None,
+    price: Price = None,
+    explain: Explain = False,
     json: Json = False,
 ) -> None:
     """Predict seconds per epoch (and accuracy) of configs, measured or not, with intervals."""
+    if model is not None:
+        from cotune.cli._model_predictions import predict_model
+
+        return predict_model(
+            model,
+            file,
+            store,
+            workers=workers,
+            batch_size=batch_size,
+            device=device,
+            inputs=inputs,
+            examples=examples,
+            epochs=epochs,
+            precision=precision,
+            optimiser=optimiser,
+            tier=tier,
+            network=network,
+            price=price,
+            explain=explain,
+            json=json,
+        )
+    _needs_model(device, inputs, examples, epochs, network, price, explain)
+    return _predict_job(
+        command,
+        file,
+        store,
+        everything=everything,
+        axes=(workers, batch_size, axis),
+        predictors=(predictor, accuracy),
+        recording=recording,
+        max_samples=max_samples,
+        budget=budget,
+        all_samples=all_samples,
+        name=name,
+        seed=seed,
+        json=json,
+    )
+
+
+def _needs_model(*given: object) -> None:
+    from cotune.errors import UsageError
+
+    if any(value for value in given):
+        raise UsageError("--device, --input, --examples, --epochs, --network, --price and --explain need --model")
+
+
+def _predict_job(
+    command: list[str] | None,
+    file: Path | None,
+    store: str | None,
+    *,
+    everything: bool,
+    axes: tuple[str | None, str | None, list[str] | None],
+    predictors: tuple[str, str],
+    recording: Path | None,
+    max_samples: int,
+    budget: float | None,
+    all_samples: bool,
+    name: str | None,
+    seed: int,
+    json: bool,
+) -> None:
+    """Predict the configs of a job from its samples."""
     from dataclasses import replace
 
     import numpy as np
@@ -60,7 +149,7 @@ def predict(
     from cotune.plan.assess import assess
     from cotune.predict import forecaster
 
-    axes = search_overrides(workers, batch_size, axis)
+    searched = search_overrides(*axes)
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = load(file, {"epochs": None if all_samples else 1})
@@ -68,7 +157,7 @@ def predict(
             recording,
             asked,
             max_epochs=None,
-            axes=axes,
+            axes=searched,
             max_samples=max_samples,
             budget=budget,
             everything=all_samples,
@@ -76,11 +165,11 @@ def predict(
         settings = played.settings
         samples = played.kept_samples(store, seed)
     else:
-        settings = load_settings(file, {"run": command, "name": name, "search": axes})
+        settings = load_settings(file, {"run": command, "name": name, "search": searched})
         with open_store(store) as kept:
             samples = known_samples(settings, kept)
     job, space, epochs = settings.job, settings.space, settings.goal.max_epochs
-    forecast = forecaster(job, samples, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
+    forecast = forecaster(job, samples, settings.cluster, predictor=predictors[0], accuracy=predictors[1], seed=seed)
     outlook = forecast(space.configs(), epochs)
     found = assess(outlook, replace(settings.goal, target=None, prefer="cheap"), settings.cluster, job.sign)
     rows = np.flatnonzero(np.isfinite(found.seconds))

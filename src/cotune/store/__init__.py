@@ -2,6 +2,7 @@
 
     save(job, sample) ─▶ samples, evaluations ─▶ samples(job) ─▶ predict
     save_plan(job, plan) ─▶ plans ─▶ latest_plan(job) ─▶ run
+    save_model_step(step) ─▶ model_steps ─▶ steps_of_models(device) ─▶ predict --model
 
 One SQLite file in the project's `.cotune/` folder or the platform's data folder, or a
 PostgreSQL database for a team. Every save is a transaction of its own.
@@ -9,9 +10,12 @@ PostgreSQL database for a team. Every save is a transaction of its own.
 
 from cotune.store.database import KnownJob, Store, StoredPlan, open_store
 from cotune.store.location import work_folder
+from cotune.store.steps import Fingerprint, ModelStep
 
 __all__ = [
+    "Fingerprint",
     "KnownJob",
+    "ModelStep",
     "Store",
     "StoredPlan",
     "open_store",

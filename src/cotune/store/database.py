@@ -21,9 +21,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from cotune import redact
 from cotune.errors import InvalidFile, NotFound, UsageError
-from cotune.store import rows, schema, writer
+from cotune.store import rows, schema, steps, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors
-from cotune.store.schema import evaluations, jobs, plans, samples
+from cotune.store.schema import evaluations, jobs, model_steps, plans, samples
 from cotune.types import INTERRUPTED, Evaluation, Job, Plan, Sample
 
 _SHOWN = 5
@@ -267,6 +267,18 @@ class Store:
         """Return the plan made last for a job, or None when there is none."""
         newest = self.plans(job, last=1)
         return newest[0].plan if newest else None
+
+    def save_model_step(self, step: steps.ModelStep) -> None:
+        """Keep a measured step of a model."""
+        with self._writing() as connection:
+            connection.execute(model_steps.insert(), steps.of_step(step))
+
+    def steps_of_models(self, device: str, precision: str) -> tuple[steps.ModelStep, ...]:
+        """Return the measured steps of models on a device in a precision, oldest first."""
+        there = and_(model_steps.c.device == device, model_steps.c.precision == precision)
+        query = select(model_steps).where(there).order_by(model_steps.c.number)
+        with self._reading() as connection:
+            return tuple(steps.step(row._asdict()) for row in connection.execute(query))
 
 
 def _of(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:

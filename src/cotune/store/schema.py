@@ -3,6 +3,7 @@
     version 1   jobs, samples, evaluations
     version 2   plans; samples know their writer
     version 3   samples know whether part of their machine was modelled
+    version 4   steps of models, with their fingerprints
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -105,6 +106,22 @@ plans = Table(
     ForeignKeyConstraint(["job", "fingerprint"], ["jobs.name", "jobs.fingerprint"]),
     Index("plans_of_job", "job", "fingerprint"),
 )
+model_steps = Table(
+    "model_steps",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("model", String, nullable=False),
+    Column("device", String, nullable=False),
+    Column("precision", String, nullable=False),
+    Column("workers", BigInteger, nullable=False),
+    Column("batch_size", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("spread", Double, nullable=False),
+    Column("counted_seconds", Double, nullable=False),
+    Column("fingerprint", JSON, nullable=False),
+    Column("measured", String, nullable=False),
+    Index("steps_on_device", "device", "precision"),
+)
 applied = Table(
     "cotune_schema",
     MetaData(),
@@ -128,7 +145,11 @@ def _mark_modelled(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE samples ADD COLUMN modelled BOOLEAN NOT NULL DEFAULT false"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_measure, _plan, _mark_modelled)
+def _keep_model_steps(connection: Connection) -> None:
+    model_steps.create(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_measure, _plan, _mark_modelled, _keep_model_steps)
 VERSION = len(MIGRATIONS)
 
 

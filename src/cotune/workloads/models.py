@@ -87,10 +87,10 @@ def resnet18(shape: Shape) -> nn.Module:
     blocks: list[nn.Module] = []
     entering = 64
     for width in widths:
-        blocks += [_Residual(entering, width, stride=1 if width == entering else 2), _Residual(width, width)]
+        blocks += [Residual(entering, width, stride=1 if width == entering else 2), Residual(width, width)]
         entering = width
     return nn.Sequential(
-        *_convolution(shape.channels, 64, padding=1 + shape.border),
+        *convolution(shape.channels, 64, padding=1 + shape.border),
         nn.ReLU(inplace=True),
         *blocks,
         nn.AdaptiveAvgPool2d(1),
@@ -131,20 +131,21 @@ def parameters(model: nn.Module) -> int:
     return sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
 
 
-def _convolution(entering: int, width: int, side: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
+def convolution(entering: int, width: int, side: int = 3, stride: int = 1, padding: int = 1) -> list[nn.Module]:
+    """Return a convolution without bias and the batch norm after it."""
     return [nn.Conv2d(entering, width, side, stride, padding, bias=False), nn.BatchNorm2d(width)]
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
     """Two convolutions and a way around them."""
 
     def __init__(self, entering: int, width: int, stride: int = 1) -> None:
         super().__init__()
         self.through = nn.Sequential(
-            *_convolution(entering, width, stride=stride), nn.ReLU(inplace=True), *_convolution(width, width)
+            *convolution(entering, width, stride=stride), nn.ReLU(inplace=True), *convolution(width, width)
         )
         same = stride == 1 and entering == width
-        around = [] if same else _convolution(entering, width, side=1, stride=stride, padding=0)
+        around = [] if same else convolution(entering, width, side=1, stride=stride, padding=0)
         self.around = nn.Sequential(*around)
         self.rectify = nn.ReLU(inplace=True)
 

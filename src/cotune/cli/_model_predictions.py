@@ -1,0 +1,210 @@
+"""What `cotune predict --model` prints: predictions with bounds, and where the seconds of a step go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cotune.types import Quantity
+
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="Predict a torch model: package.module:callable, file.py:callable, a short name, job."
+    ),
+]
+DeviceName = Annotated[
+    str | None, typer.Option("--device", help="Where it would be trained: a100, t4, cpu (default: this machine).")
+]
+Inputs = Annotated[
+    list[str] | None, typer.Option("--input", help="One example's shape: 3x224x224, or int1000:128. Repeat for more.")
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Split the step and list operators without a formula.")]
+TierName = Annotated[str, typer.Option("--tier", help="auto, counts, history, steps or probe.")]
+PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
+OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum or adam.")]
+Network = Annotated[str | None, typer.Option("--network", help="The slowest link between workers: 25gbit.")]
+Price = Annotated[float | None, typer.Option("--price", min=0, help="Money per device and hour.")]
+
+
+def predict_model(
+    model: str,
+    file: Path | None,
+    store: str | None,
+    *,
+    workers: str | None,
+    batch_size: str | None,
+    device: str | None,
+    inputs: list[str] | None,
+    examples: int | None,
+    epochs: int | None,
+    precision: str,
+    optimiser: str,
+    tier: str,
+    network: str | None,
+    price: float | None,
+    explain: bool,
+    json: bool,
+) -> None:
+    """Predict a model and print what is expected of it."""
+    from cotune import config, units
+    from cotune.cli._modelling import TIERS, Asked, answer, checked, model_of
+    from cotune.cli._options import open_store
+    from cotune.cli._output import emit_json
+    from cotune.counting.trace import STATES
+    from cotune.devices import PRECISIONS
+    from cotune.predict.model import Work
+
+    found = file or config.find(Path.cwd())
+    settings = config.load(found, {})
+    name, own_inputs = model_of(model, settings)
+    hourly = price if price is not None else _price(settings.cluster, device)
+    currency = settings.cluster.currency if hourly is not None else "device-seconds"
+    work = Work(
+        examples or settings.job.examples,
+        epochs or settings.goal.epochs,
+        1.0 if hourly is None else hourly / 3600,
+        currency,
+    )
+    asked = Asked(
+        name,
+        tuple(inputs or own_inputs),
+        _whole(batch_size, "--batch-size"),
+        _whole(workers, "--workers") or (1,),
+        device,
+        work,
+        checked(precision, PRECISIONS, "--precision"),  # type: ignore[arg-type]
+        checked(optimiser, tuple(STATES), "--optimiser"),  # type: ignore[arg-type]
+        checked(tier, TIERS, "--tier"),
+        units.bits_per_second(network) / 8 if network else None,
+    )
+    with open_store(store) as kept:
+        answered = answer(asked, settings.cluster, kept)
+    if json:
+        emit_json("predict", _document(answered, explain))
+        return
+    _show(answered, explain)
+
+
+def _price(cluster: Any, device: str | None) -> float | None:
+    """Return the job file's price of the device asked for; its only device is meant where none is named."""
+    names = [one for one in cluster.devices if one.name == device or (device is None and len(cluster.devices) == 1)]
+    return names[0].price_per_hour if names else None
+
+
+def _whole(text: str | None, flag: str) -> tuple[int, ...]:
+    from cotune.config import axis_values
+    from cotune.errors import UsageError
+
+    if text is None:
+        return ()
+    try:
+        values = axis_values(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: expected {error}") from None
+    if not all(isinstance(value, int) and value >= 1 for value in values):
+        raise UsageError(f"{flag}: expected whole numbers of at least 1, not {text!r}")
+    return tuple(int(value) for value in values)
+
+
+def _document(answered: Any, explain: bool) -> dict[str, Any]:
+    rows = [_row(prediction, explain) for prediction in answered.predictions]
+    counts = [_counts(one) for one in answered.counts]
+    return {"model": answered.workload.name, "device": answered.device, "rows": rows, "counts": counts}
+
+
+def _row(found: Any, explain: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from cotune.cli._documents import config_document, quantity_document
+
+    names = ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost")
+    quantities = {name: getattr(found, name) for name in names}
+    row = config_document(found.config) | {
+        name: quantity_document(value) if value else None for name, value in quantities.items()
+    }
+    row |= {"source": found.step_seconds.source, "tier": found.tier, "known_from": found.known_from, "fits": found.fits}
+    return row | {"notes": list(found.notes)} | ({"split": asdict(found.split)} if explain else {})
+
+
+def _counts(counts: Any) -> dict[str, Any]:
+    return {
+        "batch_size": counts.batch,
+        "flops": counts.flops,
+        "bytes": counts.bytes,
+        "operators": counts.operators,
+        "parameters": counts.parameters,
+        "activation_bytes": counts.activation_bytes,
+        "peak_bytes": counts.peak_bytes,
+        "how": counts.how,
+        "mix": dict(counts.mix),
+        "without_formula": dict(counts.without_formula),
+    }
+
+
+def _show(answered: Any, explain: bool) -> None:
+    from cotune.cli._documents import spread
+    from cotune.cli._output import say, table
+
+    rows = [
+        (
+            found.config.workers,
+            found.config.batch_size,
+            found.config.global_batch,
+            _time(found.step_seconds),
+            _time(found.epoch_seconds),
+            _time(found.seconds),
+            f"{found.peak_bytes.mid / 2**30:.3g} GiB" + (" too much" if found.fits is False else ""),
+            f"{spread(found.cost)} {found.cost.unit}" if found.cost else "unknown",
+            found.step_seconds.source,
+        )
+        for found in answered.predictions
+    ]
+    head = ("workers", "batch", "global batch", "step", "epoch", "training", "memory", "cost", "known from")
+    table(head, rows, title=f"{answered.workload.name} on {answered.device}: mid (10th..90th percentile)")
+    say(f"by        {answered.predictions[0].known_from}")
+    if explain:
+        _explain(answered)
+    for line in dict.fromkeys(note for found in answered.predictions for note in found.notes):
+        say(f"note      {line}")
+
+
+def _time(quantity: Quantity | None) -> str:
+    from cotune.units import short_duration
+
+    if quantity is None:
+        return "unknown"
+    low, mid, high = (short_duration(value) for value in (quantity.low, quantity.mid, quantity.high))
+    return f"{mid} ({low}..{high})"
+
+
+def _explain(answered: Any) -> None:
+    from cotune.cli._output import say, table
+    from cotune.units import number, short_duration
+
+    parts = ("compute", "communication", "input", "overhead")
+    rows = [
+        (
+            found.config.workers,
+            found.config.batch_size,
+            *(
+                f"{short_duration(getattr(found.split, part))} ({getattr(found.split, part) / found.split.seconds:.0%})"
+                for part in parts
+            ),
+        )
+        for found in answered.predictions
+    ]
+    say()
+    table(("workers", "batch", *parts), rows)
+    for counts in answered.counts:
+        families = ", ".join(
+            f"{family} {share:.0%}" for family, share in sorted(counts.mix.items(), key=lambda one: -one[1])
+        )
+        work = (
+            f"{number(counts.flops / 1e9)} GFLOP, {number(counts.bytes / 1e9)} GB moved, {counts.operators} operators"
+        )
+        say(f"counted   batch {counts.batch}: {work}, {counts.parameters:,} parameters ({counts.how})")
+        say(f"bytes     {families}")

@@ -1,0 +1,52 @@
+"""A model with what one training step needs: tensors of a batch, and a loss.
+
+`build` makes the module, `batch` the inputs of so many examples, `loss` the number that
+backward starts from. Nothing here belongs to a data set: the numbers are drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Batch = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is trained: a module, its batches and its loss; `notes` say what was assumed of it."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    batch: Callable[[int], Batch]
+    loss: Callable[[nn.Module, Batch], Tensor]
+    batch_size: int = 32
+    notes: tuple[str, ...] = ()
+
+
+def sum_of_outputs(model: nn.Module, batch: Batch) -> Tensor:
+    """Return a loss for a model that brings none: its own `loss`, or the mean of what it puts out."""
+    out = model(*batch)
+    own = getattr(out, "loss", None) if not isinstance(out, Tensor) else None
+    if isinstance(own, Tensor):
+        return own
+    means = [tensor.float().mean() for tensor in _floats(out) if tensor.requires_grad]
+    if not means:
+        raise TypeError("the model puts out no floating-point tensor that depends on its parameters")
+    return torch.stack(means).sum()
+
+
+def _floats(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        if values.is_floating_point():
+            yield values
+    elif isinstance(values, Mapping):
+        for value in values.values():
+            yield from _floats(value)
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _floats(value)

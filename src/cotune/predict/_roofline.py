@@ -1,0 +1,139 @@
+"""Seconds of a step from its counts and a device's rates: the roofline, operator by operator.
+
+    kernel    t = max(floor, F / (e G), B / (e' M))        G operations and M bytes per second
+    on a CPU  step = sum of (dispatch + t)
+    on a GPU  step = max(sum of dispatch, sum of t)        the CPU runs ahead, or the GPU waits for it
+
+e is what a family of operators reaches of the peak: measured by a calibration, else assumed (the
+one place where PALEO's percent of peak stays, made per family). In single precision a GPU with
+tensor cores convolves in TF32 and multiplies matrices in full, as torch does by default.
+
+    ring      2 (n - 1) / n x P / link, of which half of backward hides what it can
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cotune.devices import Spec
+
+if TYPE_CHECKING:
+    from cotune.counting.counts import Call, Counts
+    from cotune.devices.calibration import Calibration
+
+# Assumed shares of the published peak where nothing was measured.
+_PRODUCT = {"gpu": 0.65, "cpu": 0.6}
+_CONVOLUTION = {"gpu": 0.4, "cpu": 0.5}
+_TENSOR_CORES = 0.45  # of what products reach there, convolutions as well: their peaks are harder to reach
+_BANDWIDTH = {"gpu": 0.75, "cpu": 0.7}
+_CORE_BANDWIDTH = 12e9  # what one core moves, however fast the memory of its socket
+_LINK = 0.7
+_DISPATCH = {"gpu": 7e-6, "cpu": 5e-6}
+_FLOOR = 2.5e-6  # the shortest kernel of a GPU
+_TO_DEVICE = 12e9  # bytes per second from the host's memory to a GPU's
+_HIDDEN = 0.5  # the part of backward behind which gradients can travel
+_CACHED = 2**20  # bytes of an operator that a CPU's cache still holds
+_LATENCY = {"gpu": 8e-6, "cpu": 60e-6}  # of one hop of the ring
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one worker's device reaches: operations and bytes per second, seconds per operator."""
+
+    kind: Literal["cpu", "gpu"]
+    product: Mapping[str, float]
+    convolution: Mapping[str, float]
+    bandwidth: float
+    cache_bandwidth: float
+    dispatch: float
+    link: float
+    memory: float | None
+    measured: bool
+
+    @classmethod
+    def published(cls, spec: Spec) -> Rates:
+        """Return the rates of a device of the table, at assumed shares of its peaks."""
+        share = spec.worker_share
+        bandwidth = spec.bandwidth * _BANDWIDTH[spec.kind]
+        bandwidth = bandwidth if spec.kind == "gpu" else min(bandwidth, _CORE_BANDWIDTH)
+        usual = {name: peak * share * _PRODUCT[spec.kind] for name, peak in spec.flops.items()}
+        product = {name: rate if name == "fp32" else rate * _TENSOR_CORES / 0.65 for name, rate in usual.items()}
+        ratio = _CONVOLUTION[spec.kind] / _PRODUCT[spec.kind]
+        return cls(
+            kind=spec.kind,
+            product=product,
+            convolution={name: rate * ratio for name, rate in product.items()},
+            bandwidth=bandwidth,
+            cache_bandwidth=bandwidth if spec.kind == "gpu" else 3 * bandwidth,
+            dispatch=_DISPATCH[spec.kind],
+            link=spec.link * _LINK,
+            memory=spec.memory,
+            measured=False,
+        )
+
+    @classmethod
+    def calibrated(cls, found: Calibration, spec: Spec | None) -> Rates:
+        """Return measured rates; the links are the table's, or those of a shared memory."""
+        return cls(
+            kind=found.kind,
+            product=found.product,
+            convolution=found.convolution,
+            bandwidth=found.bandwidth,
+            cache_bandwidth=max(found.cache_bandwidth, found.bandwidth),
+            dispatch=found.dispatch,
+            link=spec.link * _LINK if spec else found.bandwidth / 8,
+            memory=found.memory,
+            measured=True,
+        )
+
+    def seconds(self, call: Call, precision: str) -> float:
+        """Return the seconds of one call, dispatch left out."""
+        rates = self.convolution if call.family == "convolution" else self.product
+        moved = call.bytes / (self.cache_bandwidth if call.bytes < _CACHED else self.bandwidth)
+        arithmetic = (call.flops or 0.0) / self._rate(rates, call, precision)
+        return max(_FLOOR if self.kind == "gpu" else 0.0, arithmetic, moved)
+
+    def _rate(self, rates: Mapping[str, float], call: Call, precision: str) -> float:
+        if call.family not in ("matmul", "convolution", "attention"):
+            return rates["fp32"]  # element-wise work never sees the tensor cores
+        wanted = {"bfloat16": "bf16", "float16": "fp16"}.get(call.dtype, "fp32")
+        if wanted == "fp32" and (precision == "tf32" or call.family == "convolution"):
+            wanted = "tf32"
+        return rates.get(wanted, rates["fp32"])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the seconds of a step go."""
+
+    compute: float
+    communication: float
+    input: float
+    overhead: float
+
+    @property
+    def seconds(self) -> float:
+        return self.compute + self.communication + self.input + self.overhead
+
+
+def split(counts: Counts, rates: Rates, workers: int, precision: str = "fp32", network: float | None = None) -> Split:
+    """Return the parts of a step; `network` is the slowest link in bytes per second, else the device's own."""
+    kernels = {phase: _kernels(counts, rates, precision, phase) for phase in ("forward", "backward", "update")}
+    compute = sum(kernels.values())
+    dispatched = rates.dispatch * counts.operators
+    overhead = dispatched if rates.kind == "cpu" else max(dispatched - compute, 0.0)
+    shared = ring(counts.gradient_bytes, workers, network or rates.link, rates.kind)
+    exposed = max(shared - _HIDDEN * kernels["backward"], 0.1 * shared)
+    entering = counts.input_bytes / _TO_DEVICE if rates.kind == "gpu" else 0.0
+    return Split(compute, exposed, entering, overhead)
+
+
+def _kernels(counts: Counts, rates: Rates, precision: str, phase: str) -> float:
+    return sum(rates.seconds(call, precision) * call.calls for call in counts.calls if call.phase == phase)
+
+
+def ring(moved: float, workers: int, link: float, kind: Literal["cpu", "gpu"] = "gpu") -> float:
+    """Return the seconds in which n workers add up so many bytes in a ring."""
+    return 2 * (workers - 1) / workers * moved / link + 2 * (workers - 1) * _LATENCY[kind]

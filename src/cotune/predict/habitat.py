@@ -1,0 +1,68 @@
+"""Habitat's scaling: operator times measured on one GPU, as another would take them.
+
+    T_d = T_o (D_o / D_d)^g (C_o / C_d)^(1 - g) (S_o / S_d)^(1 - g)
+
+D is the bandwidth of memory, C the clock, S the number of multiprocessors of origin o and destination
+d. g says how much an operator waits for memory, from the roofline of the destination: with I its
+operations per byte and R = peak / bandwidth,
+
+    g = 1 - I / 2R  where I <= R,     R / 2I  elsewhere;     1 without operations, 0 without bytes
+
+The paper reads I from hardware counters, which need privileges; here it is counted. Operators that
+are small on both (below a few microseconds) take what it takes to launch them, and are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotune.devices import Spec
+
+_LAUNCH = 5e-6  # seconds: a kernel this short is bound by its launch on any GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An operator's seconds on the origin, with the operations and bytes that were counted for it."""
+
+    name: str
+    seconds: float
+    calls: float
+    flops: float
+    bytes: float
+    precision: str = "fp32"
+
+
+def memory_share(flops: float, moved: float, device: Spec, precision: str = "fp32") -> float:
+    """Return g: 1 where an operator only waits for memory, 0 where it never does."""
+    if flops <= 0:
+        return 1.0
+    if moved <= 0:
+        return 0.0
+    ridge = device.flops.get(precision, device.flops["fp32"]) / device.bandwidth
+    intensity = flops / moved
+    return 1 - 0.5 * intensity / ridge if intensity <= ridge else 0.5 * ridge / intensity
+
+
+def scaled(operator: Measured, origin: Spec, destination: Spec) -> float:
+    """Return the seconds of an operator on the destination."""
+    if operator.calls and operator.seconds / operator.calls < _LAUNCH:
+        return operator.seconds
+    g = memory_share(operator.flops, operator.bytes, destination, operator.precision)
+    memory = origin.bandwidth / destination.bandwidth
+    arithmetic = (origin.clock * origin.units) / (destination.clock * destination.units)
+    return operator.seconds * float(memory**g * arithmetic ** (1 - g))
+
+
+def step_seconds(operators: Sequence[Measured], origin: Spec, destination: Spec, idle: float = 0.0) -> float:
+    """Return a whole step on the destination; `idle` is the part that no operator took, and stays."""
+    return idle + sum(scaled(operator, origin, destination) for operator in operators)
+
+
+def joined(times: Mapping[str, tuple[float, float]], counted: Mapping[str, tuple[float, float]]) -> list[Measured]:
+    """Return operators with both their measured (seconds, calls) and their counted (flops, bytes), by name.
+
+    A name that was not counted keeps no operations and no bytes: it scales with the memory.
+    """
+    return [Measured(name, seconds, calls, *counted.get(name, (0.0, 0.0))) for name, (seconds, calls) in times.items()]

@@ -1,0 +1,280 @@
+"""A model's step, epoch, training, memory and cost before it is trained, each with bounds and a source.
+
+    counts    nothing is run: counts and the rates of a device           x / 1.8, the device's own rates unknown
+    history   the counts, corrected by what similar models took there    x / 1.2 and more with distance
+    steps     a few steps here at two or three batches: T = a + c b      a few per cent inside what was measured
+    probe     and one step of several workers: T = a + c b + k (n - 1) / n
+
+Each tier replaces the assumptions of the one before. A device nobody knows spans all that are known,
+and a quantity that cannot be told is None, with the reason among the notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from cotune.devices import table
+from cotune.predict._history import Correction
+from cotune.predict._roofline import Rates, Split, split
+from cotune.predict.ring import Ring
+from cotune.space import Configs
+from cotune.types import Config, Job, Quantity, Sample, Source
+
+if TYPE_CHECKING:
+    from cotune.counting.counts import Counts
+
+Tier = Literal["counts", "history", "steps", "probe"]
+_EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
+_PUBLISHED = 0.45  # spread of the logarithm of counted seconds at assumed shares of the peak
+_CALIBRATED = 0.35  # and at measured rates
+_STRANGE = 0.8  # and where nothing is known of the device
+_NETWORK = 100e9 / 8  # bytes per second between nodes, where nobody says
+_NEW_NETWORK = 0.3
+_LINE = 0.05  # of a line through measured batches, inside them
+_PER_DOUBLING = 0.10
+_CLOCK = 0.03
+_COUNTED_RING = 0.7  # of a communication that was only counted
+_PER_NODE = 8
+_FRAGMENTS = 1.1  # what an allocator keeps beside what is alive
+_CONTEXT = 0.5e9  # what a GPU's driver and libraries take
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a model would be trained; without rates nothing is known of the device."""
+
+    name: str
+    rates: Rates | None
+    per_node: int = _PER_NODE
+    network: float | None = None
+
+    @property
+    def known(self) -> list[Rates]:
+        """Return the rates to reckon with: its own, or those of every GPU of the table."""
+        if self.rates is not None:
+            return [self.rates]
+        return [Rates.published(spec) for spec in table().values() if spec.kind == "gpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The measured seconds of a step: of so many examples on each of so many workers."""
+
+    batch: int
+    workers: int
+    seconds: float
+    spread: float
+    peak_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much is to be trained and what a second costs; None where nobody said."""
+
+    examples: int | None = None
+    epochs: int | None = None
+    price: float = 1.0
+    unit: str = "device-seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is expected of one config of a model."""
+
+    config: Config
+    tier: Tier
+    known_from: str
+    step_seconds: Quantity
+    split: Split
+    peak_bytes: Quantity
+    fits: bool | None
+    epoch_seconds: Quantity | None = None
+    seconds: Quantity | None = None
+    cost: Quantity | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def from_counts(
+    counts: Counts, config: Config, target: Target, *, precision: str = "fp32", history: Correction | None = None
+) -> Prediction:
+    """Return what the counts alone say, or with what similar models took there."""
+    network, notes = _network(config.workers, target)
+    splits = [split(counts, rates, config.workers, precision, network) for rates in target.known]
+    chosen = sorted(splits, key=lambda one: one.seconds)[len(splits) // 2]
+    factor, base = (history.factor, history.spread) if history else (1.0, _spread(target))
+    wider = math.hypot(base, counts.unknown_share, _NEW_NETWORK if notes else 0.0)
+    reach = math.exp(_EIGHTY * wider)
+    low, high = (factor * pick(one.seconds for one in splits) for pick in (min, max))
+    middle = factor * math.exp(sum(math.log(one.seconds) for one in splits) / len(splits))
+    words = "counted operations and bytes"
+    if history:
+        nearest = history.neighbours[0].step
+        words += f", corrected by {len(history.neighbours)} measured steps (nearest: {nearest.model})"
+    elif target.rates is None:
+        notes = (*notes, f"nothing is known of {target.name!r}: the interval spans the {len(splits)} GPUs of the table")
+    else:
+        words += " at measured rates" if target.rates.measured else " at assumed shares of published peaks"
+    source: Source = "extrapolated" if history else "assumed"
+    return Prediction(
+        config=config,
+        tier="history" if history else "counts",
+        known_from=words,
+        step_seconds=Quantity(low / reach, middle, high * reach, source, "s"),
+        split=_scaled(chosen, middle),
+        peak_bytes=_memory(counts, target, []),
+        fits=_fits(counts, target),
+        notes=(*counts.notes, *notes, *_formulas(counts)),
+    )
+
+
+def from_steps(
+    counts: Counts, config: Config, target: Target, times: Sequence[StepTime], *, precision: str = "fp32"
+) -> Prediction:
+    """Return what measured steps say: a line over the batch, and a ring where workers were measured."""
+    alone = [time for time in times if time.workers == 1]
+    if target.rates is None or not alone:
+        raise ValueError("measured steps need the rates of their device, and one of a single worker")
+    network, notes = _network(config.workers, target)
+    counted = split(counts, target.rates, config.workers, precision, network)
+    together = [time for time in times if time.workers > 1]
+    single = _law(alone, config.batch_size, 1)
+    if config.workers == 1:
+        seconds, communication = single, 0.0
+    elif together:
+        seconds = max(_law(times, config.batch_size, config.workers), single)
+        communication = seconds - single
+    else:
+        communication = counted.communication
+        seconds = single + communication
+        notes = (*notes, "several workers were not measured: their communication is counted")
+    source, wider = _trust(config, times, communication / seconds if not together else 0.0)
+    reach = math.exp(_EIGHTY * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
+    return Prediction(
+        config=config,
+        tier="probe" if together else "steps",
+        known_from=_words(times),
+        step_seconds=Quantity(seconds / reach, seconds, seconds * reach, source, "s"),
+        split=_as_measured(counted, single, communication),
+        peak_bytes=_memory(counts, target, times),
+        fits=_fits(counts, target),
+        notes=(*counts.notes, *notes, *_formulas(counts)),
+    )
+
+
+def trained(found: Prediction, work: Work) -> Prediction:
+    """Return a prediction with what an epoch and a whole training take and cost."""
+    if work.examples is None:
+        return replace(found, notes=(*found.notes, "an epoch needs --examples, a training --examples and --epochs"))
+    steps = work.examples / found.config.global_batch
+    epoch = _times(found.step_seconds, steps, "s")
+    if work.epochs is None:
+        return replace(found, epoch_seconds=epoch, notes=(*found.notes, "a whole training needs --epochs"))
+    whole = _times(epoch, work.epochs, "s")
+    notes = (*found.notes, "start-up, evaluation and checkpoints are not counted")
+    return replace(found, epoch_seconds=epoch, seconds=whole, cost=_times(whole, work.price, work.unit), notes=notes)
+
+
+def _times(quantity: Quantity, factor: float, unit: str) -> Quantity:
+    low, mid, high = (value * factor for value in (quantity.low, quantity.mid, quantity.high))
+    return Quantity(low, mid, high, quantity.source, unit)
+
+
+def _network(workers: int, target: Target) -> tuple[float | None, tuple[str, ...]]:
+    """Return the slowest link in bytes per second, None for that of the device, and what was assumed."""
+    if target.network is not None:
+        return target.network, ()
+    if workers <= target.per_node:
+        return None, ()
+    nodes = math.ceil(workers / target.per_node)
+    return _NETWORK, (f"{workers} workers span {nodes} nodes, whose network is assumed: 100 Gb/s; say --network",)
+
+
+def _spread(target: Target) -> float:
+    if target.rates is None:
+        return _STRANGE
+    return _CALIBRATED if target.rates.measured else _PUBLISHED
+
+
+def _formulas(counts: Counts) -> tuple[str, ...]:
+    if not counts.without_formula:
+        return ()
+    named = ", ".join(f"{name} x {calls}" for name, calls in counts.without_formula.items())
+    return (f"no formula for {named} ({counts.unknown_share:.1%} of the bytes): only their bytes count",)
+
+
+def _scaled(parts: Split, seconds: float) -> Split:
+    factor = seconds / parts.seconds
+    scaled = (parts.compute, parts.communication, parts.input, parts.overhead)
+    return Split(*(part * factor for part in scaled))
+
+
+def _as_measured(counted: Split, single: float, communication: float) -> Split:
+    """Return the counted shares of a step that one worker was measured to take, with its communication."""
+    own = counted.compute + counted.input + counted.overhead
+    parts = (counted.compute / own, counted.input / own, counted.overhead / own)
+    return Split(single * parts[0], communication, single * parts[1], single * parts[2])
+
+
+def _law(times: Sequence[StepTime], batch: int, workers: int) -> float:
+    """Return the seconds of a step by the ring law through what was measured."""
+    if len(times) == 1:
+        return times[0].seconds * batch / times[0].batch
+    same = [time.seconds for time in times if (time.batch, time.workers) == (batch, workers)]
+    if same:
+        return sum(same) / len(same)
+    job = Job("model", examples=1)
+    samples = [
+        Sample(
+            Config.data_parallel(time.batch, time.workers),
+            epochs=1.0,
+            epoch_seconds=time.seconds / (time.batch * time.workers),
+        )
+        for time in times
+    ]
+    asked = Configs.of([Config.data_parallel(batch, workers)])
+    return float(Ring().fit_seconds(job, samples).predict(asked)[0]) * batch * workers
+
+
+def _trust(config: Config, times: Sequence[StepTime], counted: float) -> tuple[Source, float]:
+    """Return where seconds come from and the spread of their logarithm; `counted` is the share only counted."""
+    noise = max(time.spread for time in times) / 2
+    if any((time.batch, time.workers) == (config.batch_size, config.workers) for time in times):
+        return "measured", math.hypot(_CLOCK, noise)
+    batches = [time.batch for time in times if time.workers == 1]
+    outside = _doublings(config.batch_size, batches)
+    most = max(time.workers for time in times)
+    further = max(math.log2(config.workers / most), 0.0) if most > 1 else 0.0
+    ends = 1.0 if len(batches) > 1 else 3.0
+    wider = math.hypot(_LINE * ends, noise, _PER_DOUBLING * (outside + further), _COUNTED_RING * counted)
+    inside = outside == 0 and config.workers <= most
+    return ("interpolated" if inside else "extrapolated"), wider
+
+
+def _doublings(batch: int, seen: Sequence[int]) -> float:
+    return max(math.log2(min(seen) / batch), math.log2(batch / max(seen)), 0.0)
+
+
+def _words(times: Sequence[StepTime]) -> str:
+    alone = ", ".join(str(batch) for batch in sorted({time.batch for time in times if time.workers == 1}))
+    together = sorted({(time.workers, time.batch) for time in times if time.workers > 1})
+    probed = "".join(f"; {workers} workers at batch {batch}" for workers, batch in together)
+    return f"steps measured here at batch {alone}{probed}"
+
+
+def _memory(counts: Counts, target: Target, times: Sequence[StepTime]) -> Quantity:
+    """Return the peak of one worker's memory: what was measured, or counted with what an allocator adds."""
+    gpu = target.rates is None or target.rates.kind == "gpu"
+    own = [time.peak_bytes for time in times if time.batch == counts.batch and time.peak_bytes is not None]
+    if own:
+        return Quantity(own[0], own[0], own[0] * _FRAGMENTS + _CONTEXT, "measured", "bytes")
+    most = counts.peak_bytes * 1.3 + (_CONTEXT if gpu else 0.0)
+    return Quantity(counts.peak_bytes, counts.peak_bytes * _FRAGMENTS, most, "extrapolated", "bytes")
+
+
+def _fits(counts: Counts, target: Target) -> bool | None:
+    if target.rates is None or target.rates.memory is None:
+        return None
+    return counts.peak_bytes * _FRAGMENTS <= target.rates.memory

@@ -1,0 +1,60 @@
+"""Some steps of a model on random data, alone or with others: a probe of its speed.
+
+python -m cotune.workloads.steps --model resnet18 --batch-size 32 --steps 40
+
+An "epoch" is all the steps, so that cotune's seconds per epoch are those of so many steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import cotune
+from cotune.counting.models import find
+from cotune.counting.timing import Stepper
+from cotune.errors import CotuneError
+from cotune.workloads.workers import join, leave
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take the steps the command line asks for and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m cotune.workloads.steps", description=__doc__)
+    flag = parser.add_argument
+    flag("--model", required=True, help="a short name or an import path")
+    flag("--input", action="append", default=[], help="the shape of one example")
+    flag("--batch-size", type=int, required=True, help="examples one worker takes at once")
+    flag("--steps", type=int, default=40, help="steps to take")
+    flag("--precision", default="fp32", help="fp32, bf16 or fp16")
+    flag("--optimiser", default="momentum", help="sgd, momentum or adam")
+    flag("--device", default="auto", help="auto, cpu or cuda")
+    asked = parser.parse_args(arguments)
+    try:
+        _run(asked)
+        leave()
+    except CotuneError as error:
+        print(f"steps: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    return 0
+
+
+def _run(asked: argparse.Namespace) -> None:
+    workers = join(asked.device)
+    stepper = Stepper(
+        find(asked.model, asked.input),
+        asked.batch_size,
+        str(workers.device),
+        precision=asked.precision,
+        optimiser=asked.optimiser,
+        parallel=workers.parallel,
+    )
+    cotune.report(0.0)
+    for step in range(1, asked.steps + 1):
+        stepper.step()
+        if cotune.report(step / asked.steps) and workers.count == 1:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

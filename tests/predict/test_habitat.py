@@ -1,0 +1,86 @@
+"""Scaling operator times to another GPU: the formula at its corners, and a real pair of GPUs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.devices import table
+from cotune.predict.habitat import Measured, joined, memory_share, scaled, step_seconds
+
+V100, T4, H100, H200 = (table()[name] for name in ("v100", "t4", "h100", "h200"))
+
+
+def test_an_operator_without_arithmetic_scales_with_the_memory() -> None:
+    copy = Measured("copy", 1e-3, 1, 0.0, 1e9)
+    assert scaled(copy, V100, T4) == pytest.approx(1e-3 * 900 / 320)
+
+
+def test_an_operator_without_bytes_scales_with_clock_and_multiprocessors() -> None:
+    product = Measured("mm", 1e-3, 1, 1e12, 0.0)
+    assert scaled(product, V100, T4) == pytest.approx(1e-3 * (1530 * 80) / (1590 * 40))
+
+
+def test_at_the_ridge_memory_and_arithmetic_weigh_the_same() -> None:
+    ridge = T4.flops["fp32"] / T4.bandwidth
+    assert memory_share(ridge * 1e6, 1e6, T4) == pytest.approx(0.5)
+
+
+@given(st.floats(0, 1e13), st.floats(0, 1e11))
+def test_the_share_of_memory_is_a_share_and_falls_with_arithmetic(flops: float, moved: float) -> None:
+    share = memory_share(flops, moved, V100)
+    assert 0 <= share <= 1
+    assert memory_share(2 * flops, moved, V100) <= share + 1e-12
+
+
+@given(st.sampled_from(sorted(table())), st.floats(1e-5, 1), st.floats(0, 1e13), st.floats(0, 1e11))
+def test_the_same_device_takes_the_same_time(name: str, seconds: float, flops: float, moved: float) -> None:
+    device = table()[name]
+    assert scaled(Measured("op", seconds, 1, flops, moved), device, device) == pytest.approx(seconds)
+
+
+def test_a_tiny_kernel_is_its_launch_and_stays() -> None:
+    assert scaled(Measured("add", 3e-6, 1, 10.0, 120.0), V100, T4) == 3e-6
+
+
+def test_a_step_is_the_sum_of_its_operators_and_what_was_idle() -> None:
+    operators = joined({"mm": (2e-3, 3), "odd": (1e-3, 1)}, {"mm": (6e9, 1e7)})
+    assert operators[1] == Measured("odd", 1e-3, 1, 0.0, 0.0)
+    expected = 5e-4 + sum(scaled(one, V100, T4) for one in operators)
+    assert step_seconds(operators, V100, T4, idle=5e-4) == pytest.approx(expected)
+
+
+def _products(gpu: str) -> dict[tuple[int, int, int], float]:
+    folder = Path(os.environ["COTUNE_DATA"]) / "aiconfigurator"
+    with gzip.open(folder / f"gemm_bf16_{gpu}_sxm.csv.gz", "rt") as rows:
+        return {(int(row["m"]), int(row["n"]), int(row["k"])): float(row["ms"]) / 1e3 for row in csv.DictReader(rows)}
+
+
+def test_products_measured_on_an_h100_tell_those_of_an_h200() -> None:
+    if "COTUNE_DATA" not in os.environ:
+        pytest.skip("needs COTUNE_DATA")
+    origin, truth = _products("h100"), _products("h200")
+    errors, unscaled = [], []
+    for (m, n, k), seconds in origin.items():
+        if (m, n, k) not in truth:
+            continue
+        work = Measured("mm", seconds, 1, 2.0 * m * n * k, 2.0 * (m * k + k * n + m * n), "bf16")
+        errors.append(abs(scaled(work, H100, H200) / truth[m, n, k] - 1))
+        unscaled.append(abs(seconds / truth[m, n, k] - 1))
+    assert len(errors) > 30_000
+    assert statistics.median(errors) < 0.15
+    assert statistics.mean(errors) < 0.20
+
+
+def test_a_faster_memory_never_makes_an_operator_slower() -> None:
+    quick = replace(T4, bandwidth=2 * T4.bandwidth)
+    work = Measured("add", 1e-3, 1, 1e6, 1e8)
+    assert scaled(work, V100, quick) <= scaled(work, V100, T4)
