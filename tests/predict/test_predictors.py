@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotune import algorithms
-from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict import AccuracyPredictor, LayerPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict._layer_rows import SHAPES, Layers
 from cotune.space import Axis, Configs, Space
 from cotune.types import Sample
-from predict.worlds import JOB, grid, plain_step, timed, trained
+from predict.worlds import JOB, grid, layers, plain_step, timed, trained
 
 NAMES = algorithms.names("predict")
 OF_SECONDS = [name for name in NAMES if isinstance(algorithms.create("predict", name), SecondsPredictor)]
 OF_ACCURACY = [name for name in NAMES if isinstance(algorithms.create("predict", name), AccuracyPredictor)]
+OF_LAYERS = [name for name in NAMES if isinstance(algorithms.create("predict", name), LayerPredictor)]
 SPACE = Space((Axis("workers", (1, 2, 3, 8, 16)), Axis("batch_size", (1, 16, 48, 128, 512)))).configs()
 EPOCHS = np.array([0.5, 1.0, 5.0, 40.0])
 
@@ -26,14 +28,21 @@ def _seconds(name: str, samples: list[Sample]) -> np.ndarray:
     return algorithms.create("predict", name).fit_seconds(JOB, samples).predict(SPACE)
 
 
+def _brief(name: str) -> LayerPredictor:
+    """A predictor of layers that takes less trouble than it would by itself."""
+    made = algorithms.create("predict", name)
+    return replace(made, **{field.name: 25 for field in fields(made) if field.name in ("epochs", "trees")})
+
+
 def test_the_box_holds_those_of_the_literature() -> None:
-    assert {"isotonic", "log_isotonic", "ring", "pollux", "auto"} <= set(OF_SECONDS)
-    assert {"isotonic", "curve", "auto"} <= set(OF_ACCURACY)
+    assert {"isotonic", "log_isotonic", "ring", "pollux", "auto", "ernest", "amdahl", "eta"} <= set(OF_SECONDS)
+    assert {"isotonic", "curve", "auto", "optimus"} <= set(OF_ACCURACY)
+    assert {"layerwise", "layer_trees"} <= set(OF_LAYERS)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_predictor_learns_something_and_says_what_it_is(name: str) -> None:
-    assert name in OF_SECONDS + OF_ACCURACY
+    assert name in OF_SECONDS + OF_ACCURACY + OF_LAYERS
     assert algorithms.summary("predict", name).endswith(".") or algorithms.summary("predict", name).endswith(").")
 
 
@@ -101,6 +110,29 @@ def test_more_samples_never_break_a_predictor(name: str) -> None:
         fitted += 1
         assert np.all(np.isfinite(found) & (found > 0))
     assert fitted
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("name", OF_LAYERS)
+def test_every_predictor_of_layers_learns_every_kind_and_is_finite_and_deterministic(name: str, kind: str) -> None:
+    made = layers(kind, 120)
+    learnt = _brief(name).fit_layers
+    found = learnt(made).predict(made)
+    assert found.shape == (120,)
+    assert np.all(np.isfinite(found) & (found >= 0))
+    np.testing.assert_array_equal(found, learnt(made).predict(made))
+    alone = made.take(made.device == "slow")
+    assert np.all(np.isfinite(learnt(alone).predict(alone)))
+
+
+@pytest.mark.parametrize("name", OF_LAYERS)
+def test_every_predictor_of_layers_refuses_a_handful_and_devices_without_facts(name: str) -> None:
+    made = layers("dense", 60)
+    unknown = {fact: np.full(60, np.nan) for fact in made.facts}
+    with pytest.raises(TooFewSamples, match="at least"):
+        algorithms.create("predict", name).fit_layers(made.take(np.arange(10)))
+    with pytest.raises(TooFewSamples, match=r"devices\.csv"):
+        algorithms.create("predict", name).fit_layers(Layers("dense", made.shape, made.device, unknown, made.ms))
 
 
 def test_repeats_count_as_one_config_by_their_median() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotune.predict._layer_features import work
+from cotune.predict._layer_rows import SHAPES, WORDS, Facts, Layers
 from cotune.types import Config, Evaluation, Job, Sample
 
 EXAMPLES = 50_000
@@ -69,6 +71,25 @@ def trained(
         )
         for batch in batches
     ]
+
+
+def layers(kind: str, count: int, seed: int = 0) -> Layers:
+    """Return random layers on two devices whose time is half a millisecond and twice their roofline."""
+    rng = np.random.default_rng(seed)
+    devices = {"slow": Facts(2000, 100, 1000, 800), "fast": Facts(8000, 400, 4000, 1200)}
+
+    def value(name: str) -> str:
+        if name in WORDS:
+            return str(rng.choice(WORDS[name]))
+        most = {"batch": 64, "kernel": 7, "stride": 4, "bias": 1, "bidirectional": 1, "size_in": 64}.get(name, 512)
+        return str(rng.integers(0 if most == 1 else 1, most + 1))
+
+    parts = []
+    for number, (name, facts) in enumerate(devices.items()):
+        rows = [{column: value(column) for column in SHAPES[kind]} for _ in range((count + number) // 2)]
+        parts.append(Layers.of(kind, rows, name, facts))
+    whole = Layers.joined(parts)
+    return Layers(kind, whole.shape, whole.device, whole.facts, 0.5 + 2 * work(whole).roofline(whole.facts))
 
 
 def placements(application: str) -> list[Sample]:

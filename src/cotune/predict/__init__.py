@@ -2,9 +2,9 @@
 
     job, samples ─fit▶ model ─forecaster▶ (Configs, max_epochs) -> Outlook
 
-A predictor is one file. It offers `fit_seconds`, `fit_accuracy` or both; what a fit
-returns predicts many configs at once. Accuracy always rises here: models learn and
-predict sign x metric, and whoever shows the metric takes the sign off.
+A predictor is one file. It offers `fit_seconds`, `fit_accuracy` or both, and what a fit
+returns predicts many configs at once; or `fit_layers`, which learns from timed single layers. Accuracy always rises
+here: models learn and predict sign x metric, and whoever shows the metric takes the sign off.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cotune.types import Cluster, Floats, Job, Sample
 
 if TYPE_CHECKING:
     from cotune.predict._forecaster import Forecaster
+    from cotune.predict._layer_rows import Layers
 
 
 class SecondsModel(Protocol):
@@ -48,6 +49,21 @@ class AccuracyPredictor(Protocol):
     """What can learn accuracy from learning curves; raises `TooFewSamples` when it cannot."""
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel: ...
+
+
+class LayerModel(Protocol):
+    """A fitted model of single layers."""
+
+    def predict(self, layers: Layers) -> Floats:
+        """Return the milliseconds of each layer."""
+        ...
+
+
+@runtime_checkable
+class LayerPredictor(Protocol):
+    """What can learn the milliseconds of layers; raises `TooFewSamples` when it cannot."""
+
+    def fit_layers(self, layers: Layers) -> LayerModel: ...
 
 
 class TooFewSamples(NotFound):

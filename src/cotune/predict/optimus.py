@@ -1,50 +1,134 @@
-"""Optimus's speed law: seconds per step of w workers and p parameter servers.
+"""Optimus: seconds per step of w workers and p parameter servers, and the loss curve.
 
-    T(p, w) = a M / w + b + c w / p + d w + e p       all terms >= 0
+    T(p, w) = a M / w + b + c w q + d w + e p         all terms >= 0
 
-M is the global batch, so M / w is what one worker takes. Without servers (all-reduce)
-every worker is one: p = w. The letters are fitted by non-negative least squares on
-relative errors; measured configs are not used as they are, unlike in the paper, so that
-what is judged is the law.
+M is the global batch, so M / w is what one worker takes, and q the share of the parameters on
+the slowest server: 1 / p where they are cut into equal pieces, more where whole tensors lie on
+one server. Without servers (all-reduce) every worker is one: p = w. Asynchronous workers take
+such steps of their own without waiting, so the speed of all is w / T, which is the same seconds
+per epoch; as published their batch is fixed and a M / w is left out. The letters are fitted
+by non-negative least squares on relative errors; measured configs are not used as they are, unlike
+in the paper, so that what is judged is the law.
+
+Accuracy follows the loss curve of the nearest measured batch (`_loss_curve`), the loss being
+what is missing to a perfect score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import nnls
 
-from cotune.predict._samples import timings
+from cotune.predict._loss_curve import LossCurve, Verdict, fit_loss
+from cotune.predict._samples import Curve, curves, per_step, timings
+from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
+
+ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
 
 
 @dataclass(frozen=True, slots=True)
 class Optimus:
-    """Optimus's law of workers and servers, by non-negative least squares."""
+    """Optimus's laws of workers and servers, by non-negative least squares, and its loss curve."""
+
+    law: Literal["auto", "sync", "async"] = "auto"
+    tensors: tuple[int, ...] = ()
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
-        """Return the law that fits the samples best."""
+        """Return the law that fits the samples best; `auto` reads from their axis whether workers wait."""
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every letter
         steps = measured.seconds / measured.configs.steps(examples)
-        letters, _ = nnls(_factors(measured.configs) / steps[:, None], np.ones(len(steps)))
-        return _Speed(examples, np.asarray(letters, dtype=np.float64))
+        law = self.law
+        if law == "auto":
+            law = "async" if _asynchronous(measured.configs) else "sync"
+        factors = _factors(measured.configs, law, self.tensors)
+        letters, _ = nnls(factors / steps[:, None], np.ones(len(steps)))
+        return _Speed(examples, np.asarray(letters, dtype=np.float64), law, self.tensors)
+
+    def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> _Learning:
+        """Return the loss curve of each measured batch."""
+        found = curves(job, samples, least_points=2)
+        perfect = _perfect(job, found)
+        batches = sorted({curve.global_batch for curve in found})
+        fitted = tuple(_joined([c for c in found if c.global_batch == batch], perfect) for batch in batches)
+        return _Learning(np.log(batches), fitted, perfect)
+
+
+def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
+    """Return the epoch at which a run under way is expected to meet its target, from its own curve so far."""
+    found = curves(job, [sample], least_points=0)
+    if not found:
+        return Verdict(None, f"no evaluation of {job.metric} yet")
+    perfect = max(_perfect(job, found), job.sign * target)
+    return _joined(found, perfect).reaches(perfect - job.sign * target)
 
 
 @dataclass(frozen=True, slots=True)
 class _Speed:
     examples: int
     letters: Floats
+    law: Literal["auto", "sync", "async"]
+    tensors: tuple[int, ...]
 
     def predict(self, configs: Configs) -> Floats:
-        return np.asarray(_factors(configs) @ self.letters * configs.steps(self.examples))
+        steps = _factors(configs, self.law, self.tensors) @ self.letters
+        return np.asarray(steps * configs.steps(self.examples))
 
 
-def _factors(configs: Configs) -> Floats:
+@dataclass(frozen=True, slots=True)
+class _Learning:
+    places: Floats  # ln of the measured batches
+    fitted: tuple[LossCurve, ...]
+    perfect: float
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        wished = np.log(np.maximum(configs.global_batch, 1))
+        nearest = np.abs(wished[:, None] - self.places[None, :]).argmin(axis=1)
+        losses: Floats = np.stack([curve.loss(epochs) for curve in self.fitted])[nearest]
+        return self.perfect - losses
+
+
+def slowest_share(tensors: Sequence[int], servers: int) -> float:
+    """Return the share of all numbers on the fullest server, each tensor whole and put where there is most room."""
+    if not tensors:
+        return 1 / servers
+    held = np.zeros(servers)
+    for size in sorted(tensors, reverse=True):
+        held[held.argmin()] += size
+    return float(held.max() / held.sum())
+
+
+def _asynchronous(configs: Configs) -> bool:
+    column = configs.named.get(ASYNCHRONOUS)
+    return column is not None and all(str(value).lower() == "true" for value in column)
+
+
+def _factors(configs: Configs, law: Literal["auto", "sync", "async"], tensors: tuple[int, ...]) -> Floats:
     workers = configs.workers.astype(np.float64)
-    servers = np.where(configs.servers > 0, configs.servers, configs.workers).astype(np.float64)
-    each = (configs.batch_size * configs.accumulate).astype(np.float64)
-    return np.column_stack([each, np.ones(len(configs)), workers / servers, workers, servers])
+    servers = np.where(configs.servers > 0, configs.servers, configs.workers)
+    counts, place = np.unique(servers, return_inverse=True)
+    shares = np.array([slowest_share(tensors, int(count)) for count in counts])[place]
+    columns = [np.ones(len(configs)), workers * shares, workers, servers.astype(np.float64)]
+    return np.column_stack(columns if law == "async" else [per_step(configs).astype(np.float64), *columns])
+
+
+def _perfect(job: Job, found: Sequence[Curve]) -> float:
+    """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
+    end = natural_ceiling(job, found)
+    if np.isfinite(end):
+        return end
+    values = np.concatenate([curve.accuracy for curve in found])
+    return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
+
+
+def _joined(found: Sequence[Curve], perfect: float) -> LossCurve:
+    epochs = np.concatenate([curve.epochs for curve in found])
+    losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)
+    order = np.argsort(epochs, kind="stable")
+    return fit_loss(epochs[order], losses[order])

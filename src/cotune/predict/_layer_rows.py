@@ -1,0 +1,141 @@
+"""Timed single layers, as columns: what `cotune profile --random-layers` writes and layer models learn from.
+
+One CSV file per kind of layer and device, `KIND_DEVICE.csv` (or .csv.gz), and `devices.csv` with the
+facts of the devices. A row is one layer: its shape, the optimiser (none: the forward pass
+alone), and the median of repeated means in milliseconds. A row without a time could not be run.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.errors import InvalidFile, NotFound
+from cotune.types import Floats
+
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "dense": ("batch", "dim_in", "dim_out", "activation", "optimizer"),
+    "conv": ("batch", "size_in", "kernel", "c_in", "c_out", "stride", "padding", "bias", "activation", "optimizer"),
+    "pool": ("batch", "size_in", "kernel", "channels", "stride", "padding", "optimizer"),
+    "recurrent": ("batch", "length", "dim_in", "dim_out", "cell", "bidirectional", "optimizer"),
+}
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "activation": ("none", "relu", "tanh", "sigmoid"),
+    "optimizer": ("none", "sgd", "adadelta", "adagrad", "momentum", "adam", "rmsprop"),
+    "padding": ("valid", "same"),
+    "cell": ("rnn", "lstm", "gru"),
+}
+TIMES = ("ms_median", "ms_min", "ms_std")
+DEVICES = "devices.csv"
+_ALIASES = {"dens": "dense"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the data sheet (or a measurement) says of a device."""
+
+    gflops: float
+    gigabytes_per_second: float
+    cores: float
+    mhz: float
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Layers of one kind as columns: words as numbers, the facts of each row's device, and its milliseconds."""
+
+    kind: str
+    shape: Mapping[str, Floats]
+    device: npt.NDArray[np.str_]
+    facts: Mapping[str, Floats]
+    ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Layers:
+        """Return some of the rows."""
+        shape = {name: column[rows] for name, column in self.shape.items()}
+        facts = {name: column[rows] for name, column in self.facts.items()}
+        return Layers(self.kind, shape, self.device[rows], facts, self.ms[rows])
+
+    @classmethod
+    def of(cls, kind: str, rows: Iterable[Mapping[str, str]], device: str, facts: Facts | None) -> Layers:
+        """Return the rows of one device; unknown facts are not numbers."""
+        timed = [row for row in rows if row.get("ms_median", "1")]
+        shape = {name: _column(name, [row[name] for row in timed]) for name in SHAPES[kind]}
+        known = {
+            fact.name: np.full(len(timed), getattr(facts, fact.name) if facts else np.nan) for fact in fields(Facts)
+        }
+        ms = np.array([float(row.get("ms_median", "nan")) for row in timed])
+        return cls(kind, shape, np.full(len(timed), device), known, ms)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Layers]) -> Layers:
+        """Return the rows of several tables of one kind."""
+        (kind,) = {part.kind for part in parts}
+        return cls(
+            kind,
+            {name: np.concatenate([part.shape[name] for part in parts]) for name in SHAPES[kind]},
+            np.concatenate([part.device for part in parts]),
+            {fact.name: np.concatenate([part.facts[fact.name] for part in parts]) for fact in fields(Facts)},
+            np.concatenate([part.ms for part in parts]),
+        )
+
+
+def _column(name: str, values: Sequence[str]) -> Floats:
+    if name in WORDS:
+        return np.array([WORDS[name].index(value) for value in values], dtype=np.float64)
+    return np.array(values, dtype=np.float64)
+
+
+def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[str, Layers]:
+    """Return the layers in a folder by kind; `known` are facts of devices that its own table does not have."""
+    facts = dict(known or {}) | read_devices(folder)
+    parts: dict[str, list[Layers]] = {}
+    for file in sorted([*folder.glob("*_*.csv"), *folder.glob("*_*.csv.gz")]):
+        word, _, device = file.name.removesuffix(".gz").removesuffix(".csv").partition("_")
+        kind = _ALIASES.get(word, word)
+        if kind not in SHAPES:
+            continue
+        try:
+            parts.setdefault(kind, []).append(Layers.of(kind, _rows(file), device, facts.get(device)))
+        except (KeyError, ValueError, EOFError, gzip.BadGzipFile) as error:
+            raise InvalidFile(f"{file} is not a table of {kind} layers: {error!r}") from None
+    if not parts:
+        kinds = ", ".join(SHAPES)
+        raise NotFound(f"no KIND_DEVICE.csv in {folder} with KIND one of {kinds}: cotune profile --random-layers")
+    return {kind: Layers.joined(tables) for kind, tables in parts.items()}
+
+
+def read_devices(folder: Path) -> dict[str, Facts]:
+    """Return the facts in a folder's table of devices, if it has one."""
+    file = folder / DEVICES
+    if not file.exists():
+        return {}
+    names = [fact.name for fact in fields(Facts)]
+    try:
+        return {row["device"]: Facts(*(float(row[name]) for name in names)) for row in _rows(file)}
+    except (KeyError, ValueError) as error:
+        raise InvalidFile(f"{file} is not a table of devices: {error!r}") from None
+
+
+def write_device(folder: Path, device: str, facts: Facts) -> None:
+    """Put a device's facts into a folder's table, in place of older ones."""
+    known = read_devices(folder) | {device: facts}
+    names = [fact.name for fact in fields(Facts)]
+    with (folder / DEVICES).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["device", *names])
+        writer.writerows([name, *(f"{getattr(one, fact):g}" for fact in names)] for name, one in sorted(known.items()))
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    whole = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return list(csv.DictReader(whole.decode().splitlines()))

@@ -1,0 +1,130 @@
+"""Optimus's loss curve, where it ends, and whether it may be believed.
+
+    loss(k) = 1 / (b0 k + b1) + b2                                        all letters >= 0
+
+k counts epochs. The points are cut into three equal parts whose squared errors weigh 1, 4
+and 16: later ones tell more of the end. For a given b2 the curve is a line in 1 / (loss - b2),
+weighted by the fourth power of what is inverted, so that it is the error of the loss that
+counts; b2 is found on a grid that is refined around its best point.
+
+A curve has converged at the first epoch from which it falls by less than 0.05 of its first
+loss over ten epochs; past a hundred epochs the law gives up. Many jobs have no smooth loss, or
+never reach what is asked of them (Tiresias): the verdict then says so instead of an epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.types import Floats
+
+LEAST_POINTS = 3
+GIVES_UP = 100
+_FALL, _OVER = 0.05, 10.0  # converged: less than this share of the first loss over so many epochs
+_SMOOTH = 0.6  # share of the variance of the losses that a curve must explain to be believed
+_WEIGHTS = (1.0, 4.0, 16.0)
+_GRID, _ROUNDS = 24, 5
+_LEAST_LOSS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The epoch at which something is expected of a curve, or None and why not."""
+
+    epoch: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LossCurve:
+    """The three letters, and how much of the losses they explain."""
+
+    b0: float
+    b1: float
+    b2: float
+    explained: float
+    points: int
+    last: float  # epoch of the last point
+
+    def loss(self, epochs: Floats) -> Floats:
+        """Return the loss after some epochs."""
+        return np.asarray(1 / np.maximum(self.b0 * epochs + self.b1, 1e-300) + self.b2)
+
+    def converges(self, most: int = GIVES_UP) -> Verdict:
+        """Return the epoch from which ten more gain next to nothing."""
+        doubt = self._doubt()
+        if doubt:
+            return Verdict(None, doubt)
+        epochs = np.arange(1.0, most + 1)
+        first = float(self.loss(np.ones(1))[0])
+        done = np.flatnonzero(self.loss(epochs) - self.loss(epochs + _OVER) < _FALL * first)
+        if not len(done):
+            return Verdict(None, f"the loss would still be falling after {most} epochs")
+        return Verdict(float(epochs[done[0]]), f"from there ten epochs gain less than {_FALL:.0%} of the first loss")
+
+    def reaches(self, target: float) -> Verdict:
+        """Return the epoch at which the loss is expected to fall to a target."""
+        doubt = self._doubt()
+        if doubt:
+            return Verdict(None, doubt)
+        if target <= self.b2:
+            return Verdict(None, f"the curve levels off at {self.b2:.4g} and never gets to {target:.4g}")
+        epoch = (1 / (target - self.b2) - self.b1) / self.b0
+        return Verdict(max(epoch, 0.0), f"where the curve of {self.points} points gets to {target:.4g}")
+
+    def _doubt(self) -> str | None:
+        if self.points < LEAST_POINTS:
+            return f"{self.points} evaluations are too few for a curve, {LEAST_POINTS} are needed"
+        if self.b0 <= 0:
+            return "the loss does not fall"
+        if self.explained < _SMOOTH:
+            return f"the loss is not smooth: a curve explains {max(self.explained, 0.0):.0%} of its changes"
+        return None
+
+
+def fit_loss(epochs: Floats, losses: Floats) -> LossCurve:
+    """Return the curve through some losses that are not negative; cheap enough to do anew at every point."""
+    if len(epochs) == 0 or losses.min() < 0:
+        raise ValueError("a loss curve needs losses, and none below zero")
+    losses = np.maximum(losses, _LEAST_LOSS)
+    weights = np.repeat(_WEIGHTS, [len(part) for part in np.array_split(epochs, 3)])
+    least = float(losses.min())
+    low, high = 0.0, least
+    best = (np.inf, 0.0, 1.0, 0.0)
+    for _ in range(_ROUNDS):
+        grid = np.linspace(low, high, _GRID, endpoint=high < least)
+        b0, b1 = _lines(epochs, losses, weights, grid)
+        fitted = 1 / np.maximum(b0[:, None] * epochs + b1[:, None], 1e-300) + grid[:, None]
+        errors = ((fitted - losses) ** 2 * weights).sum(axis=1)
+        place = int(np.argmin(errors))
+        if errors[place] < best[0]:
+            best = (float(errors[place]), float(b0[place]), float(b1[place]), float(grid[place]))
+        step = (high - low) / _GRID
+        low, high = max(best[3] - step, 0.0), min(best[3] + step, least)
+    mean = float(losses @ weights / weights.sum())
+    spread = float(((losses - mean) ** 2 * weights).sum())
+    explained = 1 - best[0] / spread if spread > 0 else 0.0
+    return LossCurve(*best[1:], explained, len(epochs), float(epochs[-1]))
+
+
+def _lines(epochs: Floats, losses: Floats, weights: Floats, grid: Floats) -> tuple[Floats, Floats]:
+    """Return b0 and b1, neither negative, for every b2 of a grid."""
+    above = np.maximum(losses - grid[:, None], 1e-9 * losses.max() + 1e-300)
+    target = 1 / above
+    heavy = weights * above**4
+    b0 = b1 = np.zeros(len(grid))
+    for _ in range(3):  # the second and third time by the curve's own values, which carry no noise
+        total = heavy.sum(axis=1)
+        mean_k, mean_z = (heavy * epochs).sum(axis=1) / total, (heavy * target).sum(axis=1) / total
+        kk = (heavy * (epochs - mean_k[:, None]) ** 2).sum(axis=1)
+        kz = (heavy * (epochs - mean_k[:, None]) * (target - mean_z[:, None])).sum(axis=1)
+        b0 = np.maximum(np.divide(kz, kk, out=np.zeros_like(kz), where=kk > 0), 0.0)
+        b1 = mean_z - b0 * mean_k
+        through_zero = b1 < 0
+        alone = (heavy * epochs * target).sum(axis=1) / (heavy * epochs**2).sum(axis=1)
+        b0, b1 = np.where(through_zero, alone, b0), np.maximum(b1, 0.0)
+        heavy = weights / np.maximum(b0[:, None] * epochs + b1[:, None], 1e-300) ** 4
+        heavy = np.where(np.isfinite(heavy), heavy, 0.0) + 1e-300
+    return b0, b1

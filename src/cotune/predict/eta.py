@@ -1,0 +1,145 @@
+"""Batch-time ETA: what is left of a run, read from the run itself.
+
+    epoch = examples / B x t                    t the seconds of a batch, B the global batch
+    left  = r (e_end - e) + v n                 e epochs done, n evaluations still to come
+
+r is the mean of the seconds per epoch over blocks of equal progress, the later ones counting more;
+the first part of a start, which pays for caching and autotuning, is dropped, and so is all
+that came before its first report. v, what an evaluation and its checkpoint take, is counted
+apart. A start that goes on from a checkpoint begins its marks anew, where that left off, and
+leans on what was seen before it until it has blocks of its own.
+
+The interval holds the end in four runs of five:
+
+    sd^2 = s^2 (1 / blocks seen + 1 / blocks left) + 0.02^2          left x exp(+-1.28 sd)
+
+s is the relative scatter of the blocks, drawn to 6 % while they are few. So the error falls as
+the run goes on, and the interval says how far it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotune.predict._samples import per_step, timings
+from cotune.space import Configs
+from cotune.types import Config, Floats, Job, Quantity, Sample
+
+_WARM_UP = 0.2  # of what a start has done, but no more than an epoch
+_BLOCKS = 12
+_USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter of blocks while few are known, and the blocks it counts for
+_LEAST = 0.02
+_UNSEEN = 0.10  # an evaluation is still to come that no one has seen
+_EIGHTY = 1.2816
+_LATER = 2.0  # how much more the last block counts than the first
+_MOST_MARKS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Eta:
+    """Steps left times the seconds of a batch, those of the nearest config that was measured."""
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _BatchTime:
+        """Return the seconds of a batch as measured; no other factor is known."""
+        measured = timings(samples)
+        examples = job.examples or 1  # unknown, it is a factor of every step
+        return _BatchTime(_places(measured.configs), measured.seconds / measured.configs.steps(examples), examples)
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchTime:
+    places: Floats
+    steps: Floats
+    examples: int
+
+    def predict(self, configs: Configs) -> Floats:
+        apart = ((_places(configs)[:, None, :] - self.places[None, :, :]) ** 2).sum(axis=2)
+        return np.asarray(self.steps[apart.argmin(axis=1)] * configs.steps(self.examples))
+
+
+def _places(configs: Configs) -> Floats:
+    return np.log(np.maximum(np.column_stack([per_step(configs), configs.workers]), 1.0))
+
+
+@dataclass(slots=True)
+class Countdown:
+    """The ETA of one run, fed with its sample as that grows, through all its starts."""
+
+    _start: str | None = None
+    _config: Config | None = None
+    _marks: list[tuple[float, float]] = field(default_factory=list)  # epochs, seconds of training
+    _before: Floats = field(default_factory=lambda: np.empty(0))  # paces of earlier starts of this config
+    _lump: float = 0.0
+    _evaluated: tuple[float, ...] = ()  # epochs of the evaluations
+
+    def see(self, sample: Sample) -> None:
+        """Take in where the run stands."""
+        if sample.id != self._start:
+            paces = np.concatenate([self._before, self._paces()])
+            self._before = paces[-_BLOCKS:] if sample.config == self._config else np.empty(0)
+            self._start, self._config, self._marks = sample.id, sample.config, []
+        known = sample.terms.known()
+        self._lump = known.get("evaluation", 0.0) + known.get("checkpoint", 0.0)
+        self._evaluated = tuple(point.epoch for point in sample.curve)
+        # Without a first report at its beginning a start tells nothing of its own pace yet.
+        if sample.seconds > 0 and (not self._marks or sample.epochs > self._marks[-1][0]):
+            self._marks.append((sample.epochs, sample.seconds - self._lump * len(sample.curve)))
+            if len(self._marks) > _MOST_MARKS:
+                self._marks = [self._marks[0], *self._marks[1::2]]
+
+    def left(self, end: float, spread: float = 0.0) -> Quantity | None:
+        """Return the seconds to `end` epochs, None before the pace is known; `spread` is what is unsure of the end."""
+        own = self._paces()
+        paces = np.concatenate([self._before[: max(_BLOCKS - len(own), 0)], own])
+        if len(paces) == 0 or not self._marks:
+            return None
+        weights = np.linspace(1.0, _LATER, len(paces))
+        pace = float(paces @ weights / weights.sum())
+        at = self._marks[-1][0]
+        more = max(end - at, 0.0)
+        mid = pace * more + self._lump * self._evaluations(at, end)
+        sd = math.hypot(self._doubt(paces, pace, more), spread if more else 0.0)
+        if not self._evaluated and more:
+            sd = math.hypot(sd, _UNSEEN)
+        return Quantity(
+            mid * math.exp(-_EIGHTY * sd), mid, mid * math.exp(_EIGHTY * sd), "measured" if len(own) else "assumed", "s"
+        )
+
+    def _paces(self) -> Floats:
+        """Return the seconds per epoch in blocks of equal progress, the warm-up left out."""
+        if len(self._marks) < 2:
+            return np.empty(0)
+        epochs, seconds = np.array(self._marks).T
+        done = epochs[-1] - epochs[0]
+        warm = epochs[0] + min(_WARM_UP * done, 1.0) if len(epochs) > 3 else epochs[0]
+        kept = epochs >= warm - 1e-12
+        count = min(_BLOCKS, int(kept.sum()) - 1)
+        if count < 1:
+            return np.empty(0)
+        edges = np.linspace(epochs[kept][0], epochs[-1], count + 1)
+        paces: Floats = np.diff(np.interp(edges, epochs, seconds)) / np.diff(edges)
+        return np.maximum(paces, 0.0)
+
+    def _doubt(self, paces: Floats, pace: float, more: float) -> float:
+        """Return the relative deviation of the seconds to come from the seconds expected."""
+        if pace <= 0 or more <= 0:
+            return 0.0
+        scatter = float(((paces / pace - 1) ** 2).sum())
+        usual = _USUAL_WEIGHT * _USUAL**2
+        variance = (scatter + usual) / (max(len(paces) - 1, 0) + _USUAL_WEIGHT)
+        done = self._marks[-1][0] - self._marks[0][0]
+        to_come = max(more / done * len(paces), 0.5) if done > 0 else 0.5
+        return math.sqrt(variance * (1 / len(paces) + 1 / to_come) + _LEAST**2)
+
+    def _evaluations(self, at: float, end: float) -> float:
+        """Return how many evaluations are still to come, at the rhythm of those seen."""
+        if not self._evaluated:
+            return 0.0
+        first, last = self._evaluated[0], self._evaluated[-1]
+        begun = self._marks[0][0]
+        gap = (last - first) / (len(self._evaluated) - 1) if len(self._evaluated) > 1 else first - begun
+        return max((end - max(last, at - gap)) / gap, 0.0) if gap > 0 else 0.0
