@@ -40,6 +40,7 @@ LAYERS = {
     "schedule": 4,
     "adapters": 5,
     "supervise": 6,
+    "staged": 6,
     "profile": 6,
     "simulate": 6,
     "active": 7,

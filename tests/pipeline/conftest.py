@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cotune.pipeline.meeting import PLACEMENT, Placed
+from cotune.pipeline.placed import PLACEMENT, Placed
 from cotune.run import Ended, Event, Launch
 from cotune.run.local import Local
 from cotune.types import Config, Job, Stage

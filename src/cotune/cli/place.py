@@ -23,8 +23,11 @@ def place(
         str, typer.Option("--search", help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...")
     ] = "exact",
     overlap: Annotated[
-        bool, typer.Option("--overlap/--no-overlap", help="Whether computing and communicating overlap.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--overlap/--no-overlap", help="Whether computing and communicating overlap, if not as the profile says."
+        ),
+    ] = None,
     free_cuts: Annotated[bool, typer.Option("--free-cuts", help="Allow cuts between stages of one type.")] = False,
     batches: Annotated[
         str | None, typer.Option("--batches", help="Batches to choose among: 256,1024,4096 (needs *_fixed seconds).")
@@ -52,6 +55,7 @@ def place(
     if examples is not None and not (examples > 0 and epochs > 0):
         raise UsageError("--examples and --epochs must be positive")
     known = read(profile)
+    overlap = known.overlap if overlap is None else overlap
     asked = Asked(throughput, _preference(prefer), overlap, free_cuts, _batches(batches), units.seconds(time_limit))
     try:
         best = answer(known, asked)
@@ -153,6 +157,8 @@ def _document(
         plan["training"] = _training(best.plan, work, known)
     return {
         "asked": {"throughput": asked.throughput, "prefer": asked.prefer, "overlap": asked.overlap, "free": asked.free},
+        "model": known.name or None,
+        "types": [entry.model_dump(exclude_none=True) for entry in known.types],
         "plan": plan,
         "next_cheaper": _plan(best.next_cheaper, known) if best.next_cheaper else None,
         "next_faster": _plan(best.next_faster, known) if best.next_faster else None,

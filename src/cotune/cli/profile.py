@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +42,16 @@ def profile(
     for_goal: Annotated[
         bool, typer.Option("--for-goal", help="Measure only what decides for this target and deadline.")
     ] = False,
+    layers: Annotated[
+        str | None, typer.Option("--layers", help="Measure this network's layers for cotune place: ctrdnn(width=2048).")
+    ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="With --layers: cpu(price_per_hour=0.04, limit=12). May be given several times."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="With --layers: the file to write.")] = Path(
+        "profile.json"
+    ),
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
@@ -58,6 +69,11 @@ def profile(
     json: Json = False,
 ) -> None:
     """Measure a job with a few short real runs, within a budget."""
+    if layers is not None:
+        from cotune.cli._layers import profile_layers
+
+        profile_layers(layers, kinds or [], workers, batch_size, output, json=json)
+        return
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
     from cotune.documents import profile_document, sample_document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +29,6 @@ from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolde
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from cotune.cli._output import Progress
     from cotune.config import Settings
@@ -60,6 +60,9 @@ def run(
         int, typer.Option("--restarts", min=0, help="Starts without progress before a broken run is given up.")
     ] = 3,
     fixed: Annotated[bool, typer.Option("--fixed", help="Keep the layout, even if another would pay.")] = False,
+    placement: Annotated[
+        Path | None, typer.Option("--placement", help="Run the stages of a plan written by cotune place --json.")
+    ] = None,
     recording: RecordingFolder = None,
     max_samples: MaxSamples = 16,
     budget: Budget = None,
@@ -72,6 +75,11 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
+    if placement is not None:
+        from cotune.cli._placement import run_placement
+
+        run_placement(placement, command, seed, json=json)
+        return
     from cotune.cli._options import axis_values, load_settings, open_store
     from cotune.cli._recording import replay
     from cotune.cli.plan import planned
@@ -132,8 +140,6 @@ def _announce(settings: Settings, config: Config, goal: Goal) -> None:
 
 
 def _last_unfinished(settings: Settings, kept: Store) -> Sample:
-    from pathlib import Path
-
     from cotune.cli._output import note
     from cotune.errors import NotFound
 
@@ -164,8 +170,6 @@ def _first(
     settings: Settings, config: Config, goal: Goal, begin: Sample | None, plan: Plan | None, seed: int
 ) -> tuple[Launch, Sample]:
     """Return the first start of a run, and the beginning of its sample."""
-    from pathlib import Path
-
     from cotune.cli._options import runs_folder
     from cotune.profile import new_id, timestamp
     from cotune.run import Launch

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +40,22 @@ class Message:
     told: Told = field(default_factory=list)
 
 
+class Wire(Protocol):
+    """What a unit needs of a line."""
+
+    def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
+        """Send tensors as soon as the device has made them."""
+        ...
+
+    def receive(self) -> Message:
+        """Return the next message, on this unit's device."""
+        ...
+
+    def close(self) -> None:
+        """Send what is left, and end."""
+        ...
+
+
 class Channel:
     """A line to one unit of a neighbouring stage, used in both directions."""
 
@@ -54,7 +70,7 @@ class Channel:
         self._mine: _rings.Ring | None = None
         self._theirs: _rings.Ring | None = None
         self._rings = 0  # made so far: a slot of an earlier one is no longer of use
-        self.copying = 0.0  # seconds that the two threads spent on moving bytes
+        self.sending = self.receiving = 0.0  # seconds that the two threads spent on moving bytes
         self._threads = [
             threading.Thread(target=self._guarded, args=(do,), daemon=True) for do in (self._send, self._read)
         ]
@@ -106,7 +122,7 @@ class Channel:
                 else:
                     hosted = [tensor.cpu() for tensor in names.values()]
                     self._say(header, (tensor.reshape(-1).view(torch.uint8) for tensor in hosted))
-            self.copying += time.perf_counter() - began
+            self.sending += time.perf_counter() - began
 
     def _place(self, header: dict[str, Any], tensors: Iterable[Tensor], stream: Any) -> None:
         """Put tensors into a slot of the ring, a larger one if need be."""
@@ -146,7 +162,7 @@ class Channel:
             began = time.perf_counter()
             with _on(stream, self._device):
                 flow = self._taken(header, stream) if header["tensors"] else {}
-            self.copying += time.perf_counter() - began
+            self.receiving += time.perf_counter() - began
             self._incoming.put(Message(flow, header["told"]))
         self._incoming.put(EOFError("its process ended"))
 

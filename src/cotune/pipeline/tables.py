@@ -10,6 +10,7 @@ the optimiser touches the rows of the batch and no others.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
@@ -32,6 +33,13 @@ class Table(nn.Module):
         self.weight = nn.Parameter(self.weight.detach()[unit::units].clone())
         self._owners = _Owners(units, group)
 
+    def waited(self) -> float:
+        """Return the seconds of pulls and pushes since the last call."""
+        seconds = 0.0
+        if self._owners is not None:
+            seconds, self._owners.seconds = self._owners.seconds, 0.0
+        return seconds
+
     def forward(self, ids: Tensor) -> Tensor:
         """Return the rows of ids, modulo the rows there are, side by side: (examples, ids x width)."""
         ids = ids % self.rows
@@ -47,12 +55,15 @@ class _Owners:
 
     def __init__(self, units: int, group: Any) -> None:
         self.units, self.group = units, group
+        self.seconds = 0.0
 
     def exchange(self, mine: Tensor, give: list[int], get: list[int]) -> Tensor:
         """Return what the others have for me, in the order of the units; `give` and `get` count rows."""
+        began = time.perf_counter()
         hosted = mine.cpu().contiguous()
         theirs = hosted.new_empty((sum(get), *hosted.shape[1:]))
         dist.all_to_all_single(theirs, hosted, get, give, group=self.group)
+        self.seconds += time.perf_counter() - began
         return theirs.to(mine.device)
 
     def counts(self, give: list[int]) -> list[int]:

@@ -24,10 +24,11 @@ import torch
 
 import cotune
 from cotune.errors import CotuneError, UsageError
-from cotune.pipeline.channels import Told
+from cotune.pipeline.channels import Channel, Told
 from cotune.pipeline.layers import Flow, Network
-from cotune.pipeline.meeting import Placed, connect, from_first, gathered, join, leave
+from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
 from cotune.pipeline.order import ahead, deeds, rows
+from cotune.pipeline.placed import Placed
 from cotune.pipeline.saving import save
 from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
 from cotune.pipeline.unit import OPTIMISERS, Seat, Unit
@@ -150,9 +151,9 @@ def train(settings: Settings) -> None:
     pipeline.run()
     if settings.save is not None:
         save(settings.save, unit)
-    spent = gathered(
-        unit.spent.seconds | {"copying": sum(line.channel.copying for line in (*unit.before, *unit.after))}
-    )
+    lines = [line.channel for line in (*unit.before, *unit.after) if isinstance(line.channel, Channel)]
+    moved = {"sending": sum(line.sending for line in lines), "receiving": sum(line.receiving for line in lines)}
+    spent = gathered(unit.spent.seconds | moved)
     if is_coordinator:
         _tell(settings, placed, pipeline, spent)
     leave()

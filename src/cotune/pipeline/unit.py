@@ -23,7 +23,7 @@ from torch.func import functional_call
 from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 
 from cotune.errors import UsageError
-from cotune.pipeline.channels import Channel, Told
+from cotune.pipeline.channels import Told, Wire
 from cotune.pipeline.layers import LOSS, Flow, Network, Segment
 from cotune.pipeline.order import Share
 from cotune.pipeline.tables import Table
@@ -48,7 +48,7 @@ class Seat:
 class Line:
     """A channel to a unit of a neighbouring stage, and which of my rows are its too."""
 
-    channel: Channel
+    channel: Wire
     share: Share
 
 
@@ -73,6 +73,11 @@ class Spent:
         now = time.perf_counter()
         self.seconds[name] += now - self._since
         self._since = now
+
+    def move(self, seconds: float, wrong: str, right: str) -> None:
+        """Count seconds under another name."""
+        self.seconds[wrong] -= seconds
+        self.seconds[right] += seconds
 
 
 class Unit:
@@ -103,18 +108,18 @@ class Unit:
         """Take a batch through the layers and send it on; `flow` has its columns where this is the first stage."""
         if not self.is_first:
             flow = self._from(self.before)
+            self._settle()
             self.spent.on("waiting")
         entered = {name: self._leaf(name, tensor) for name, tensor in flow.items()}
         # An optimiser that steps in between must not spoil what backward needs: views with versions of their own.
         weights = {name: each.data.requires_grad_() for name, each in self.segment.named_parameters()} if stash else {}
         left: Flow = functional_call(self.segment, weights, (entered,)) if stash else self.segment(entered)
         if self.is_last:
-            total = left[LOSS].sum() / examples
-            left = {LOSS: total}
-            self._losses[number] = total.detach()
-        else:
-            for line in self.after:
-                line.channel.send(_cut(left, line.share))
+            left = {LOSS: left[LOSS].sum() / examples}
+            self._losses[number] = left[LOSS].detach()
+        self._settle()
+        for line in self.after:
+            line.channel.send(_cut(left, line.share))
         self._passing[number] = _Passing(entered, left, weights)
         self.spent.on("compute")
 
@@ -125,8 +130,10 @@ class Unit:
         gradients: Flow = {}
         if not self.is_last:
             gradients = self._from(self.after)
+            self._settle()
             self.spent.on("waiting")
         torch.autograd.backward(list(made.values()), [gradients[name] for name in made] if gradients else None)
+        self._settle()
         if self.before:
             asked = {
                 name: tensor.grad if tensor.grad is not None else torch.zeros_like(tensor)
@@ -148,6 +155,7 @@ class Unit:
             self.spent.on("compute")
             loss = self._summed(loss)
             self.spent.on("sync")
+            self.spent.move(sum(table.waited() for table in self.tables), "compute", "sync")
         if loss is not None:
             self._pending.append((number, loss))
         for optimiser in self.optimisers:
@@ -190,7 +198,7 @@ class Unit:
         self.told += [entry for entry in told if entry[0] not in known]
 
     def _leaf(self, name: str, tensor: Tensor) -> Tensor:
-        mine = tensor.to(self.seat.device)
+        mine = tensor.to(self.seat.device).detach()
         return mine.requires_grad_() if name not in self.columns and mine.is_floating_point() else mine
 
     def _summed(self, loss: Tensor | None) -> Tensor | None:
@@ -207,7 +215,7 @@ class Unit:
         return None if loss is None else summed[-1]
 
     def _settle(self) -> None:
-        """Let an emulated core take the time of its arithmetic."""
+        """Let an emulated core take the time of its arithmetic, and no more for having waited."""
         if self.seat.device.type == "cpu":
             torch.cpu.synchronize()
 

@@ -9,7 +9,8 @@ All seconds are for `batch` examples on one unit. Per layer and type:
 `null` marks a layer that does not fit a type. `stage_seconds` gives whole stages as a table
 instead, for times that follow no such law. Optional: the part of the seconds that does not
 grow with the batch (`compute_fixed`, `sync_fixed`, `cut_fixed`) and what memory holds
-(`example_bytes`, `weight_bytes`, the type's `memory_bytes`), with which the batch is chosen too.
+(`example_bytes`, `weight_bytes`, the type's `memory_bytes`), with which the batch is chosen too. `overlap`
+says whether units compute and communicate at the same time; a profile that was measured knows.
 """
 
 from __future__ import annotations
@@ -45,12 +46,23 @@ class _Record(BaseModel):
 
 
 class TypeEntry(_Record):
-    """A type of device: what a unit costs per hour, how many there are, what one holds."""
+    """A type of device: what a unit costs per hour, how many there are, what one holds.
+
+    To run it here: the device that torch knows it by, and for an emulated unit its share of a core and its link.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     limit: Annotated[int, Field(ge=1)] | None = None
     memory_bytes: Bytes | None = None
+    device: str | None = None
+    cores: Annotated[float, Field(gt=0, le=1)] | None = None
+    link: str | None = None
+
+    @property
+    def torch_device(self) -> str:
+        """Return what torch calls it: its device, or else its name."""
+        return self.device or ("cpu" if self.name.lower().startswith("cpu") else self.name)
 
 
 class LayerEntry(_Record):
@@ -92,6 +104,7 @@ class Profile(_Record):
     weight_bytes: list[Bytes] | None = None
     name: str = ""
     currency: str = "USD"
+    overlap: bool = True
 
     @property
     def depth(self) -> int:

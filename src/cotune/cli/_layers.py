@@ -1,0 +1,131 @@
+"""`cotune profile --layers`: measure a network's layers on types of device, and write what `cotune place` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cotune.place.profiles import TypeEntry
+
+UNITS = (1, 2, 4)
+BATCHES = (256, 1024, 4096)
+
+
+def profile_layers(
+    model: str, kinds: Sequence[str], units: str | None, batches: str | None, output: Path, *, json: bool
+) -> None:
+    """Measure, fit, and write the profile."""
+    from tempfile import TemporaryDirectory
+
+    from cotune.cli._output import emit_json, note
+    from cotune.staged import Wanted, engines, measured
+
+    wanted = Wanted(
+        model,
+        described(model),
+        [read_type(kind) for kind in kinds or ["cpu"]],
+        _numbers(units, UNITS, "--workers"),
+        _numbers(batches, BATCHES, "--batch-size"),
+    )
+    with engines() as there, TemporaryDirectory(prefix="cotune-") as folder:
+        found = measured(there, wanted, Path(folder), note)
+    profile = found.profile()
+    if json:
+        emit_json("profile", {"profile": profile})
+    else:
+        _show(profile)
+    _write(output, profile)
+
+
+def described(model: str) -> list[dict[str, Any]]:
+    """Return a network's layers by name and kind, with the bytes that enter them and that they hold."""
+    from torch import nn
+
+    from cotune.workloads.ctr import network
+
+    def held(part: nn.Module) -> int:
+        return sum(weights.nbytes for weights in part.parameters())
+
+    return [
+        {"name": layer.name, "kind": layer.kind, "weight_bytes": float(held(layer.make()))}
+        for layer in network(model).layers
+    ]
+
+
+def read_type(text: str) -> TypeEntry:
+    """Return the type in 'cpu', 'cpu(price_per_hour=0.04, limit=12)' or 'slow(device=cpu, cores=0.25, link=1gbit)'."""
+    from pydantic import ValidationError
+
+    from cotune.algorithms import settings_of
+    from cotune.errors import UsageError
+    from cotune.place.profiles import TypeEntry
+
+    name, _, rest = text.partition("(")
+    settings = settings_of(rest.removesuffix(")"))
+    try:
+        return TypeEntry.model_validate({"name": name.strip(), "price_per_hour": 0.0, **_floats(settings)})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"] if part not in ("float", "int"))
+        raise UsageError(f"--type {text}: {field}: {first['msg']}") from None
+
+
+def _floats(settings: Any) -> dict[str, Any]:
+    numeric = ("price_per_hour", "cores", "memory_bytes")
+    return {
+        key: float(value) if key in numeric and isinstance(value, int) else value for key, value in settings.items()
+    }
+
+
+def _numbers(text: str | None, default: tuple[int, ...], flag: str) -> list[int]:
+    from cotune.config import axis_values
+    from cotune.errors import UsageError
+
+    try:
+        values = default if text is None else axis_values(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text}: not {error}") from None
+    if not all(isinstance(value, int) and value > 0 for value in values):
+        raise UsageError(f"{flag} {text}: whole numbers of at least 1, such as 1,2,4")
+    return sorted({int(value) for value in values})
+
+
+def _write(output: Path, profile: dict[str, Any]) -> None:
+    import json
+
+    from cotune.cli._output import note
+    from cotune.errors import NotFound
+    from cotune.place.profiles import parse
+
+    parse(profile, str(output))
+    try:
+        output.write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise NotFound(f"cannot write {output}: {error.strerror}") from None
+    note(f"wrote {output}; next: cotune place {output} --throughput N")
+
+
+def _show(profile: dict[str, Any]) -> None:
+    from cotune.cli._output import say, table
+    from cotune.units import duration
+
+    names = [entry["name"] for entry in profile["types"]]
+    missed = {(entry["type"], entry["layer"]): entry["miss"] for entry in profile["missed"]}
+    rows = [
+        (
+            layer["name"],
+            name,
+            duration(layer["compute"][column]),
+            f"{layer['compute_parallel'][column]:.3f}",
+            duration(layer["sync"][column]),
+            duration(layer["cut_before"][column]) if place else "",
+            f"off by {missed[name, place]:.0%}: table" if (name, place) in missed else "fits",
+        )
+        for place, layer in enumerate(profile["layers"])
+        for column, name in enumerate(names)
+    ]
+    table(("layer", "type", "compute", "parallel", "synchronise", "cut before", "Amdahl, affine"), rows)
+    say(f"seconds for {profile['batch']} examples on one unit; synchronise: on two and more")
