@@ -125,7 +125,19 @@ class Wanted:
     types: Sequence[TypeEntry]
     units: Sequence[int]
     batches: Sequence[int]
-    seconds: float = 0.5
+    seconds: float = 0.5  # for each number
+
+    def counts(self, entry: TypeEntry) -> list[int]:
+        """Return the units to try of a type."""
+        return [count for count in self.units if entry.limit is None or count <= entry.limit] or [1]
+
+    @property
+    def numbers(self) -> int:
+        """Return how many numbers will be measured."""
+        return sum(
+            len(self.batches) * (len(self.counts(entry)) * (len(self.layers) + 1) + len(self.layers) - 1)
+            for entry in self.types
+        )
 
 
 def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _: None) -> Measured:
@@ -137,7 +149,7 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
     transfers: list[Transfer] = []
     last = len(wanted.layers) - 1
     for entry in wanted.types:
-        for units in [count for count in wanted.units if entry.limit is None or count <= entry.limit]:
+        for units in wanted.counts(entry):
             tell(f"{units} x {entry.name}: seconds of every layer")
             staged = Staged((Stage(entry.name, units, 0, last),), types)
             found = completed(there, staged, (*_MEASURE, "compute", *asked), folder / f"{entry.name}-{units}")

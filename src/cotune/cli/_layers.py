@@ -15,13 +15,22 @@ BATCHES = (256, 1024, 4096)
 
 
 def profile_layers(
-    model: str, kinds: Sequence[str], units: str | None, batches: str | None, output: Path, *, json: bool
+    model: str,
+    kinds: Sequence[str],
+    output: Path,
+    *,
+    units: str | None = None,
+    batches: str | None = None,
+    budget: str | None = None,
+    json: bool = False,
 ) -> None:
-    """Measure, fit, and write the profile."""
+    """Measure, fit, and write the profile; `budget` is shared out evenly over all numbers."""
+    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from cotune.cli._output import emit_json, note
     from cotune.staged import Wanted, engines, measured
+    from cotune.units import seconds
 
     wanted = Wanted(
         model,
@@ -30,6 +39,8 @@ def profile_layers(
         _numbers(units, UNITS, "--workers"),
         _numbers(batches, BATCHES, "--batch-size"),
     )
+    if budget is not None:
+        wanted = replace(wanted, seconds=seconds(budget) / wanted.numbers)
     with engines() as there, TemporaryDirectory(prefix="cotune-") as folder:
         found = measured(there, wanted, Path(folder), note)
     profile = found.profile()
@@ -113,7 +124,7 @@ def _show(profile: dict[str, Any]) -> None:
     from cotune.units import duration
 
     names = [entry["name"] for entry in profile["types"]]
-    missed = {(entry["type"], entry["layer"]): entry["miss"] for entry in profile["missed"]}
+    missed = {(entry["type"], entry["first"], entry["last"]): entry["miss"] for entry in profile["missed"]}
     rows = [
         (
             layer["name"],
@@ -122,10 +133,12 @@ def _show(profile: dict[str, Any]) -> None:
             f"{layer['compute_parallel'][column]:.3f}",
             duration(layer["sync"][column]),
             duration(layer["cut_before"][column]) if place else "",
-            f"off by {missed[name, place]:.0%}: table" if (name, place) in missed else "fits",
+            f"off by {missed[name, place, place]:.0%}" if (name, place, place) in missed else "fits",
         )
         for place, layer in enumerate(profile["layers"])
         for column, name in enumerate(names)
     ]
     table(("layer", "type", "compute", "parallel", "synchronise", "cut before", "Amdahl, affine"), rows)
     say(f"seconds for {profile['batch']} examples on one unit; synchronise: on two and more")
+    if missed:
+        say(f"{len(missed)} stages are off by more than a tenth, {max(missed.values()):.0%} at worst: they are a table")

@@ -72,7 +72,7 @@ def profile(
     if layers is not None:
         from cotune.cli._layers import profile_layers
 
-        profile_layers(layers, kinds or [], workers, batch_size, output, json=json)
+        profile_layers(layers, kinds or [], output, units=workers, batches=batch_size, budget=budget, json=json)
         return
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say

@@ -1,7 +1,7 @@
 """Measure the layers of a network on one type of device: the program that `cotune profile --layers` runs.
 
-    compute     every layer as a stage of its own, forward, backward and step, on this unit's rows, while
-                all units of the type do the same; the slowest unit counts
+    compute     every layer as a stage of its own, then all as one: forward, backward and step, on this
+                unit's rows, while all units of the type do the same; the slowest unit counts
     cuts        what crosses each cut goes to another unit and as much comes back, as in a pipeline; the
                 first unit, which is of the type in question, is timed
 
@@ -59,13 +59,15 @@ def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) 
     found: list[dict[str, Any]] = []
     for batch in batches:
         begin, end = rows(batch, seat.units, seat.unit)
-        for layer, flow in enumerate(_flows(model, end - begin, seat)):
-            stage = Stage(seat.device.type, seat.units, layer, layer)
+        flows = _flows(model, end - begin, seat)
+        spans: list[tuple[int | None, int, int]] = [(layer, layer, layer) for layer in range(model.depth)]
+        for layer, first, last in [*spans, (None, 0, model.depth - 1)]:
+            stage = Stage(seat.device.type, seat.units, first, last)
             unit = Unit(model, stage, seat, seed=0, optimiser="adam", lr=1e-4)
             share = Share(0, 0, end - begin)
-            unit.before = [] if unit.is_first else [Line(Still(flow), share)]
-            unit.after = [] if unit.is_last else [Line(Still(_like(unit.segment, flow)), share)]
-            took = _repeated(unit, flow, batch, seconds)
+            unit.before = [] if unit.is_first else [Line(Still(flows[first]), share)]
+            unit.after = [] if unit.is_last else [Line(Still(_like(unit.segment, flows[first])), share)]
+            took = _repeated(unit, flows[first], batch, seconds)
             slowest = {name: max(each[name] for each in gathered(took)) for name in took}
             found.append({"layer": layer, "batch": batch, "units": seat.units} | slowest)
     return found

@@ -3,10 +3,16 @@
     seconds(B, k) = f + g B/B0 + h B/(B0 k)       f, g, h >= 0, least squares of relative errors
 
 f does not grow with the batch (affine), h is what units share (Amdahl): compute = f + g + h for B0
-examples on one unit, compute_fixed = f, compute_parallel = h / (g + h). What a layer's units say to each
-other takes nothing for one unit and something for two, which no such law gives; so the
-form of a layer is judged on its whole seconds, and where it is off by more than a tenth, stages that
-hold that layer are listed as they were measured, at the counts of units that were measured, and no others.
+examples on one unit, compute_fixed = f, compute_parallel = h / (g + h). Layers are measured one at a time
+and all together, which takes less: one message instead of many, one pass through the stage's own
+code. What is saved at each joint between two layers is
+
+    (sum of the layers - all together) / (layers - 1)
+
+and a stage of n layers takes the sum of its layers less n - 1 such savings. What units say to each other takes
+nothing for one unit and something for two, which no form above gives; so stages by the forms are held
+against stages as measured, and one that is off by more than a tenth is listed as measured, at the counts
+of units that were measured and no others.
 """
 
 from __future__ import annotations
@@ -21,14 +27,15 @@ from cotune.types import Floats
 
 MOST_MISS = 0.1
 _MOST_LISTED = 64  # units of a stage whose form fits, where there is no limit
+_LEAST_LEFT = 0.05  # of a layer's seconds, however much its joints save
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of one layer on one type: `units` of it share a batch, each computes and then synchronises."""
+    """Seconds of one layer (None: of all as one stage) on one type, whose `units` share the batch."""
 
     type: str
-    layer: int
+    layer: int | None
     batch: int
     units: int
     compute: float
@@ -106,65 +113,83 @@ class Measured:
         layers = [entry | self._letters(place) for place, entry in enumerate(self.layers)]
         known = {"name": self.name, "batch": self.batch, "overlap": self.overlap, "types": list(self.types)}
         missed = [
-            {"type": kind, "layer": place, "miss": self.form(kind, place).miss}
-            for kind in self._kinds()
-            for place in range(len(self.layers))
-            if self.form(kind, place).miss > MOST_MISS
+            {"type": kind, "first": first, "last": last, "miss": miss}
+            for kind, first, last in self._stages()
+            if (miss := self.miss(kind, first, last)) > MOST_MISS
         ]
         profile = known | {"layers": layers, "missed": missed}
         return profile | ({"stage_seconds": list(self.table())} if missed else {})
 
-    def form(self, kind: str, layer: int) -> Form:
-        """Return the form of a layer's seconds, what its units say to each other included."""
-        return fitted(
-            [(each.batch / self.batch, each.units, each.compute + each.sync) for each in self._of(kind, layer)]
-        )
-
     def table(self) -> Iterator[dict[str, Any]]:
-        """Yield the seconds of every stage: by the forms where all fit, else as measured."""
-        for entry in self.types:
-            kind = str(entry["name"])
-            for first in range(len(self.layers)):
-                for last in range(first, len(self.layers)):
-                    for units in self._counts(entry, first, last):
-                        seconds = self.stage(kind, first, last, units)
-                        yield {"type": kind, "first": first, "last": last, "units": units, "seconds": seconds}
+        """Yield the seconds of every stage: as measured, and at all other counts by the forms where they fit."""
+        limits = {str(entry["name"]): entry.get("limit") or _MOST_LISTED for entry in self.types}
+        for kind, first, last in self._stages():
+            counts = self._counts(kind)
+            fits = self.miss(kind, first, last) <= MOST_MISS
+            for units in range(1, limits[kind] + 1) if fits else counts:
+                stage = self.stage if units in counts else self.formed
+                seconds = stage(kind, first, last, units)
+                yield {"type": kind, "first": first, "last": last, "units": units, "seconds": seconds}
 
     def stage(self, kind: str, first: int, last: int, units: int) -> float:
-        """Return the seconds of a stage for one batch."""
+        """Return the seconds of a stage for one batch, from what was measured with so many units."""
+        mine = [self._at(kind, layer, units) for layer in range(first, last + 1)]
+        compute, sync = self._saved(kind, self.batch, units)
+        computed = sum(each.compute for each in mine) - compute * (last - first)
+        synced = sum(each.sync for each in mine) - sync * (last - first)
+        # A saving is a mean: a stage takes no less than its largest layer.
+        computed, synced = max(computed, *(each.compute for each in mine)), max(synced, *(each.sync for each in mine))
+        return self._both(computed, synced + self._moved(kind, first, last) / units)
+
+    def formed(self, kind: str, first: int, last: int, units: int) -> float:
+        """Return the seconds of a stage by the forms of its layers."""
+        forms = [self._forms(kind, layer) for layer in range(first, last + 1)]
+        computed, synced = (sum(each[part].at(units) for each in forms) for part in (0, 1))
+        return self._both(computed, synced + self._moved(kind, first, last) / units)
+
+    def miss(self, kind: str, first: int, last: int) -> float:
+        """Return by how much the forms of a stage are off at worst."""
+        pairs = [(self.formed(kind, first, last, k), self.stage(kind, first, last, k)) for k in self._counts(kind)]
+        return max(abs(formed / real - 1) for formed, real in pairs)
+
+    def _both(self, computed: float, communicated: float) -> float:
+        return max(computed, communicated) if self.overlap else computed + communicated
+
+    def _moved(self, kind: str, first: int, last: int) -> float:
+        """Return the seconds of the two cuts of a stage, on one unit."""
         cuts = [cut for cut in (first, last + 1) if 0 < cut < len(self.layers)]
-        moved = sum(self.cut(kind, cut) for cut in cuts) / units
-        computed = synced = 0.0
-        for layer in range(first, last + 1):
-            here = [each for each in self._of(kind, layer) if (each.batch, each.units) == (self.batch, units)]
-            computed += here[0].compute if here else self.form(kind, layer).at(units)
-            synced += here[0].sync if here else 0.0
-        return max(computed, synced + moved) if self.overlap else computed + synced + moved
+        mine = [each for each in self.transfers if each.type == kind and each.batch == self.batch]
+        return sum(each.seconds for each in mine if each.layer in cuts)
 
-    def cut(self, kind: str, layer: int) -> float:
-        """Return the seconds of the cut before a layer."""
-        return next(
-            each.seconds for each in self.transfers if (each.type, each.layer, each.batch) == (kind, layer, self.batch)
-        )
+    def _saved(self, kind: str, batch: int, units: int) -> tuple[float, float]:
+        """Return what every joint between two layers of one stage saves, of computing and of synchronising."""
+        whole = [each for each in self._of(kind, None) if (each.batch, each.units) == (batch, units)]
+        if not whole or len(self.layers) == 1:
+            return 0.0, 0.0
+        alone = [self._at(kind, layer, units, batch) for layer in range(len(self.layers))]
+        joints = len(self.layers) - 1
+        compute = (sum(each.compute for each in alone) - whole[0].compute) / joints
+        return compute, (sum(each.sync for each in alone) - whole[0].sync) / joints
 
-    def _counts(self, entry: dict[str, Any], first: int, last: int) -> list[int]:
-        kind, limit = str(entry["name"]), entry.get("limit") or _MOST_LISTED
-        if all(self.form(kind, layer).miss <= MOST_MISS for layer in range(first, last + 1)):
-            return list(range(1, limit + 1))
-        return sorted({each.units for each in self._of(kind, first) if each.batch == self.batch})
+    def _forms(self, kind: str, layer: int) -> tuple[Form, Form]:
+        """Return the forms of computing and synchronising, each layer less its part of all savings."""
+        share = (len(self.layers) - 1) / len(self.layers)
+        compute, sync = [], []
+        for each in self._of(kind, layer):
+            saved = self._saved(kind, each.batch, each.units)
+            scale = each.batch / self.batch
+            compute.append((scale, each.units, max(each.compute - saved[0] * share, each.compute * _LEAST_LEFT)))
+            if each.units > 1:
+                sync.append((scale, each.units, max(each.sync - saved[1] * share, 0.0)))
+        return fitted(compute), fitted(sync or [(1.0, 1, 0.0)])
 
     def _letters(self, layer: int) -> dict[str, list[float]]:
         """Return a layer's fields of the profile, one number per type."""
-        compute, sync, cut = [], [], []
+        compute, sync = zip(*(self._forms(kind, layer) for kind in self._kinds()), strict=True)
+        cut = []
         for kind in self._kinds():
-            mine = self._of(kind, layer)
-            compute.append(fitted([(each.batch / self.batch, each.units, each.compute) for each in mine]))
-            several = [each for each in mine if each.units > 1]
-            sync.append(fitted([(each.batch / self.batch, each.units, each.sync) for each in several or mine]))
             moved = [each for each in self.transfers if (each.type, each.layer) == (kind, layer)]
-            cut.append(
-                fitted([(each.batch / self.batch, 1, each.seconds) for each in moved]) if moved else Form(0, 0, 0, 0)
-            )
+            cut.append(fitted([(each.batch / self.batch, 1, each.seconds) for each in moved] or [(1.0, 1, 0.0)]))
         return {
             "compute": [form.whole for form in compute],
             "compute_fixed": [form.fixed for form in compute],
@@ -179,5 +204,18 @@ class Measured:
     def _kinds(self) -> list[str]:
         return [str(entry["name"]) for entry in self.types]
 
-    def _of(self, kind: str, layer: int) -> list[Timing]:
+    def _stages(self) -> Iterator[tuple[str, int, int]]:
+        for kind in self._kinds():
+            for first in range(len(self.layers)):
+                for last in range(first, len(self.layers)):
+                    yield kind, first, last
+
+    def _counts(self, kind: str) -> list[int]:
+        return sorted({each.units for each in self._of(kind, 0) if each.batch == self.batch})
+
+    def _of(self, kind: str, layer: int | None) -> list[Timing]:
         return [each for each in self.timings if (each.type, each.layer) == (kind, layer)]
+
+    def _at(self, kind: str, layer: int, units: int, batch: int | None = None) -> Timing:
+        wanted = (batch or self.batch, units)
+        return next(each for each in self._of(kind, layer) if (each.batch, each.units) == wanted)
