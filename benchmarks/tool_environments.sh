@@ -3,15 +3,17 @@
 #
 #     sh benchmarks/tool_environments.sh DIR && COTUNE_ENVIRONMENTS=DIR python -m pytest tests/adapters
 #
-# logs: what writes logs that cotune reads, and what cotune's callbacks run in; sky: SkyPilot and
-# Kubeflow's models; tf: TensorFlow. They are apart because their pins differ.
+# logs, mlflow and wandb: what writes logs that cotune reads, and what cotune's callbacks run in; sky: SkyPilot
+# and Kubeflow's models; tf: TensorFlow. They are apart because their pins differ.
 set -e
 into="${1:?a folder for the environments}"
 mkdir -p "$into"
-for name in logs sky tf; do
+for name in logs mlflow wandb sky tf; do
     python3 -m venv "$into/$name"
 done
-"$into/logs/bin/pip" install --quiet "torch>=2.11" tensorboard mlflow wandb lightning transformers accelerate optuna \
-    "ray[tune]" scikit-learn pydantic PyYAML SQLAlchemy platformdirs scipy typer rich
+"$into/logs/bin/pip" install --quiet "torch>=2.11" tensorboard lightning transformers accelerate optuna "ray[tune]" \
+    scikit-learn pydantic PyYAML SQLAlchemy platformdirs scipy typer rich
+"$into/mlflow/bin/pip" install --quiet mlflow
+"$into/wandb/bin/pip" install --quiet "wandb>=0.31" numpy
 "$into/sky/bin/pip" install --quiet skypilot kubeflow-trainer-api scipy SQLAlchemy platformdirs pydantic PyYAML typer rich
 "$into/tf/bin/pip" install --quiet tensorflow-cpu

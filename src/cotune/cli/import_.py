@@ -1,25 +1,89 @@
-"""`cotune import`: published measurements as recordings."""
+"""`cotune import`: what other tools have logged, as samples; published measurements, as recordings."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotune.cli._options import Json
+from cotune.cli._options import Axis, Examples, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    import re
+
+    from cotune.adapters.logs._measured import Asked
+    from cotune.types import Job, Sample
 
 
 def import_(
-    name: Annotated[str, typer.Argument(help="The data set: pollux, zeus, mlperf-v0.6, ...")],
-    source: Annotated[Path, typer.Argument(help="The folder that holds it.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the recordings go, one folder each.")],
+    name: Annotated[str, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")],
+    source: Annotated[Path, typer.Argument(help="The file or folder that holds it.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where recordings of a data set go, one folder each.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="The name of the job's metric in the log.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Workers that ran.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Batch of each worker.")] = None,
+    accumulate: Annotated[int, typer.Option("--accumulate", min=1, help="Steps of accumulation.")] = 1,
+    device: Annotated[str | None, typer.Option("--device", help="The device (default: the job's first).")] = None,
+    axis: Axis = None,
+    runs: Annotated[
+        str | None,
+        typer.Option("--runs", help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken."),
+    ] = None,
+    steps_are_epochs: Annotated[
+        bool, typer.Option("--steps-are-epochs", help="A step of the log is an epoch.")
+    ] = False,
+    seconds: Annotated[
+        str | None, typer.Option("--seconds", help="What the run took, for a log without times.")
+    ] = None,
+    speed_only: Annotated[bool, typer.Option("--speed-only", help="Read no metric.")] = False,
+    job: Name = None,
+    examples: Examples = None,
+    file: File = None,
+    store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Write the measured rows of a published data set as recordings."""
+    """Read the runs that a tool has logged as samples of a job; or a published data set as recordings."""
+    from cotune.adapters import logs, recordings
+    from cotune.adapters.logs._measured import Asked
+    from cotune.cli._options import axis_values, load_settings
+    from cotune.errors import NotFound, suggestion
+    from cotune.types import axes_of
+    from cotune.units import seconds as duration
+
+    known = name.lower().replace("-", "_").replace(".", "_")
+    if known in recordings.names():
+        _recordings(known, source, output, json=json)
+        return
+    if known not in logs.names():
+        near = suggestion(known, (*logs.names(), *recordings.names()))
+        there = f"logs of {', '.join(logs.names())} and data sets {', '.join(recordings.names())}"
+        raise NotFound(f"no reader named {name!r}; there are {there}{near}")
+    settings = load_settings(file, {"name": job, "examples": examples})
+    asked = Asked(
+        metric=metric,
+        workers=workers,
+        batch_size=batch_size,
+        accumulate=accumulate,
+        device=device or settings.cluster.devices[0].name,
+        axes=axes_of(axis_values(axis)),
+        runs=_pattern(runs),
+        steps_are_epochs=steps_are_epochs,
+        seconds=duration(seconds) if seconds else None,
+        speed_only=speed_only,
+    )
+    _samples(known, source, settings.job, asked, store, json=json)
+
+
+def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> None:
     from cotune.adapters.recordings import import_recordings
     from cotune.cli._output import emit_json, say
+    from cotune.errors import UsageError
 
+    if output is None:
+        raise UsageError(f"{name} is a data set, which becomes recordings: say where they go with --output")
     written = import_recordings(name, source, output)
     if json:
         emit_json("import", {"recordings": [str(folder) for folder in written]})
@@ -27,3 +91,59 @@ def import_(
     for folder in written:
         say(str(folder))
     say(f"{len(written)} recordings; next: cotune bench planning --recordings {output}")
+
+
+def _samples(tool: str, source: Path, job: Job, asked: Asked, store: str | None, *, json: bool) -> None:
+    """Keep what can be read; runs that cannot are named, and are an error when there are no others."""
+    from cotune.adapters.logs import logs_of
+    from cotune.adapters.logs._measured import measured
+    from cotune.cli._documents import sample_document
+    from cotune.cli._options import open_store
+    from cotune.cli._output import emit_json, note, say
+    from cotune.errors import CotuneError, NotFound
+
+    logged = logs_of(tool, source)
+    wanted = [run for run in logged if asked.runs is None or asked.runs.search(run.name)]
+    if not wanted:
+        raise NotFound(f"no run matches; {source} has {', '.join(run.name for run in logged[:5])}")
+    found: list[Sample] = []
+    left: list[CotuneError] = []
+    for run in wanted:
+        try:
+            found.append(measured(job, tool, str(source.absolute()), run, asked))
+        except CotuneError as error:
+            left.append(error)
+    if not found:
+        raise left[0]
+    for reason in left:
+        note(f"left out: {reason}")
+    with open_store(store) as kept:
+        for sample in found:
+            kept.save(job, sample)
+    if json:
+        documents = [sample_document(sample) for sample in found]
+        emit_json("import", {"job": job.name, "samples": documents, "left_out": [str(reason) for reason in left]})
+        return
+    for sample in found:
+        say(f"{sample.id}  {_line(sample)}")
+    say(f"{len(found)} samples of {job.name}; next: cotune samples, cotune predict, cotune plan")
+
+
+def _line(sample: Sample) -> str:
+    from cotune.units import number
+
+    pace = f"{number(sample.epoch_seconds, 3)} s an epoch" if sample.epoch_seconds is not None else "speed unknown"
+    good = f", at last {number(sample.accuracy)}" if sample.accuracy is not None else ""
+    odd = f" ({sample.failure or sample.warning})" if sample.failure or sample.warning else ""
+    return f"{sample.config}: {sample.epochs:.3g} epochs, {pace}{good}{odd}"
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    import re
+
+    from cotune.errors import UsageError
+
+    try:
+        return re.compile(text) if text is not None else None
+    except re.error as error:
+        raise UsageError(f"--runs {text!r} is not a regular expression: {error}") from None

@@ -51,7 +51,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
+class Mark:
     """A report that tells progress: epochs done in this start, and seconds of pure training up to it."""
 
     epoch: float
@@ -94,7 +94,7 @@ class _Growing:
 
     def __init__(self, launch: Launch, begun: float, sample: Sample) -> None:
         self.launch, self.begun, self.sample = launch, begun, sample
-        self.marks: list[_Mark] = []
+        self.marks: list[Mark] = []
         self.spent: dict[str, list[float]] = {}
         self.paused = 0.0
         self.up = begun
@@ -116,7 +116,7 @@ class _Growing:
             return False
         if self.launch.resume and not self.marks:
             self.resumed_at = event.epoch  # where its checkpoint was, which may lie before its last report
-        self.marks.append(_Mark(event.epoch - self.resumed_at, event.at - self.begun - self.paused))
+        self.marks.append(Mark(event.epoch - self.resumed_at, event.at - self.begun - self.paused))
         if len(self.marks) > _MOST_MARKS:
             self.marks = self.marks[::2]
         elapsed = event.at - self.begun
@@ -177,7 +177,7 @@ class _Growing:
         return replace(self.sample, seconds=seconds, failure=failure, warning=warning, ended=True)
 
 
-def speed(marks: Sequence[_Mark], up: float) -> tuple[float | None, float | None]:
+def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]:
     """Return (seconds per epoch, start-up seconds) as far as the marks tell them; the job began at `up`."""
     steps = [
         (later.epoch - earlier.epoch, later.training - earlier.training)
