@@ -17,6 +17,7 @@ LAYERS = {
     "errors": 0,
     "reporting": 0,
     "units": 1,
+    "prices": 1,
     "redact": 1,
     "types": 1,
     "algorithms": 1,

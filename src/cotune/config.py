@@ -11,7 +11,7 @@ import platform
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -102,9 +102,9 @@ class BudgetSection(_Section):
 
 
 class DeviceSection(_Section):
-    """A kind of machine."""
+    """A kind of machine; without a price it has the listed one, if there is one, unless it says `none`."""
 
-    price_per_hour: float | None = Field(default=None, ge=0)
+    price_per_hour: Annotated[float, Field(ge=0)] | Literal["none"] | None = None
     count: int | None = Field(default=None, gt=0)
     per_node: int | None = Field(default=None, gt=0)
     bill: Literal["device", "node"] = "device"
@@ -290,7 +290,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     )
     cluster = Cluster(
         tuple(
-            Device(name, section.count, section.price_per_hour, section.per_node, section.bill)
+            _device(name, section, file.currency, folder)
             for name, section in (file.devices or {"cpu": DeviceSection()}).items()
         ),
         file.currency,
@@ -307,6 +307,20 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     space = _space(file, cluster, job, source)
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
     return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings, file.model, inputs)
+
+
+def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> Device:
+    price = section.price_per_hour
+    given = Device(name, section.count, None, section.per_node, section.bill)
+    if price == "none" or (price is None and name == "cpu"):
+        return given
+    if price is not None:
+        return replace(given, price_per_hour=price)
+    from cotune.prices import lookup
+    from cotune.store.location import work_folder
+
+    found = lookup(name, currency, work_folder(folder))
+    return replace(given, price_per_hour=found.price_per_hour, price_source=str(found)) if found else given
 
 
 def _split(run: str | list[str] | None, source: str) -> tuple[str, ...]:

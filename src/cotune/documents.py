@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cotune.types import Config, Forecast, Goal, Job, Plan, Quantity, Sample
+from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration, number
 
 
@@ -59,6 +59,20 @@ def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
     """Return what was asked, and of which metric."""
     asked = {name: getattr(goal, name) for name in goal.__dataclass_fields__}
     return {"metric": job.metric, "better": job.better, **asked}
+
+
+def price_document(cluster: Cluster) -> dict[str, Any]:
+    """Return what devices cost, and where a price comes from that was not given."""
+    return {
+        device.name: {"price_per_hour": device.price_per_hour, "source": device.price_source or "the job file"}
+        for device in cluster.devices
+        if device.price_per_hour is not None
+    }
+
+
+def price_words(cluster: Cluster) -> list[str]:
+    """Return the prices that were not given, each with its source and date."""
+    return [f"{device.name} at {device.price_source}" for device in cluster.devices if device.price_source]
 
 
 def goal_words(job: Job, goal: Goal) -> str:

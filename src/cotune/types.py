@@ -28,13 +28,17 @@ OUT_OF_MEMORY = "out of memory"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A kind of machine with its price in money per hour; no price counts device-seconds."""
+    """A kind of machine with its price in money per hour; no price counts device-seconds.
+
+    `price_source` says where a price comes from that the user has not given.
+    """
 
     name: str = "cpu"
     count: int | None = None
     price_per_hour: float | None = None
     per_node: int | None = None
     bill: Literal["device", "node"] = "device"
+    price_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _document(answered: Any, explain: bool) -> dict[str, Any]:
 def _row(found: Any, explain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from cotune.cli._documents import config_document, quantity_document
+    from cotune.documents import config_document, quantity_document
 
     names = ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost")
     quantities = {name: getattr(found, name) for name in names}
@@ -146,8 +146,8 @@ def _counts(counts: Any) -> dict[str, Any]:
 
 
 def _show(answered: Any, explain: bool) -> None:
-    from cotune.cli._documents import spread
     from cotune.cli._output import say, table
+    from cotune.documents import spread
 
     rows = [
         (

@@ -31,9 +31,9 @@ def export(
 ) -> None:
     """Write the latest plan (or a config given by flags) as another launcher's own file."""
     from cotune.adapters.export import order, use, write
-    from cotune.cli._documents import config_document
     from cotune.cli._options import axis_values, load_settings, open_store
     from cotune.cli._output import emit_json, note
+    from cotune.documents import config_document
     from cotune.errors import NotFound, UsageError
     from cotune.run.training import config_of_run, goal_of_run, seconds_limit
     from cotune.units import seconds

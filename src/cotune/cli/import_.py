@@ -97,9 +97,9 @@ def _samples(tool: str, source: Path, job: Job, asked: Asked, store: str | None,
     """Keep what can be read; runs that cannot are named, and are an error when there are no others."""
     from cotune.adapters.logs import logs_of
     from cotune.adapters.logs._measured import measured
-    from cotune.cli._documents import sample_document
     from cotune.cli._options import open_store
     from cotune.cli._output import emit_json, note, say
+    from cotune.documents import sample_document
     from cotune.errors import CotuneError, NotFound
 
     logged = logs_of(tool, source)

@@ -27,6 +27,7 @@ VERBS = (
     "samples",
     "record",
     "import",
+    "prices",
     "bench",
     "algorithms",
     "doctor",

@@ -66,7 +66,7 @@ def plan(
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
     from cotune.config import load
-    from cotune.documents import forecast_document, goal_document, plan_document, profile_document
+    from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -100,6 +100,7 @@ def plan(
             "plan": plan_document(chosen),
             "rivals": [forecast_document(rival) for rival in chosen.rivals],
             "profile": profile_document(samples),
+            "prices": price_document(settings.cluster),
             "searched": {"configs": chosen.searched, "seconds": took},
         }
         emit_json("plan", document)
@@ -147,7 +148,7 @@ def planned(
 
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
     from cotune.cli._output import say, table
-    from cotune.documents import decision_table
+    from cotune.documents import decision_table, price_words
     from cotune.units import duration, number
 
     forecast, goal = chosen.forecast, chosen.goal
@@ -166,4 +167,6 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
         say("note      the recipe is fixed: time is for all its epochs, and P(met) does not count the target")
     for line in chosen.notes:
         say(f"note      {line}")
+    for line in price_words(settings.cluster):
+        say(f"price     {line}")
     say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")

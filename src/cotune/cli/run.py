@@ -131,9 +131,11 @@ def run(
 def _announce(settings: Settings, config: Config, goal: Goal) -> None:
     """Say what is about to run, and for which goal."""
     from cotune.cli._output import note
-    from cotune.documents import goal_words
+    from cotune.documents import goal_words, price_words
 
     note(f"running {config}; goal: {goal_words(settings.job, goal)}")
+    for line in price_words(settings.cluster):
+        note(f"price: {line}")
     cores = len(os.sched_getaffinity(0))
     if settings.engine == "local" and config.device == "cpu" and config.workers > cores:
         note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")
@@ -253,7 +255,7 @@ def _show(
 ) -> str | None:
     """Print forecast beside measured; return what was missed of the goal."""
     from cotune.cli._output import emit_json, say, table
-    from cotune.documents import goal_document, plan_document, sample_document, spread
+    from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
     from cotune.plan.assess import rates
     from cotune.run.training import missed
     from cotune.space import Configs
@@ -270,6 +272,7 @@ def _show(
             "goal": goal_document(settings.job, goal),
             "plan": plan_document(plan) if plan else None,
             "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
+            "prices": price_document(settings.cluster),
             "starts": len(starts),
             "met": shortfall is None,
             "missed": shortfall,

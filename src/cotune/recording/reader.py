@@ -88,7 +88,8 @@ class _Facts:
         except ValidationError as error:
             first = error.errors()[0]
             self._wrong("devices", f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}")
-        return Device(name, read.count, read.price_per_hour, read.per_node, read.bill)
+        price = None if read.price_per_hour == "none" else read.price_per_hour
+        return Device(name, read.count, price, read.per_node, read.bill)
 
     @property
     def only_device(self) -> str:
