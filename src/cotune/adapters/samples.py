@@ -1,33 +1,59 @@
-"""Samples as the rows of a recording: each start is a repeat of its config and a seed of its recipe."""
+"""Samples as the rows of a recording: each start is a repeat of its config and a seed of its recipe.
+
+Starts are numbered in the order they were made. One that was interrupted before the thirty
+steps of a probe were done tells no time; the evaluations it got to are as good as any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 
-from cotune.recording import AccuracyRow, TimeRow
+from cotune.recording import AccuracyRow, TimeRow, least_epochs
 from cotune.types import Sample
 
+DIGITS = 6
 
-def recorded_tables(samples: Iterable[Sample]) -> tuple[list[TimeRow], list[AccuracyRow]]:
-    """Return the rows of both tables; failed starts have none."""
+
+def recorded_tables(samples: Iterable[Sample], examples: int) -> tuple[list[TimeRow], list[AccuracyRow]]:
+    """Return the rows of both tables, in rising order; failed starts have none."""
     good = [sample for sample in samples if not sample.failed and sample.epoch_seconds is not None]
+    timed = [sample for sample in good if sample.failure is None or _long_enough(sample, examples)]
+    repeats = _numbered(sample.config for sample in timed)
     times = [
         TimeRow(
             sample.config.workers,
             sample.config.batch_size,
-            sample.epoch_seconds,
+            float(f"{sample.epoch_seconds:.{DIGITS}g}"),
             sample.config.device,
-            repeat=sample.id,
+            repeat=repeat,
             accumulate=sample.config.accumulate,
             servers=sample.config.servers,
             axes=sample.config.axes,
         )
-        for sample in good
+        for sample, repeat in zip(timed, repeats, strict=True)
         if sample.epoch_seconds is not None
     ]
+    trained = [sample for sample in good if sample.curve]
+    seeds = _numbered(sample.config.global_batch for sample in trained)
     accuracy = [
-        AccuracyRow(sample.config.global_batch, point.epoch, point.accuracy, sample.id)
-        for sample in good
+        AccuracyRow(sample.config.global_batch, point.epoch, point.accuracy, seed)
+        for sample, seed in zip(trained, seeds, strict=True)
         for point in sample.curve
     ]
+    times.sort(key=lambda row: (row.device, str(row.axes), row.workers, row.batch_size, int(row.repeat or 0)))
+    accuracy.sort(key=lambda row: (row.global_batch, int(row.seed or 0), row.epoch))
     return times, accuracy
+
+
+def _long_enough(sample: Sample, examples: int) -> bool:
+    return sample.epochs >= least_epochs(sample.config, examples)
+
+
+def _numbered(keys: Iterable[Hashable]) -> list[str]:
+    """Return the number of each among its equals, from 1; nothing where no two are equal."""
+    listed, so_far, numbers = list(keys), Counter[Hashable](), []
+    for key in listed:
+        so_far[key] += 1
+        numbers.append(str(so_far[key]))
+    return numbers if any(count > 1 for count in so_far.values()) else [""] * len(listed)

@@ -38,11 +38,11 @@ def record(
         else:
             recorded, samples = _stored(kept, job)
             devices = tuple(Device(device) for device in sorted({sample.config.device for sample in samples}))
-    times, accuracy = recorded_tables(samples)
-    if not times:
-        raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
+    times, accuracy = recorded_tables(samples, recorded.examples)
+    if not times:
+        raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
     write(output, recorded, times, accuracy, devices)
     if json:
         emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
