@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cotune.cli._options import Json, Seed
+from cotune.cli._options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
     from cotune.place.answers import Answer, Asked
@@ -37,6 +37,8 @@ def place(
     ] = None,
     epochs: Annotated[float, typer.Option("--epochs", help="Epochs, for the whole cost.")] = 1,
     time_limit: Annotated[str, typer.Option("--time-limit", help="When to stop proving: 10s, 1m.")] = "10s",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the result in the store, for the dashboard.")] = False,
+    store: StoreUrl = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -64,10 +66,22 @@ def place(
         raise Infeasible(str(error), error.constraint, nearest) from None
     found = _searches(known, asked, search, best, seed)
     work = None if examples is None else examples * epochs
+    if keep:
+        _keep(store, profile, known, _document(known, asked, best, found, work))
     if json:
         emit_json("place", _document(known, asked, best, found, work))
     else:
         _show(known, best, found, work)
+
+
+def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any]) -> None:
+    from cotune.cli._options import open_store
+    from cotune.cli._output import note
+
+    with open_store(store) as opened:
+        layers = [layer.name for layer in known.layers]
+        opened.save_result("place", path.name, document | {"layers": layers})
+        note(f"kept in {opened.label}; cotune dashboard shows it")
 
 
 def _preference(prefer: str) -> Literal["cheap", "fast"]:

@@ -92,7 +92,7 @@ def plan(
     took = time.perf_counter() - begun
     if store or not recording:
         with open_store(store) as kept:
-            kept.save_plan(settings.job, chosen)
+            kept.save_plan(settings.job, chosen, settings.space, settings.cluster)
     if json:
         document = {
             "job": settings.job.name,

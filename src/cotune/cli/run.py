@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,7 +105,8 @@ def run(
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     with played.store(store) if played else open_store(store) as kept:
         if played and not (workers and batch_size):
-            kept.save_plan(settings.job, planned(settings, played.kept_samples(store, seed), seed=seed))
+            chosen = planned(settings, played.kept_samples(store, seed), seed=seed)
+            kept.save_plan(settings.job, chosen, settings.space, settings.cluster)
         plan = kept.latest_plan(settings.job)
         begin = _last_unfinished(settings, kept) if resume else None
         device = settings.cluster.devices[0].name
@@ -224,30 +224,16 @@ def _train(
 
 
 def _tell(shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None) -> None:
-    from cotune.run.training import reached
+    from cotune.run.training import interval_of, seconds_left
 
     epochs = launch.epochs
-    if sample.epoch_seconds is None:  # no ETA before the first real step
+    left = seconds_left(settings.job, sample, epochs=epochs, target=launch.target, plan=plan)
+    if left is None:  # no ETA before the first real step
         shown.update(0.0, f"starting {sample.config}")
         return
-    each = sample.epoch_seconds + (sample.terms.evaluation or 0.0) + (sample.terms.checkpoint or 0.0)
-    expected = float(epochs)
-    if plan is not None and plan.forecast.epochs_needed is not None:
-        # A run that is past what was expected needs at least one more evaluation.
-        expected = min(epochs, max(plan.forecast.epochs_needed.mid, math.floor(sample.epochs) + 1))
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
-    if reached(settings.job, launch.target, sample):
-        expected = sample.epochs
-    left = max(expected - sample.epochs, 0.0) * each
-    shown.update(sample.epochs, f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}", left, _within(left, plan))
-
-
-def _within(left: float, plan: Plan | None) -> tuple[float, float] | None:
-    """Return the interval of the seconds left: as wide, in proportion, as the forecast was."""
-    if plan is None or plan.forecast.seconds.mid <= 0 or left <= 0:
-        return None
-    whole = plan.forecast.seconds
-    return left * whole.low / whole.mid, left * whole.high / whole.mid
+    told = f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}"
+    shown.update(sample.epochs, told, left, interval_of(left, plan))
 
 
 def _show(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotune.cli._options import Json, Seed
+from cotune.cli._options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
     from cotune.adapters.traces import Trace
@@ -34,6 +34,8 @@ def simulate(
         str | None, typer.Option("--picture", help="Draw gantt, cdf or use; to a file with --html.")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write all pictures to a page.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the results in the store, for the dashboard.")] = False,
+    store: StoreUrl = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be jobs.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -50,7 +52,7 @@ def simulate(
     if speeds is not None:
         jobs = malleable(jobs, speeds, there)
     policies = {text: _policy(text, jobs) for text in _listed(policy)}
-    run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html))
+    run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
     if why is not None:
         if at is None:
             raise UsageError("--why needs --at, a time in seconds on the trace's clock")
@@ -66,10 +68,24 @@ def simulate(
         document |= _robustness(run, policies, levels, document["results"])
     if picture or html:
         _draw(outcomes, picture, html, quiet=json)
+    if keep:
+        _keep(store, document, outcomes)
     if json:
         emit_json("simulate", document)
     else:
         _print(document, jobs, there)
+
+
+def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
+    from cotune.cli._options import open_store
+    from cotune.cli._output import note
+    from cotune.simulate.kept import kept
+
+    facts = {name: document[name] for name in ("trace", "format", "jobs", "left_out", "cluster")}
+    policies = {name: kept(outcome) for name, outcome in outcomes.items()}
+    with open_store(store) as opened:
+        opened.save_result("simulate", Path(document["trace"]).name, facts | {"policies": policies})
+        note(f"kept in {opened.label}; cotune dashboard shows it")
 
 
 class _Runner:

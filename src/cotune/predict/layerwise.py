@@ -137,7 +137,7 @@ class LayerTrees:
     def _grown(self, layers: Layers) -> _Forest:
         try:
             from sklearn.ensemble import HistGradientBoostingRegressor
-            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+            from threadpoolctl import threadpool_limits
         except ImportError:
             raise missing_extra("scikit-learn, which grows the trees,", "workloads") from None
         features, words = physical(layers)
@@ -167,7 +167,7 @@ class _Forest:
     floors: Sequence[float]  # of the forward pass alone, and with a backward pass
 
     def predict(self, layers: Layers) -> Floats:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):
             return np.asarray(np.exp(self.model.predict(physical(layers)[0])))

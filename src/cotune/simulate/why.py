@@ -80,7 +80,7 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
         "waiting",
         job.gpus,
         free,
-        _blocker(active, free),
+        blocker(job.gpus, free),
         tuple(one.job.name for one in _ahead(active, moment.present, policy)),
         tuple(sorted(holding, key=lambda held: held[2])),
         percentile(starts, 0.5),
@@ -90,11 +90,12 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
     )
 
 
-def _blocker(active: Active, free: int) -> str:
-    missing = active.job.gpus - free
+def blocker(gpus: int, free: int) -> str:
+    """Return what keeps a job of so many GPUs waiting."""
+    missing = gpus - free
     if missing > 0:
-        return f"it needs {active.job.gpus} GPUs and {free} are free: {missing} too few"
-    return f"{free} GPUs are free and it needs {active.job.gpus}, but jobs ahead of it come first"
+        return f"it needs {gpus} GPUs and {free} are free: {missing} too few"
+    return f"{free} GPUs are free and it needs {gpus}, but jobs ahead of it come first"
 
 
 def _ahead(active: Active, present: Sequence[Active], policy: Policy) -> list[Active]:

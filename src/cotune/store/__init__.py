@@ -3,12 +3,13 @@
     save(job, sample) ─▶ samples, evaluations ─▶ samples(job) ─▶ predict
     save_plan(job, plan) ─▶ plans ─▶ latest_plan(job) ─▶ run
     save_model_step(step) ─▶ model_steps ─▶ steps_of_models(device) ─▶ predict --model
+    save_result(kind, name, document) ─▶ results ─▶ dashboard
 
 One SQLite file in the project's `.cotune/` folder or the platform's data folder, or a
 PostgreSQL database for a team. Every save is a transaction of its own.
 """
 
-from cotune.store.database import KnownJob, Store, StoredPlan, open_store
+from cotune.store.database import KnownJob, Store, StoredPlan, StoredResult, open_store
 from cotune.store.location import work_folder
 from cotune.store.steps import Fingerprint, ModelStep
 
@@ -18,6 +19,7 @@ __all__ = [
     "ModelStep",
     "Store",
     "StoredPlan",
+    "StoredResult",
     "open_store",
     "work_folder",
 ]

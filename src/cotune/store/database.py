@@ -8,7 +8,7 @@ epochs it had measured stay.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from cotune import redact
 from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.space import Space
 from cotune.store import rows, schema, steps, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors
-from cotune.store.schema import evaluations, jobs, model_steps, plans, samples
-from cotune.types import INTERRUPTED, Evaluation, Job, Plan, Sample
+from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
+from cotune.types import INTERRUPTED, Cluster, Evaluation, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
@@ -52,13 +53,26 @@ class KnownJob:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan, when it was made and for which job."""
+    """A plan, when it was made, for which job, and what it was chosen from where that is known."""
 
     id: str
     job: str
     fingerprint: str
     created: str
     plan: Plan
+    space: Space | None = None
+    cluster: Cluster | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What another verb found, kept to be looked at: a simulation, a placement."""
+
+    id: str
+    kind: str
+    name: str
+    created: str
+    document: Mapping[str, Any]
 
 
 def open_store(url: str | None = None, start: Path = Path()) -> Store:
@@ -101,7 +115,7 @@ class Store:
         self._engine.dispose()
 
     def _prepare(self) -> None:
-        with self._reading() as connection:
+        with self.reading() as connection:
             if schema.version(connection, self.label) == schema.VERSION:
                 return
         if self.url.get_backend_name() == "sqlite":
@@ -112,7 +126,8 @@ class Store:
             schema.migrate(connection, self.label)
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that sees one moment of the store; its errors are one line each."""
         try:
             with one_line_errors(self.url), self._reads.begin() as connection:
                 yield connection
@@ -144,7 +159,7 @@ class Store:
         """Return every job there is, first seen first."""
         count = select(func.count()).where(_of(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
         query = select(jobs, count.label("samples")).order_by(jobs.c.first_seen, jobs.c.fingerprint)
-        with self._reading() as connection:
+        with self.reading() as connection:
             found = connection.execute(query).all()
             return tuple(
                 KnownJob(row.name, row.fingerprint, rows.job(row.definition), row.first_seen, row.samples)
@@ -187,7 +202,7 @@ class Store:
     def others(self, job: Named) -> int:
         """Return how many samples bear the job's name but another command, data, metric or rate."""
         other = and_(samples.c.job == job.name, samples.c.fingerprint != job.fingerprint)
-        with self._reading() as connection:
+        with self.reading() as connection:
             return connection.scalar(select(func.count()).where(other)) or 0
 
     def sample(self, prefix: str) -> Sample:
@@ -217,7 +232,7 @@ class Store:
             .where(points.sample.in_(select(samples.c.id).where(wanted)))
             .order_by(points.sample, points.place)
         )
-        with self._reading() as connection:
+        with self.reading() as connection:
             found = connection.execute(select(samples).where(wanted).order_by(samples.c.number)).all()
             curves: dict[str, list[Evaluation]] = {}
             for sample, *columns in connection.execute(curve, execution_options={"yield_per": _AT_ONCE}):
@@ -227,7 +242,7 @@ class Store:
     def close_orphans(self) -> tuple[str, ...]:
         """End, as interrupted, the samples whose writer is known to be dead; return their ids."""
         growing = select(samples.c.id, samples.c.writer).where(~samples.c.ended, samples.c.writer.is_not(None))
-        with self._reading() as connection:
+        with self.reading() as connection:
             orphans = tuple(id for id, who in connection.execute(growing) if writer.gone(who))
         if orphans:
             failure = func.coalesce(samples.c.failure, f"{INTERRUPTED}: cotune was gone before it ended")
@@ -236,8 +251,8 @@ class Store:
                 connection.execute(close)
         return orphans
 
-    def save_plan(self, job: Job, plan: Plan) -> str:
-        """Keep a plan; return its id."""
+    def save_plan(self, job: Job, plan: Plan, space: Space | None = None, cluster: Cluster | None = None) -> str:
+        """Keep a plan, and what it was chosen from; return its id."""
         id = secrets.token_hex(6)
         row = {
             "id": id,
@@ -246,6 +261,8 @@ class Store:
             "created": _now(),
             "goal": rows.of_record(plan.goal),
             "plan": rows.of_record(plan),
+            "space": None if space is None else rows.of_record(space),
+            "cluster": None if cluster is None else rows.of_record(cluster),
         }
         with self._writing() as connection:
             self._introduce(connection, job)
@@ -257,11 +274,9 @@ class Store:
         """Return the plans of a job (of all jobs by default), newest first, at most `last` of them."""
         wanted = true() if job is None else _of(plans, job.name, job.fingerprint)
         query = select(plans).where(wanted).order_by(plans.c.number.desc()).limit(last)
-        with self._reading() as connection:
+        with self.reading() as connection:
             found = connection.execute(query).all()
-            return tuple(
-                StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.plan(row.plan)) for row in found
-            )
+            return tuple(_plan(row) for row in found)
 
     def latest_plan(self, job: Named) -> Plan | None:
         """Return the plan made last for a job, or None when there is none."""
@@ -277,8 +292,30 @@ class Store:
         """Return the measured steps of models on a device in a precision, oldest first."""
         there = and_(model_steps.c.device == device, model_steps.c.precision == precision)
         query = select(model_steps).where(there).order_by(model_steps.c.number)
-        with self._reading() as connection:
+        with self.reading() as connection:
             return tuple(steps.step(row._asdict()) for row in connection.execute(query))
+
+    def save_result(self, kind: str, name: str, document: Mapping[str, Any]) -> str:
+        """Keep what another verb found, as plain JSON; return its id."""
+        id = secrets.token_hex(6)
+        row = {"id": id, "kind": kind, "name": name, "created": _now(), "document": rows.plain(document)}
+        with self._writing() as connection:
+            connection.execute(results.insert(), row)
+        return id
+
+    def result(self, id: str) -> StoredResult:
+        """Return a result by its id."""
+        with self.reading() as connection:
+            row = connection.execute(select(results).where(results.c.id == id)).one_or_none()
+        if row is None:
+            raise NotFound(f"no result {id!r} in {self.label}")
+        return StoredResult(row.id, row.kind, row.name, row.created, row.document)
+
+
+def _plan(row: Any) -> StoredPlan:
+    space = None if row.space is None else rows.space(row.space)
+    cluster = None if row.cluster is None else rows.cluster(row.cluster)
+    return StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.plan(row.plan), space, cluster)
 
 
 def _of(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:

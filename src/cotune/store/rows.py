@@ -16,7 +16,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cotune import redact
-from cotune.types import Config, Evaluation, Goal, Job, Plan, Sample, Stage, Terms
+from cotune.space import Space
+from cotune.types import Cluster, Config, Evaluation, Goal, Job, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
 
@@ -111,9 +112,9 @@ def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Ro
     return Evaluation(epoch, math.nan if accuracy is None else accuracy, seconds, numbers)
 
 
-def of_record(record: Job | Goal | Plan) -> Any:
+def of_record(record: Job | Goal | Plan | Space | Cluster) -> Any:
     """Return a record as plain JSON; a number that is not finite becomes a word."""
-    return _plain(asdict(record))
+    return plain(asdict(record))
 
 
 def job(definition: Row) -> Job:
@@ -128,16 +129,29 @@ def plan(definition: Row) -> Plan:
     return read
 
 
+def space(definition: Row) -> Space:
+    """Return a space from its JSON."""
+    read: Space = _reader(Space).validate_python(definition)
+    return read
+
+
+def cluster(definition: Row) -> Cluster:
+    """Return a cluster from its JSON."""
+    read: Cluster = _reader(Cluster).validate_python(definition)
+    return read
+
+
 @cache
 def _reader(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

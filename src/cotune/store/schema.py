@@ -4,6 +4,7 @@
     version 2   plans; samples know their writer
     version 3   samples know whether part of their machine was modelled
     version 4   steps of models, with their fingerprints
+    version 5   plans know what they were chosen from; results of other verbs, to be looked at
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -89,13 +90,11 @@ Table(
     Column("metrics", _OPTIONAL_JSON),
 )
 
-METADATA = MetaData()
-jobs, samples, evaluations = (table.to_metadata(METADATA) for table in _FIRST.sorted_tables)
-samples.append_column(Column("writer", String))
-samples.append_column(Column("modelled", Boolean, nullable=False, server_default=false()))
-plans = Table(
+_SECOND = MetaData()
+_FIRST.tables["jobs"].to_metadata(_SECOND)  # what plans refer to
+Table(
     "plans",
-    METADATA,
+    _SECOND,
     Column("number", Integer, primary_key=True),
     Column("id", String, nullable=False, unique=True),
     Column("job", String, nullable=False),
@@ -105,6 +104,23 @@ plans = Table(
     Column("plan", JSON, nullable=False),
     ForeignKeyConstraint(["job", "fingerprint"], ["jobs.name", "jobs.fingerprint"]),
     Index("plans_of_job", "job", "fingerprint"),
+)
+METADATA = MetaData()
+jobs, samples, evaluations = (table.to_metadata(METADATA) for table in _FIRST.sorted_tables)
+samples.append_column(Column("writer", String))
+samples.append_column(Column("modelled", Boolean, nullable=False, server_default=false()))
+plans = _SECOND.tables["plans"].to_metadata(METADATA)
+plans.append_column(Column("space", _OPTIONAL_JSON))
+plans.append_column(Column("cluster", _OPTIONAL_JSON))
+results = Table(
+    "results",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("created", String, nullable=False),
+    Column("document", JSON, nullable=False),
 )
 model_steps = Table(
     "model_steps",
@@ -135,7 +151,7 @@ def _measure(connection: Connection) -> None:
 
 
 def _plan(connection: Connection) -> None:
-    plans.create(connection)
+    _SECOND.tables["plans"].create(connection)
     connection.execute(text("ALTER TABLE samples ADD COLUMN writer VARCHAR"))
     # Version 1 did not say who was writing, so nobody could ever close these.
     connection.execute(text("UPDATE samples SET ended = true, failure = 'interrupted' WHERE NOT ended"))
@@ -149,7 +165,19 @@ def _keep_model_steps(connection: Connection) -> None:
     model_steps.create(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_measure, _plan, _mark_modelled, _keep_model_steps)
+def _keep_results(connection: Connection) -> None:
+    for name in ("space", "cluster"):
+        connection.execute(text(f"ALTER TABLE plans ADD COLUMN {name} JSON"))
+    results.create(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _measure,
+    _plan,
+    _mark_modelled,
+    _keep_model_steps,
+    _keep_results,
+)
 VERSION = len(MIGRATIONS)
 
 

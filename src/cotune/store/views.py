@@ -1,0 +1,160 @@
+"""What is in a store, for whoever looks at it: counts, pages and what changed, without reading it all.
+
+Every answer is one or two queries; ten thousand samples cost milliseconds, because curves
+are read only for the samples that are still growing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, and_, case, func, not_, select, true
+
+from cotune.store import rows
+from cotune.store.database import Store, StoredResult
+from cotune.store.schema import evaluations, jobs, plans, results, samples
+from cotune.types import INTERRUPTED, Evaluation, Job, Sample
+
+State = Literal["growing", "failed", "interrupted", "ok"]
+STATES: tuple[State, ...] = ("growing", "failed", "interrupted", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """A job of the store, and what was measured of it so far."""
+
+    name: str
+    fingerprint: str
+    definition: Job
+    first_seen: str
+    samples: int
+    configs: int
+    runs: int
+    failed: int
+    growing: int
+    plans: int
+    device_seconds: float
+    last_started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A sample and whose it is."""
+
+    job: str
+    fingerprint: str
+    sample: Sample
+
+
+def job_summaries(store: Store) -> tuple[JobSummary, ...]:
+    """Return every job with its counts, the most recently active first."""
+    held = samples.c.seconds * (samples.c.workers + samples.c.servers)
+    layout = samples.c.workers.concat("/").concat(samples.c.batch_size).concat("/").concat(samples.c.device)
+    counts = select(
+        samples.c.job,
+        samples.c.fingerprint,
+        func.count().label("samples"),
+        func.count(func.distinct(layout)).label("configs"),
+        func.sum(case((samples.c.purpose == "run", 1), else_=0)).label("runs"),
+        func.sum(case((_in("failed"), 1), else_=0)).label("failed"),
+        func.sum(case((samples.c.ended, 0), else_=1)).label("growing"),
+        func.sum(held).label("device_seconds"),
+        func.max(samples.c.started).label("last_started"),
+    ).group_by(samples.c.job, samples.c.fingerprint)
+    planned = select(plans.c.job, plans.c.fingerprint, func.count().label("plans")).group_by(
+        plans.c.job, plans.c.fingerprint
+    )
+    with store.reading() as connection:
+        measured = {(row.job, row.fingerprint): row for row in connection.execute(counts)}
+        made = {(row.job, row.fingerprint): row.plans for row in connection.execute(planned)}
+        known = connection.execute(select(jobs)).all()
+        found = [_summary(row, measured.get((row.name, row.fingerprint)), made) for row in known]
+    return tuple(sorted(found, key=lambda job: (job.last_started, job.first_seen), reverse=True))
+
+
+def _summary(row: Any, counts: Any, made: dict[tuple[str, str], int]) -> JobSummary:
+    numbers = ("samples", "configs", "runs", "failed", "growing")
+    known = {name: int(getattr(counts, name)) if counts is not None else 0 for name in numbers}
+    return JobSummary(
+        name=row.name,
+        fingerprint=row.fingerprint,
+        definition=rows.job(row.definition),
+        first_seen=row.first_seen,
+        plans=made.get((row.name, row.fingerprint), 0),
+        device_seconds=float(counts.device_seconds) if counts is not None else 0.0,
+        last_started=counts.last_started if counts is not None else "",
+        **known,
+    )
+
+
+def sample_page(
+    store: Store,
+    *,
+    job: tuple[str, str] | None = None,
+    purpose: str | None = None,
+    state: State | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> tuple[int, tuple[Owned, ...]]:
+    """Return how many samples there are of a kind, and some of them without their curves, newest first."""
+    wanted: ColumnElement[bool] = true()
+    if job is not None:
+        wanted = and_(wanted, samples.c.job == job[0], samples.c.fingerprint == job[1])
+    if purpose is not None:
+        wanted = and_(wanted, samples.c.purpose == purpose)
+    if state is not None:
+        wanted = and_(wanted, _in(state))
+    query = select(samples).where(wanted).order_by(samples.c.number.desc()).limit(limit).offset(offset)
+    with store.reading() as connection:
+        total = connection.scalar(select(func.count()).select_from(samples).where(wanted)) or 0
+        return total, tuple(_owned(row, ()) for row in connection.execute(query))
+
+
+def growing(store: Store) -> tuple[Owned, ...]:
+    """Return the samples that have not ended, with their curves, newest first."""
+    live = select(samples).where(not_(samples.c.ended)).order_by(samples.c.number.desc())
+    points = select(evaluations).where(evaluations.c.sample.in_(select(samples.c.id).where(not_(samples.c.ended))))
+    with store.reading() as connection:
+        found = connection.execute(live).all()
+        curves: dict[str, list[Evaluation]] = {}
+        for row in connection.execute(points.order_by(evaluations.c.sample, evaluations.c.place)):
+            curve = curves.setdefault(row.sample, [])
+            curve.append(rows.evaluation(row.epoch, row.accuracy, row.seconds, row.metrics))
+        return tuple(_owned(row, tuple(curves.get(row.id, ()))) for row in found)
+
+
+def result_list(store: Store) -> tuple[StoredResult, ...]:
+    """Return the results of other verbs without their documents, newest first."""
+    columns = (results.c.id, results.c.kind, results.c.name, results.c.created)
+    with store.reading() as connection:
+        found = connection.execute(select(*columns).order_by(results.c.number.desc()))
+        return tuple(StoredResult(row.id, row.kind, row.name, row.created, {}) for row in found)
+
+
+def pulse(store: Store) -> tuple[int, ...]:
+    """Return numbers that change whenever something is added or ends."""
+    ended = func.coalesce(func.sum(case((samples.c.ended, 1), else_=0)), 0)
+    with store.reading() as connection:
+        last, done = connection.execute(select(func.coalesce(func.max(samples.c.number), 0), ended)).one()
+        others = [
+            connection.scalar(select(func.coalesce(func.max(table.c.number), 0))) or 0 for table in (plans, results)
+        ]
+        return (int(last), int(done), *map(int, others))
+
+
+def _owned(row: Any, curve: tuple[Evaluation, ...]) -> Owned:
+    return Owned(row.job, row.fingerprint, rows.sample(row._asdict(), curve))
+
+
+def _in(state: State) -> ColumnElement[bool]:
+    """Return the condition of a state."""
+    failure = samples.c.failure
+    interrupted = failure.startswith(INTERRUPTED)
+    conditions: dict[State, ColumnElement[bool]] = {
+        "growing": not_(samples.c.ended),
+        "failed": and_(failure.is_not(None), not_(interrupted)),
+        "interrupted": and_(failure.is_not(None), interrupted),
+        "ok": and_(failure.is_(None), samples.c.ended),
+    }
+    return conditions[state]
