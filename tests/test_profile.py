@@ -35,10 +35,10 @@ def probes(design: Design, starts: int) -> list[Probe]:
     return found
 
 
-def test_the_corners_of_the_space_are_measured_first() -> None:
-    corners = {(1, 16), (1, 256), (8, 16), (8, 256)}
-    first = probes(Design(JOB, Goal(target=0.9), SPACE, Cluster()), 16)[:4]
-    assert {(probe.config.workers, probe.config.batch_size) for probe in first} == corners
+def test_every_worker_count_and_batch_size_is_soon_measured() -> None:
+    first = probes(Design(JOB, Goal(target=0.9), SPACE, Cluster()), 16)[:8]
+    assert {probe.config.workers for probe in first} == {1, 2, 4, 8}
+    assert {probe.config.batch_size for probe in first} == {16, 32, 64, 128, 256}
 
 
 def test_no_config_is_measured_twice_for_its_seconds() -> None:

@@ -40,7 +40,7 @@ MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
-FAST_LAWS = "auto(among=[ring])"
+FAST_LAWS = "auto(among=[gaussian])"
 FAST_CURVES = "auto(among=[curve])"
 
 
@@ -124,8 +124,8 @@ class ActiveDesign:
         return seconds
 
     def _far(self, samples: Sequence[Sample]) -> Config | None:
-        """Return the config farthest from what was measured, of those that thirty steps are short for."""
-        return self._spread_out.farthest(samples, self._short)
+        """Return the config that tells the most of all seconds, of those that thirty steps are short for."""
+        return self._spread_out.most_telling(samples, self._short)
 
     @cached_property
     def _time_epochs(self) -> Floats:

@@ -1,7 +1,7 @@
 """Which configs to try next, and trying them.
 
-Time is measured by short probes, spread over the space: corners first, then always the
-config farthest (in logarithms) from all that were measured. Accuracy depends on the
+Time is measured by short probes, always of the config whose seconds would tell the most of all
+others' (`predict/_telling.py`). Accuracy depends on the
 global batch alone, so a few global batches (smallest, largest, in between) are trained
 further, each on its quickest layout, and share what is left of the budget. A config that
 failed is not tried again, and after an out-of-memory nor is any larger batch.
@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.plan.assess import rates
+from cotune.predict._telling import Telling
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
+from cotune.types import Cluster, Config, Goal, Job, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
@@ -105,17 +106,8 @@ class Design:
         return self._configs.valid & np.isfinite(rates(self._configs, self.cluster))
 
     @cached_property
-    def _places(self) -> Floats:
-        """Return every config's place: logarithms scaled to 0..1 for numbers, corners of a simplex for words."""
-        points, columns = self.space.points, []
-        for place, axis in enumerate(self.space.axes):
-            if all(type(value) in (int, float) for value in axis.values):
-                logs = np.log1p(np.array(axis.values, dtype=np.float64))
-                scaled = (logs - logs.min()) / (np.ptp(logs) or 1.0)
-                columns.append(scaled[points[:, place]])
-            else:
-                columns += [(points[:, place] == index) / np.sqrt(2) for index in range(len(axis.values))]
-        return np.column_stack(columns)
+    def _telling(self) -> Telling:
+        return Telling(self._configs, self.cluster.devices[0].per_node)
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it.
@@ -123,7 +115,7 @@ class Design:
         `seen` are global batches whose curve had its share of the budget.
         """
         curves = [batch for batch in self.curves(samples) if batch not in seen]
-        if left > len(curves) and (config := self.farthest(samples)) is not None:
+        if left > len(curves) and (config := self.most_telling(samples)) is not None:
             return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}")
         if curves:
             config = self._quickest(curves[0], samples)
@@ -194,18 +186,14 @@ class Design:
         """Return which configs need no probe of their seconds."""
         return self._mask([s for s in samples if s.epoch_seconds is not None]) | ~self._able(samples)
 
-    def farthest(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
-        """Return the open config farthest from all tried ones; the first is one worker with the largest batch."""
+    def most_telling(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
+        """Return the open config whose seconds would tell the most of all others'."""
         closed = self._closed(samples) if among is None else self._closed(samples) | ~among
         if closed.all():
             return None
-        configs, tried = self._configs, np.flatnonzero(self._mask(samples))
-        if len(tried) == 0:
-            return configs[int(np.lexsort((-configs.batch_size, configs.workers, closed))[0])]
-        apart = np.full(len(configs), np.inf)
-        for row in tried:
-            apart = np.minimum(apart, np.linalg.norm(self._places - self._places[row], axis=1))
-        return configs[int(np.argmax(np.where(closed, -1.0, apart)))]
+        measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        gains = np.where(closed, -np.inf, self._telling.gains(np.flatnonzero(measured)))
+        return self._configs[int(np.argmax(gains))]
 
     def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
         """Return the quickest measured layout of a global batch, else the one with the most workers."""

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict._residuals import Smoothed
-from cotune.predict._samples import timings
 from cotune.predict.auto import Auto
-from cotune.predict.ring import Ring
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Config, Sample
-from predict.worlds import EXAMPLES, JOB, grid, plain_step, timed, trained
+from predict.worlds import JOB, grid, plain_step, timed, trained
 
 SPACE = Space((Axis("workers", (1, 2, 3, 4, 8)), Axis("batch_size", (16, 24, 64, 256)))).configs()
 
@@ -31,25 +28,12 @@ def test_workers_that_share_cores_are_recognised() -> None:
 
 def test_few_configs_are_said_to_be_few() -> None:
     chosen = Auto().fit_seconds(JOB, timed(plain_step, grid()[:3]))
-    assert chosen.reason == "ring: 3 configs are too few to compare predictors"
+    assert chosen.reason == "gaussian: 3 configs are too few to compare predictors"
     assert not chosen.assumed
 
 
 def test_only_those_asked_for_are_compared() -> None:
     assert Auto(among=("log_isotonic",)).fit_seconds(JOB, timed(plain_step, grid())).name.startswith("log_isotonic")
-
-
-def test_residuals_correct_a_law_near_samples_and_leave_it_alone_far_away() -> None:
-    samples = [
-        replace(sample, epoch_seconds=(1.4 if sample.config.batch_size == 64 else 1.0) * (sample.epoch_seconds or 0))
-        for sample in timed(plain_step, grid())
-    ]
-    law = Ring().fit_seconds(JOB, samples)
-    smoothed = Smoothed.of(law, timings(samples), None)
-    near, far = (Configs.of([Config.data_parallel(batch, 2)]) for batch in (64, 2**20))
-    truth = 1.4 * EXAMPLES / 128 * plain_step(64, 2)
-    assert abs(smoothed.predict(near)[0] - truth) < 0.8 * abs(law.predict(near)[0] - truth)
-    np.testing.assert_allclose(smoothed.predict(far), law.predict(far), rtol=1e-3)
 
 
 def _of_batch(value: float, batch: int, count: int) -> list[Sample]:

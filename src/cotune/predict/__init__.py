@@ -29,6 +29,29 @@ class SecondsModel(Protocol):
         ...
 
 
+@runtime_checkable
+class SelfAware(Protocol):
+    """A model of seconds that knows how far it may be off."""
+
+    @property
+    def errors(self) -> Floats:
+        """Return ln(predicted / measured) of each measured config, as predicted without it."""
+        ...
+
+    @property
+    def surprises(self) -> Floats:
+        """Return these errors in deviations of what was expected of each."""
+        ...
+
+    def predict(self, configs: Configs) -> Floats:
+        """Return the seconds per epoch of each config."""
+        ...
+
+    def spread(self, configs: Configs) -> Floats:
+        """Return the standard deviation of the logarithm of the seconds of each config."""
+        ...
+
+
 class AccuracyModel(Protocol):
     """A fitted model of accuracy."""
 

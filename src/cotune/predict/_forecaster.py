@@ -1,6 +1,6 @@
 """From samples to forecasts: laws of time and accuracy, fitted once, asked for many configs.
 
-samples ─┬─ groups ─ law of seconds ─ errors left out ─▶ median, spread, source
+samples ─┬─ law of seconds ─ errors left out ──────────▶ median, spread, source
          ├─ law of accuracy ─ errors left out ─────────▶ median, spread, source
          ├─ terms ─────────────────────────────────────▶ start-up, overhead
          └─ out of memory ─────────────────────────────▶ impossible: infinite seconds
@@ -18,9 +18,9 @@ import numpy as np
 from cotune import algorithms
 from cotune.errors import UsageError
 from cotune.forecast import Outlook, standard_draws
-from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict import AccuracyPredictor, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
-from cotune.predict._groups import learn_groups
+from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
@@ -162,16 +162,14 @@ def _times_alone(sample: Sample) -> Sample:
 def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
     chosen = with_nodes(algorithms.create("predict", name), per_node)
     if not isinstance(chosen, SecondsPredictor):
-        raise UsageError(f"predictor {name!r} does not predict time; isotonic, ring and auto do")
-    groups = learn_groups(job, known, per_node)
-    scaled = groups.scaled(known)
+        raise UsageError(f"predictor {name!r} does not predict time; gaussian, ring and auto do")
     if isinstance(chosen, Auto):
-        model = chosen.fit_seconds(job, scaled)
-        outlook = seconds_outlook(model, groups, known, model.errors, per_node, assumed=model.assumed)
-        return outlook, f"time by {model.reason}"
-    fitted = chosen.fit_seconds(job, scaled)
-    errors = seconds_errors(chosen, job, scaled).plain
-    return seconds_outlook(fitted, groups, known, errors, per_node, assumed=False), f"time by {name}, as asked"
+        found = chosen.fit_seconds(job, known)
+        outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
+        return outlook, f"time by {found.reason}"
+    model = fit_seconds(chosen, job, known, per_node)
+    errors = model.errors if isinstance(model, SelfAware) else seconds_errors(chosen, job, known, per_node)
+    return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {name}, as asked"
 
 
 @lru_cache(maxsize=256)

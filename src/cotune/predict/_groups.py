@@ -5,7 +5,8 @@
 A group is one combination of device, servers and named axes. F is 1 for the group with the
 most samples and, for the others, the median ratio of what they measured to what the ring law
 through all samples expects. A combination never measured gets the product of what its
-values do elsewhere (a ridge on ln F), and counts as a guess.
+values do elsewhere (a ridge on ln F), and counts as a guess. Predictors that read named axes
+themselves (`reads_axes`) need none of this.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from cotune.predict import SecondsModel, SecondsPredictor
 from cotune.predict._samples import timed, timings
 from cotune.predict.ring import Ring
 from cotune.space import Configs
@@ -35,20 +37,39 @@ class Groups:
 
     def scaled(self, samples: Sequence[Sample]) -> list[Sample]:
         """Return samples as the reference group would have measured them."""
-        logs = self.logs(Configs.of([sample.config for sample in samples]))[0]
+        logs = self.logs(Configs.of([sample.config for sample in samples]))
         return [
             replace(sample, epoch_seconds=sample.epoch_seconds / float(np.exp(log))) if sample.epoch_seconds else sample
             for sample, log in zip(samples, logs, strict=True)
         ]
 
-    def logs(self, configs: Configs) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the log factor of each config, and whether its group was measured."""
+    def logs(self, configs: Configs) -> Floats:
+        """Return the log factor of each config."""
         codes, groups = groups_of(configs)
         effects = _effects(self.known) if any(group not in self.known for group in groups) else {}
         guessed = [sum(effects.get(pair, 0.0) for pair in group) for group in groups]
         logs = np.array([self.known.get(group, guess) for group, guess in zip(groups, guessed, strict=True)])
-        seen = np.array([group in self.known for group in groups], dtype=bool)
-        return logs[codes], seen[codes]
+        return logs[codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Factored:
+    """A law of layout alone, times the factors of groups."""
+
+    law: SecondsModel
+    groups: Groups
+
+    def predict(self, configs: Configs) -> Floats:
+        result: Floats = self.law.predict(configs) * np.exp(self.groups.logs(configs))
+        return result
+
+
+def fit_seconds(predictor: SecondsPredictor, job: Job, samples: Sequence[Sample], per_node: int | None) -> SecondsModel:
+    """Return a predictor's model of whole configs, named axes included."""
+    if getattr(predictor, "reads_axes", False):
+        return predictor.fit_seconds(job, samples)
+    groups = learn_groups(job, samples, per_node)
+    return Factored(predictor.fit_seconds(job, groups.scaled(samples)), groups)
 
 
 def groups_of(configs: Configs) -> tuple[Ints, list[Group]]:

@@ -1,11 +1,20 @@
-"""How workers lie on nodes: as few nodes as hold them, as even as can be.
+"""How a config lies on the machine, and what its named axes say of work.
 
-N = ceil(n / per_node)      l = n / N
+    N = ceil(n / per_node)      l = n / N      as few nodes as hold the workers, as even as can be
+
+Axes of these names are understood where they are numbers; none of them is needed:
+
+    tensor t, pipeline p    workers that share one replica; b examples per worker are B / n
+    micro_batch m           examples that a replica takes at a time, m / (t p) of them each worker's;
+                            a pipeline idles while it fills: x (1 + (p - 1) / u), u = b t p / m of them a step
+    params, layers, hidden, seq_len, activation_checkpointing
+                            operations per example: s (6 params + 12 layers hidden s) (1 + checkpointing / 3)
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from cotune.space import Configs
 from cotune.types import Floats
@@ -16,3 +25,46 @@ def nodes(configs: Configs, per_node: int | None) -> Floats:
     if per_node is None:
         return np.ones(configs.length)
     return np.ceil(configs.workers / per_node)
+
+
+def tensor_across(configs: Configs, per_node: int | None) -> npt.NDArray[np.bool_]:
+    """Return which configs split their tensors over more than one node."""
+    return _number(configs, "tensor", 1.0) > (per_node or np.inf)
+
+
+def tensor(configs: Configs) -> Floats:
+    """Return how many workers each tensor is split over."""
+    return _number(configs, "tensor", 1.0)
+
+
+def at_once(configs: Configs) -> Floats:
+    """Return the examples that keep one worker busy at a time."""
+    shared = tensor(configs) * _number(configs, "pipeline", 1.0)
+    return _number(configs, "micro_batch", 0.0, configs.batch_size * shared) / shared
+
+
+def bubble(configs: Configs) -> Floats:
+    """Return the factor by which filling its pipeline makes a step longer."""
+    stages = _number(configs, "pipeline", 1.0)
+    rounds = configs.batch_size * configs.accumulate / np.maximum(at_once(configs), 1e-3)
+    return 1 + np.where(stages > 1, (stages - 1) / np.maximum(rounds, 1.0), 0.0)
+
+
+def operations(configs: Configs) -> tuple[Floats, Floats]:
+    """Return the operations of an example and the parameters of the model, 1 where the axes do not tell."""
+    length, layers, hidden = (_number(configs, name, 0.0) for name in ("seq_len", "layers", "hidden"))
+    params = _number(configs, "params", 0.0, 12 * layers * hidden**2)
+    work = np.maximum(length, 1.0) * (6 * params + 12 * layers * hidden * length)
+    work *= 1 + _number(configs, "activation_checkpointing", 0.0) / 3
+    known = work > 0
+    return np.where(known, work, 1.0), np.where(known, params, 1.0)
+
+
+def _number(configs: Configs, name: str, missing: float, instead: Floats | None = None) -> Floats:
+    """Return a named axis as positive numbers, and something else where it is absent or a word."""
+    default = np.full(configs.length, missing) if instead is None else instead.astype(np.float64)
+    if name not in configs.columns:
+        return default
+    values = [value if type(value) in (int, float) else -1.0 for value in configs.columns[name].tolist()]
+    found = np.array(values, dtype=np.float64)
+    return np.where(found > 0, found, default)

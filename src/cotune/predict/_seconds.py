@@ -2,11 +2,13 @@
 
     ln seconds ~ normal(ln median, spread)
 
-Inside what was measured the spread is that of the errors on configs left out (their 80 %
-quantile, wider while configs are few), never below the noise of a clock.
-Each doubling of workers or batch outside it adds to the spread, as does a first step across
-nodes. A config that was measured is the average of its measurement and of the law, each
-weighted by how far it can be trusted.
+A model that knows its own spread is taken at its word, times one factor: how large its errors on
+configs left out are beside what it expected, shrunk to what other jobs showed. For any other
+model the spread is that of the errors on configs left out (their 80 % quantile, wider while
+configs are few). It is never below the noise of a clock. Each doubling of workers, batch or a
+numeric axis outside what was measured adds to the spread, as does a word never measured or a first step
+across nodes. A config that was measured is the average of its measurement and of the law, each weighted by
+how far it can be trusted.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.forecast import Sources
-from cotune.predict import SecondsModel
-from cotune.predict._groups import Groups
+from cotune.predict import SecondsModel, SelfAware
+from cotune.predict._features import Feature, columns, features_of
 from cotune.predict._layout import nodes
-from cotune.predict._samples import Timings, per_step, timed, timings
+from cotune.predict._samples import Timings, timed, timings
 from cotune.space import Configs
 from cotune.types import Floats, Sample
 
@@ -30,8 +32,14 @@ _USUAL = 0.12  # spread of a law's error while nothing is known of it
 _FEW = 0.6  # what is added to it, divided by the configs measured
 _PER_DOUBLING = 0.10
 _NEW_LEVEL = 0.35  # first step from one node to several, or from one worker to several
-_NEW_GROUP = 0.35
+_NEW_WORD = 0.35
 _ASSUMED = 0.35
+# Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
+_USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
+_OTHER_JOBS = 16  # samples that what other jobs showed is worth
+_FEW_CONFIGS = 2.0  # a process of n samples is over-confident by this / n
+_LEAST = 0.02
+_WILD = 4.0
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 
 
@@ -40,33 +48,41 @@ class SecondsOutlook:
     """A fitted law of epoch seconds with what is known of its errors."""
 
     model: SecondsModel
-    groups: Groups
+    features: tuple[Feature, ...]
     measured: Timings
-    spread: float
+    spread: float  # of any config, or the factor on what the model says of each
     per_node: int | None
     assumed: bool
 
     def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
         """Return the median, the spread of the logarithm and the source of each config."""
-        factor, known_group = self.groups.logs(configs)
         with np.errstate(divide="ignore", invalid="ignore"):
-            median = self.model.predict(configs) * np.exp(factor)
-        base = np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread
-        outside = self._outside(configs)
-        wider = _PER_DOUBLING * outside + _NEW_LEVEL * self._new_level(configs) + _NEW_GROUP * ~known_group
-        spread = np.hypot(base, wider)
-        beyond = (outside > 0) | self._new_level(configs) | ~known_group
-        source = np.where(beyond, "extrapolated", "interpolated").astype(object)
+            median = self.model.predict(configs)
+        doublings, words = self._outside(configs)
+        level = self._new_level(configs)
+        wider = _PER_DOUBLING * doublings + _NEW_LEVEL * level + _NEW_WORD * words
+        spread = np.hypot(self._inside(configs), wider)
+        source = np.where((doublings > 0) | level | words, "extrapolated", "interpolated").astype(object)
         if self.assumed:
             source[:] = "assumed"
         self._put_measured(configs, median, spread, source)
         median[~configs.valid] = np.inf
         return median, spread, source
 
-    def _outside(self, configs: Configs) -> Floats:
-        """Return the doublings of batch and workers outside the box that was measured."""
-        seen = self.measured.configs
-        return _doublings(per_step(configs), per_step(seen)) + _doublings(configs.workers, seen.workers)
+    def _inside(self, configs: Configs) -> Floats:
+        """Return the spread of each config, not counting what lies outside."""
+        if isinstance(self.model, SelfAware):
+            return np.hypot(self.spread * self.model.spread(configs), _LEAST)
+        return np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
+
+    def _outside(self, configs: Configs) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the doublings outside the box that was measured, and whether a word is new."""
+        numbers = [feature for feature in self.features if feature.kind in ("batch", "workers", "number")]
+        words = [feature for feature in self.features if feature.kind == "word"]
+        seen, wished = columns(numbers, self.measured.configs), columns(numbers, configs)
+        beyond = np.maximum(seen.min(axis=0) - wished, 0.0) + np.maximum(wished - seen.max(axis=0), 0.0)
+        new: npt.NDArray[np.bool_] = np.any(columns(words, configs) < 0, axis=1)
+        return beyond.sum(axis=1), new
 
     def _new_level(self, configs: Configs) -> npt.NDArray[np.bool_]:
         """Return which configs use a link that no measured one did: between workers, or nodes."""
@@ -89,17 +105,21 @@ class SecondsOutlook:
 
 
 def seconds_outlook(
-    model: SecondsModel,
-    groups: Groups,
-    samples: Sequence[Sample],
-    errors: Floats,
-    per_node: int | None,
-    *,
-    assumed: bool,
+    model: SecondsModel, samples: Sequence[Sample], errors: Floats, per_node: int | None, *, assumed: bool
 ) -> SecondsOutlook:
     """Return the outlook of a law whose log errors on configs left out are known."""
     measured = timings(timed(samples))
-    return SecondsOutlook(model, groups, measured, _spread(errors, measured.configs.length), per_node, assumed)
+    features = features_of(measured.configs, per_node)
+    spread = _factor(model) if isinstance(model, SelfAware) else _spread(errors, measured.configs.length)
+    return SecondsOutlook(model, features, measured, spread, per_node, assumed)
+
+
+def _factor(model: SelfAware) -> float:
+    """Return how much wider than it says a model's errors are: this job's, shrunk to other jobs'."""
+    surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
+    count = len(surprises)
+    own = np.sqrt((_OTHER_JOBS + float((surprises**2).sum())) / (_OTHER_JOBS + count))
+    return float((1 + _FEW_CONFIGS / count) * own)
 
 
 def _spread(errors: Floats, configs: int) -> float:
@@ -110,13 +130,6 @@ def _spread(errors: Floats, configs: int) -> float:
 def _high_quantile(sizes: Floats) -> float:
     """Return the size that 80 % of further errors should stay below."""
     return float(np.quantile(sizes, min(1.0, 0.8 * (1 + 1 / len(sizes))), method="higher"))
-
-
-def _doublings(values: npt.NDArray[np.int64], seen: npt.NDArray[np.int64]) -> Floats:
-    logs = np.log2(np.maximum(values, 1))
-    low, high = np.log2(seen.min()), np.log2(seen.max())
-    result: Floats = np.maximum(low - logs, 0.0) + np.maximum(logs - high, 0.0)
-    return result
 
 
 def _equal(configs: Configs, others: Configs, row: int) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
-from cotune.predict._residuals import Smoothed
+from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timed, timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -22,34 +22,23 @@ FOLDS = 8
 _LOST = 3.0  # the log error of a prediction that is not a positive number
 
 
-@dataclass(frozen=True, slots=True)
-class SecondsErrors:
-    """ln(predicted / measured) of configs left out: by the law, and with its residual smoothed."""
-
-    plain: Floats
-    smoothed: Floats
-
-
 def seconds_errors(
     predictor: SecondsPredictor, job: Job, samples: Sequence[Sample], per_node: int | None = None
-) -> SecondsErrors:
-    """Return the errors on configs left out in turn; those of refused fits are missing."""
+) -> Floats:
+    """Return ln(predicted / measured) of configs left out in turn; those of refused fits are missing."""
     known = timed(samples)
     places = {config: place for place, config in enumerate(dict.fromkeys(sample.config for sample in known))}
     fold = np.array([places[sample.config] % FOLDS for sample in known])
-    plain: list[Floats] = []
-    smoothed: list[Floats] = []
+    errors: list[Floats] = [np.empty(0)]
     for turn in np.unique(fold) if len(places) > 1 else ():
         seen = [sample for sample, other in zip(known, fold, strict=True) if other != turn]
         unseen = timings([sample for sample, other in zip(known, fold, strict=True) if other == turn])
         try:
-            model = predictor.fit_seconds(job, seen)
+            model = fit_seconds(predictor, job, seen, per_node)
         except TooFewSamples:
             continue
-        both = Smoothed.of(model, timings(seen), per_node)
-        plain.append(_log_ratio(model.predict(unseen.configs), unseen.seconds))
-        smoothed.append(_log_ratio(both.predict(unseen.configs), unseen.seconds))
-    return SecondsErrors(np.concatenate([np.empty(0), *plain]), np.concatenate([np.empty(0), *smoothed]))
+        errors.append(_log_ratio(model.predict(unseen.configs), unseen.seconds))
+    return np.concatenate(errors)
 
 
 def _log_ratio(predicted: Floats, measured: Floats) -> Floats:
