@@ -99,12 +99,20 @@ def test_a_measured_batch_is_what_was_measured_and_others_lie_on_the_line() -> N
     assert known.step_seconds.mid == 0.044
     assert known.step_seconds.source == "measured"
     between = from_steps(counts(16), config(16), A100, TIMES)
-    assert between.step_seconds.mid == pytest.approx(0.028, rel=1e-3)
+    slope = (0.044**1.5 - 0.020**1.5) / (32**1.5 - 8**1.5)
+    expected = (0.020**1.5 + slope * (16**1.5 - 8**1.5)) ** (1 / 1.5)
+    assert between.step_seconds.mid == pytest.approx(expected, rel=1e-6)
     assert between.step_seconds.source == "interpolated"
     outside = from_steps(counts(128), config(128), A100, TIMES)
-    assert outside.step_seconds.mid == pytest.approx(0.140, rel=1e-3)
+    assert outside.step_seconds.mid > 3.5 * 0.044
     assert outside.step_seconds.source == "extrapolated"
     assert width(known) < width(between) < width(outside) < width(from_counts(counts(), config(), A100))
+
+
+def test_a_core_takes_the_dispatch_and_the_work_one_after_the_other() -> None:
+    cpu = Target("cpu", Rates.published(table()["epyc_9654"]))
+    assert from_steps(counts(16), config(16), cpu, TIMES).step_seconds.mid == pytest.approx(0.028, rel=1e-6)
+    assert from_steps(counts(128), config(128), cpu, TIMES).step_seconds.mid == pytest.approx(0.140, rel=1e-6)
 
 
 def test_several_workers_are_counted_until_they_are_probed() -> None:

@@ -2,13 +2,14 @@
 
     kernel    t = max(floor, F / (e G), B / (e' M))        G operations and M bytes per second
     on a CPU  step = sum of (dispatch + t)
-    on a GPU  step = max(sum of dispatch, sum of t)        the CPU runs ahead, or the GPU waits for it
+    on a GPU  step = (D^p + K^p)^(1/p), p = 1.5             D all dispatch, K all kernels: partly side by side
 
 e is what a family of operators reaches of the peak: measured by a calibration, else assumed (the
 one place where PALEO's percent of peak stays, made per family). In single precision a GPU with
 tensor cores convolves in TF32 and multiplies matrices in full, as torch does by default.
 
     ring      2 (n - 1) / n x P / link, of which half of backward hides what it can
+    input     travels beside the step before: only what is longer than the step is waited for
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 
 # Assumed shares of the published peak where nothing was measured.
 _PRODUCT = {"gpu": 0.65, "cpu": 0.6}
-_CONVOLUTION = {"gpu": 0.4, "cpu": 0.5}
-_TENSOR_CORES = 0.45  # of what products reach there, convolutions as well: their peaks are harder to reach
+_CONVOLUTION = 0.45
+_TENSOR_CORES = 0.2  # of convolutions there, forward and backward
+_TRAINED = {"gpu": 0.45, "cpu": 0.75}  # of a convolution's forward rate, once backward is in it
+SIDE_BY_SIDE = 1.5  # 1 adds dispatch and kernels up, infinity hides the shorter; between the two on real GPUs
 _BANDWIDTH = {"gpu": 0.75, "cpu": 0.7}
 _CORE_BANDWIDTH = 12e9  # what one core moves, however fast the memory of its socket
 _LINK = 0.7
-_DISPATCH = {"gpu": 7e-6, "cpu": 5e-6}
+_DISPATCH = {"gpu": 18e-6, "cpu": 8e-6}
 _FLOOR = 2.5e-6  # the shortest kernel of a GPU
 _TO_DEVICE = 12e9  # bytes per second from the host's memory to a GPU's
 _HIDDEN = 0.5  # the part of backward behind which gradients can travel
@@ -58,13 +61,13 @@ class Rates:
         share = spec.worker_share
         bandwidth = spec.bandwidth * _BANDWIDTH[spec.kind]
         bandwidth = bandwidth if spec.kind == "gpu" else min(bandwidth, _CORE_BANDWIDTH)
-        usual = {name: peak * share * _PRODUCT[spec.kind] for name, peak in spec.flops.items()}
-        product = {name: rate if name == "fp32" else rate * _TENSOR_CORES / 0.65 for name, rate in usual.items()}
-        ratio = _CONVOLUTION[spec.kind] / _PRODUCT[spec.kind]
+        peaks = {name: peak * share for name, peak in spec.flops.items()}
         return cls(
             kind=spec.kind,
-            product=product,
-            convolution={name: rate * ratio for name, rate in product.items()},
+            product={name: peak * _PRODUCT[spec.kind] for name, peak in peaks.items()},
+            convolution={
+                name: peak * (_CONVOLUTION if name == "fp32" else _TENSOR_CORES) for name, peak in peaks.items()
+            },
             bandwidth=bandwidth,
             cache_bandwidth=bandwidth if spec.kind == "gpu" else 3 * bandwidth,
             dispatch=_DISPATCH[spec.kind],
@@ -79,7 +82,7 @@ class Rates:
         return cls(
             kind=found.kind,
             product=found.product,
-            convolution=found.convolution,
+            convolution={name: rate * _TRAINED[found.kind] for name, rate in found.convolution.items()},
             bandwidth=found.bandwidth,
             cache_bandwidth=max(found.cache_bandwidth, found.bandwidth),
             dispatch=found.dispatch,
@@ -123,11 +126,21 @@ def split(counts: Counts, rates: Rates, workers: int, precision: str = "fp32", n
     kernels = {phase: _kernels(counts, rates, precision, phase) for phase in ("forward", "backward", "update")}
     compute = sum(kernels.values())
     dispatched = rates.dispatch * counts.operators
-    overhead = dispatched if rates.kind == "cpu" else max(dispatched - compute, 0.0)
+    overhead = dispatched if rates.kind == "cpu" else joined(compute, dispatched) - compute
     shared = ring(counts.gradient_bytes, workers, network or rates.link, rates.kind)
     exposed = max(shared - _HIDDEN * kernels["backward"], 0.1 * shared)
-    entering = counts.input_bytes / _TO_DEVICE if rates.kind == "gpu" else 0.0
-    return Split(compute, exposed, entering, overhead)
+    late = max(entering(counts, rates) - compute - exposed - overhead, 0.0)
+    return Split(compute, exposed, late, overhead)
+
+
+def entering(counts: Counts, rates: Rates) -> float:
+    """Return the seconds in which a batch reaches the device, beside the step before; reading it is not counted."""
+    return counts.input_bytes / _TO_DEVICE if rates.kind == "gpu" else 0.0
+
+
+def joined(kernels: float, dispatched: float, power: float = SIDE_BY_SIDE) -> float:
+    """Return the seconds of two things that go on partly side by side."""
+    return float((kernels**power + dispatched**power) ** (1 / power))
 
 
 def _kernels(counts: Counts, rates: Rates, precision: str, phase: str) -> float:

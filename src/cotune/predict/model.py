@@ -2,8 +2,8 @@
 
     counts    nothing is run: counts and the rates of a device           x / 1.8, the device's own rates unknown
     history   the counts, corrected by what similar models took there    x / 1.2 and more with distance
-    steps     a few steps here at two or three batches: T = a + c b      a few per cent inside what was measured
-    probe     and one step of several workers: T = a + c b + k (n - 1) / n
+    steps     a few steps here at two or three batches: T^p = a^p + (c b)^p, p = 1 on a CPU, 1.5 on a GPU
+    probe     and one of several workers: T + k (n - 1) / n              a few per cent inside what was measured
 
 Each tier replaces the assumptions of the one before. A device nobody knows spans all that are known,
 and a quantity that cannot be told is None, with the reason among the notes.
@@ -16,30 +16,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from scipy.optimize import nnls
+
 from cotune.devices import table
 from cotune.predict._history import Correction
-from cotune.predict._roofline import Rates, Split, split
-from cotune.predict.ring import Ring
-from cotune.space import Configs
-from cotune.types import Config, Job, Quantity, Sample, Source
+from cotune.predict._roofline import SIDE_BY_SIDE, Rates, Split, entering, split
+from cotune.types import Config, Quantity, Source
 
 if TYPE_CHECKING:
     from cotune.counting.counts import Counts
 
 Tier = Literal["counts", "history", "steps", "probe"]
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
-_PUBLISHED = 0.45  # spread of the logarithm of counted seconds at assumed shares of the peak
+_PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak
 _CALIBRATED = 0.35  # and at measured rates
 _STRANGE = 0.8  # and where nothing is known of the device
 _NETWORK = 100e9 / 8  # bytes per second between nodes, where nobody says
 _NEW_NETWORK = 0.3
-_LINE = 0.05  # of a line through measured batches, inside them
+_LINE = 0.08  # of the law through measured batches, inside them
 _PER_DOUBLING = 0.10
 _CLOCK = 0.03
 _COUNTED_RING = 0.7  # of a communication that was only counted
 _PER_NODE = 8
 _FRAGMENTS = 1.1  # what an allocator keeps beside what is alive
 _CONTEXT = 0.5e9  # what a GPU's driver and libraries take
+_WORKSPACE = 7e7  # what the libraries of a GPU allocate for themselves
+_FUSED = 0.7  # of the counted peak, where a GPU's fused kernels keep less than a CPU's steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +143,16 @@ def from_steps(
     network, notes = _network(config.workers, target)
     counted = split(counts, target.rates, config.workers, precision, network)
     together = [time for time in times if time.workers > 1]
-    single = _law(alone, config.batch_size, 1)
-    if config.workers == 1:
-        seconds, communication = single, 0.0
-    elif together:
-        seconds = max(_law(times, config.batch_size, config.workers), single)
-        communication = seconds - single
-    else:
+    power = SIDE_BY_SIDE if target.rates.kind == "gpu" else 1.0
+    single = _alone(alone, config.batch_size, power)
+    communication = 0.0
+    if config.workers > 1 and together:
+        communication = _ring(alone, together, power) * (config.workers - 1) / config.workers
+    elif config.workers > 1:
         communication = counted.communication
-        seconds = single + communication
         notes = (*notes, "several workers were not measured: their communication is counted")
+    late = max(entering(counts, target.rates) - single - communication, 0.0)
+    seconds = single + communication + late
     source, wider = _trust(config, times, communication / seconds if not together else 0.0)
     reach = math.exp(_EIGHTY * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
     return Prediction(
@@ -157,7 +160,7 @@ def from_steps(
         tier="probe" if together else "steps",
         known_from=_words(times),
         step_seconds=Quantity(seconds / reach, seconds, seconds * reach, source, "s"),
-        split=_as_measured(counted, single, communication),
+        split=_as_measured(counted, single, communication, late),
         peak_bytes=_memory(counts, target, times),
         fits=_fits(counts, target),
         notes=(*counts.notes, *notes, *_formulas(counts)),
@@ -211,31 +214,29 @@ def _scaled(parts: Split, seconds: float) -> Split:
     return Split(*(part * factor for part in scaled))
 
 
-def _as_measured(counted: Split, single: float, communication: float) -> Split:
-    """Return the counted shares of a step that one worker was measured to take, with its communication."""
-    own = counted.compute + counted.input + counted.overhead
-    parts = (counted.compute / own, counted.input / own, counted.overhead / own)
-    return Split(single * parts[0], communication, single * parts[1], single * parts[2])
+def _as_measured(counted: Split, single: float, communication: float, late: float) -> Split:
+    """Return a measured step of one worker, shared out as counted, with what is added to it."""
+    computing = counted.compute / (counted.compute + counted.overhead)
+    return Split(single * computing, communication, late, single * (1 - computing))
 
 
-def _law(times: Sequence[StepTime], batch: int, workers: int) -> float:
-    """Return the seconds of a step by the ring law through what was measured."""
-    if len(times) == 1:
-        return times[0].seconds * batch / times[0].batch
-    same = [time.seconds for time in times if (time.batch, time.workers) == (batch, workers)]
+def _alone(times: Sequence[StepTime], batch: int, power: float) -> float:
+    """Return the seconds of one worker's step: as measured, or by a law in which launching and computing join."""
+    same = [time.seconds for time in times if time.batch == batch]
     if same:
         return sum(same) / len(same)
-    job = Job("model", examples=1)
-    samples = [
-        Sample(
-            Config.data_parallel(time.batch, time.workers),
-            epochs=1.0,
-            epoch_seconds=time.seconds / (time.batch * time.workers),
-        )
-        for time in times
-    ]
-    asked = Configs.of([Config.data_parallel(batch, workers)])
-    return float(Ring().fit_seconds(job, samples).predict(asked)[0]) * batch * workers
+    if len({time.batch for time in times}) == 1:
+        return times[0].seconds * batch / times[0].batch
+    shares = np.array([[1.0, time.batch**power] for time in times])
+    raised = np.array([time.seconds**power for time in times])
+    (fixed, slope), _ = nnls(shares / raised[:, None], np.ones(len(times)))
+    return float((fixed + slope * batch**power) ** (1 / power))
+
+
+def _ring(alone: Sequence[StepTime], together: Sequence[StepTime], power: float) -> float:
+    """Return k of the ring k (n - 1) / n, the mean over the probes of several workers; it is never negative."""
+    found = [(time.seconds - _alone(alone, time.batch, power)) * time.workers / (time.workers - 1) for time in together]
+    return max(sum(found) / len(found), 0.0)
 
 
 def _trust(config: Config, times: Sequence[StepTime], counted: float) -> tuple[Source, float]:
@@ -270,8 +271,10 @@ def _memory(counts: Counts, target: Target, times: Sequence[StepTime]) -> Quanti
     own = [time.peak_bytes for time in times if time.batch == counts.batch and time.peak_bytes is not None]
     if own:
         return Quantity(own[0], own[0], own[0] * _FRAGMENTS + _CONTEXT, "measured", "bytes")
+    middle = counts.peak_bytes * _FRAGMENTS + (_WORKSPACE if gpu else 0.0)
     most = counts.peak_bytes * 1.3 + (_CONTEXT if gpu else 0.0)
-    return Quantity(counts.peak_bytes, counts.peak_bytes * _FRAGMENTS, most, "extrapolated", "bytes")
+    least = counts.peak_bytes * (_FUSED if gpu else 1.0)
+    return Quantity(least, middle, max(most, middle), "extrapolated", "bytes")
 
 
 def _fits(counts: Counts, target: Target) -> bool | None:
