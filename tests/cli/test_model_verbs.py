@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cotune.cli._modelling import carried
 from cotune.cli.main import app, main
+from cotune.counting.models import find
+from cotune.counting.profiler import profiled
+from cotune.counting.trace import count
+from cotune.devices import table
 
 NETS = """
 from torch import nn
@@ -118,6 +123,7 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--model", "lenet5", "--precision", "fp8"), 2, "--precision is one of"),
         (("predict", "--model", "lenet5", "-b", "0"), 2, "--batch-size"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
         (("predict", "--model", "job"), 3, "model: package.module:callable"),
         (("predict", "--device", "t4"), 2, "need --model"),
         (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
@@ -145,6 +151,16 @@ def test_what_is_known_of_a_broken_model_is_in_the_error(
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["known"]["parameters"] == 72
     assert "Broken" in error["known"]["stopped_in"]
+
+
+def test_a_profiled_step_is_carried_to_a_slower_gpu_and_back() -> None:
+    workload = find("lenet5")
+    counts, found = count(workload, 8), profiled(workload, 8, steps=2)
+    fast, slow = table()["h200"], table()["k40"]
+    assert carried(counts, found, fast, fast) == pytest.approx(
+        max(found.step_seconds, sum(o.seconds for o in found.operators))
+    )
+    assert carried(counts, found, fast, slow) > 1.2 * carried(counts, found, fast, fast)
 
 
 def test_inspect_shows_operators_and_layers(project: Path) -> None:

@@ -12,7 +12,7 @@ from cotune.counting.counts import Call, Counts
 from cotune.devices import table
 from cotune.predict._history import correction, distance
 from cotune.predict._roofline import Rates, ring, split
-from cotune.predict.model import Prediction, StepTime, Target, Work, from_counts, from_steps, trained
+from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
 from cotune.store import Fingerprint, ModelStep
 from cotune.types import Config
 
@@ -113,6 +113,17 @@ def test_a_core_takes_the_dispatch_and_the_work_one_after_the_other() -> None:
     cpu = Target("cpu", Rates.published(table()["epyc_9654"]))
     assert from_steps(counts(16), config(16), cpu, TIMES).step_seconds.mid == pytest.approx(0.028, rel=1e-6)
     assert from_steps(counts(128), config(128), cpu, TIMES).step_seconds.mid == pytest.approx(0.140, rel=1e-6)
+
+
+def test_times_carried_from_another_gpu_say_so_and_have_wide_bounds() -> None:
+    found = from_another(counts(), config(32, 4), A100, 0.05, "h200")
+    assert found.tier == "scaled"
+    assert "h200" in found.known_from
+    assert found.step_seconds.source == "extrapolated"
+    assert found.step_seconds.mid == pytest.approx(0.05 + found.split.communication)
+    assert width(found) > 2
+    with pytest.raises(ValueError, match="nothing is known"):
+        from_another(counts(), config(), UNKNOWN, 0.05, "h200")
 
 
 def test_several_workers_are_counted_until_they_are_probed() -> None:

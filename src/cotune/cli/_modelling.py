@@ -1,7 +1,8 @@
 """`cotune predict --model`: from what is asked to predictions, by the best tier there is.
 
 here        a few steps are taken (and one probe of several workers), and kept in the store
-elsewhere   what similar models took there, if the store knows any; else counts alone
+elsewhere   what similar models took there, if the store knows any; else operators measured on a GPU
+            here and scaled to the one asked for; else counts alone
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from cotune.cli._output import note, progress
 from cotune.counting import trace
 from cotune.counting.calibrate import calibrate
 from cotune.counting.counts import Counts
+from cotune.counting.formulas import named_family
 from cotune.counting.models import find
+from cotune.counting.profiler import Profile, profiled
 from cotune.counting.timing import measure
 from cotune.counting.workload import Workload
-from cotune.devices import HERE, known
+from cotune.devices import HERE, Spec, known
 from cotune.devices.calibration import keep, kept
 from cotune.errors import NotFound, UsageError, suggestion
+from cotune.predict import habitat
 from cotune.predict._history import correction, distance
 from cotune.predict._roofline import Rates, split
-from cotune.predict.model import Prediction, StepTime, Target, Work, from_counts, from_steps, trained
+from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
 from cotune.store import Fingerprint, ModelStep, Store, work_folder
 from cotune.types import Cluster, Config, Job, Sample
 
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 PROBE_STEPS = 30
 _PROBE_SECONDS = 120.0
 _SAME = 1e-6  # distance of fingerprints that are one
-TIERS = ("auto", "counts", "history", "steps", "probe")
+TIERS = ("auto", "counts", "history", "scaled", "steps", "probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Place:
     target: Target
     identity: str
     runs: Literal["cpu", "cuda"] | None
+    spec: Spec | None = None
+    here: Spec | None = None
 
 
 def model_of(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
@@ -100,7 +106,13 @@ def answer(asked: Asked, cluster: Cluster, store: Store) -> Answer:
     predictions = [
         trained(
             _predicted(
-                asked, place, counted[batch], Config.data_parallel(batch, workers, place.identity), times, store
+                asked,
+                place,
+                workload,
+                counted[batch],
+                Config.data_parallel(batch, workers, place.identity),
+                times,
+                store,
             ),
             replace(asked.work, price=asked.work.price * workers),
         )
@@ -132,7 +144,9 @@ def _place(asked: Asked, cluster: Cluster) -> Place:
             f"--tier {asked.tier} measures the machine at hand, not {name}; leave --device out, or the tier"
         )
     rates = Rates.published(spec) if spec else None
-    return Place(Target(name, rates, per_node, asked.network), spec.name if spec else name, None)
+    if asked.tier == "scaled" and (here_is is None or spec is None or spec.kind != "gpu"):
+        raise UsageError("--tier scaled carries times from a known GPU here to another one of the table; there is none")
+    return Place(Target(name, rates, per_node, asked.network), spec.name if spec else name, None, spec, here_is)
 
 
 def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) -> Place:
@@ -147,8 +161,21 @@ def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) ->
     return Place(Target(identity, rates, network=network), identity, runs)
 
 
+def carried(counts: Counts, found: Profile, origin: Spec, destination: Spec) -> float:
+    """Return the seconds of a profiled step on another GPU."""
+    times = [(one.name, one.seconds, one.calls) for one in found.operators]
+    idle = max(found.step_seconds - sum(seconds for _, seconds, _ in times), 0.0)
+    return habitat.step_seconds(habitat.measured(times, named_family, counts.work), origin, destination, idle)
+
+
 def _predicted(
-    asked: Asked, place: Place, counts: Counts, config: Config, times: Sequence[StepTime], store: Store
+    asked: Asked,
+    place: Place,
+    workload: Workload,
+    counts: Counts,
+    config: Config,
+    times: Sequence[StepTime],
+    store: Store,
 ) -> Prediction:
     if times:
         return from_steps(counts, config, place.target, times, precision=asked.precision)
@@ -158,6 +185,12 @@ def _predicted(
         near = correction(fingerprint(counts), alone)
         if near is None and asked.tier == "history":
             raise NotFound(f"no measured step of a similar model on {place.identity} in the store; use --tier counts")
+    another = place.spec is not None and place.spec.kind == "gpu" and place.here is not None
+    if near is None and another and asked.tier in ("auto", "scaled"):
+        assert place.spec is not None
+        assert place.here is not None
+        seconds = carried(counts, profiled(workload, counts.batch, "cuda"), place.here, place.spec)
+        return from_another(counts, config, place.target, seconds, place.here.name, precision=asked.precision)
     return from_counts(counts, config, place.target, precision=asked.precision, history=near)
 
 

@@ -79,12 +79,18 @@ class Counts:
         return sum((call.flops or 0.0) * call.calls for call in self.calls if call.phase == phase)
 
     @cached_property
-    def mix(self) -> Mapping[Family, float]:
-        """Return the share of the bytes that each family of operators moves."""
-        moved: dict[Family, float] = defaultdict(float)
+    def work(self) -> Mapping[str, tuple[float, float]]:
+        """Return the operations and bytes of each family."""
+        found: dict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for call in self.calls:
-            moved[call.family] += call.bytes * call.calls
-        return {family: amount / (self.bytes or 1.0) for family, amount in sorted(moved.items())}
+            flops, moved = found[call.family]
+            found[call.family] = flops + (call.flops or 0.0) * call.calls, moved + call.bytes * call.calls
+        return dict(found)
+
+    @cached_property
+    def mix(self) -> Mapping[str, float]:
+        """Return the share of the bytes that each family of operators moves."""
+        return {family: moved / (self.bytes or 1.0) for family, (_, moved) in sorted(self.work.items())}
 
     @cached_property
     def without_formula(self) -> Mapping[str, int]:

@@ -64,9 +64,8 @@ _ELEMENTWISE |= {"smooth_l1_loss_backward", "huber_loss_backward", "log_sigmoid_
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")
 
 
-def family(func: Any) -> Family:
-    """Return the family of an operator, by its name and torch's own tags."""
-    name = _name(func)
+def named_family(name: str) -> Family | None:
+    """Return the family that an operator's bare name tells, as in a profile, or None."""
     if "scaled_dot_product" in name or "flash_attention" in name or "efficient_attention" in name:
         return "attention"
     if "convolution" in name or name.startswith(("conv", "slow_conv", "thnn_conv", "mkldnn_conv", "cudnn_conv")):
@@ -79,11 +78,20 @@ def family(func: Any) -> Family:
         return "pool"
     if name in _MOVES:
         return "move"
-    if name in _REDUCTIONS or _tagged(func, "reduction"):
+    if name in _REDUCTIONS:
         return "reduce"
-    if name in _ELEMENTWISE or name.startswith("_foreach_") or name.endswith("_backward") or _tagged(func, "pointwise"):
-        return "elementwise" if func.namespace == "aten" else "unknown"
-    return "unknown"
+    return "elementwise" if name in _ELEMENTWISE or name.startswith("_foreach_") else None
+
+
+def family(func: Any) -> Family:
+    """Return the family of an operator, by its name and torch's own tags."""
+    name = _name(func)
+    if (known := named_family(name)) is not None:
+        return known
+    if _tagged(func, "reduction"):
+        return "reduce"
+    small = name.endswith("_backward") or _tagged(func, "pointwise")
+    return "elementwise" if small and func.namespace == "aten" else "unknown"
 
 
 def flops(func: Any, kind: Family, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> float | None:

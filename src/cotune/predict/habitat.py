@@ -14,7 +14,7 @@ are small on both (below a few microseconds) take what it takes to launch them, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotune.devices import Spec
@@ -60,9 +60,13 @@ def step_seconds(operators: Sequence[Measured], origin: Spec, destination: Spec,
     return idle + sum(scaled(operator, origin, destination) for operator in operators)
 
 
-def joined(times: Mapping[str, tuple[float, float]], counted: Mapping[str, tuple[float, float]]) -> list[Measured]:
-    """Return operators with both their measured (seconds, calls) and their counted (flops, bytes), by name.
+def measured(
+    times: Sequence[tuple[str, float, float]],
+    family: Callable[[str], str | None],
+    work: Mapping[str, tuple[float, float]],
+) -> list[Measured]:
+    """Return profiled operators (name, seconds, calls) with the operations and bytes of the family they belong to.
 
-    A name that was not counted keeps no operations and no bytes: it scales with the memory.
+    Only their ratio matters. An operator of no counted family scales with the memory.
     """
-    return [Measured(name, seconds, calls, *counted.get(name, (0.0, 0.0))) for name, (seconds, calls) in times.items()]
+    return [Measured(name, seconds, calls, *work.get(family(name) or "", (0.0, 1.0))) for name, seconds, calls in times]

@@ -2,6 +2,7 @@
 
     counts    nothing is run: counts and the rates of a device           x / 1.8, the device's own rates unknown
     history   the counts, corrected by what similar models took there    x / 1.2 and more with distance
+    scaled    operators measured on the GPU here, carried to another one x / 1.6
     steps     a few steps here at two or three batches: T^p = a^p + (c b)^p, p = 1 on a CPU, 1.5 on a GPU
     probe     and one of several workers: T + k (n - 1) / n              a few per cent inside what was measured
 
@@ -27,10 +28,11 @@ from cotune.types import Config, Quantity, Source
 if TYPE_CHECKING:
     from cotune.counting.counts import Counts
 
-Tier = Literal["counts", "history", "steps", "probe"]
+Tier = Literal["counts", "history", "scaled", "steps", "probe"]
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 _PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak
 _CALIBRATED = 0.35  # and at measured rates
+_ANOTHER = 0.35  # where operator times were carried from one GPU to another
 _STRANGE = 0.8  # and where nothing is known of the device
 _NETWORK = 100e9 / 8  # bytes per second between nodes, where nobody says
 _NEW_NETWORK = 0.3
@@ -131,6 +133,22 @@ def from_counts(
         fits=_fits(counts, target),
         notes=(*counts.notes, *notes, *_formulas(counts)),
     )
+
+
+def from_another(
+    counts: Counts, config: Config, target: Target, seconds: float, origin: str, *, precision: str = "fp32"
+) -> Prediction:
+    """Return what a step of one worker, carried over from another GPU, says; communication is counted."""
+    if target.rates is None:
+        raise ValueError("nothing can be carried to a device of which nothing is known")
+    found = from_counts(counts, config, target, precision=precision)
+    counted = split(counts, target.rates, config.workers, precision, _network(config.workers, target)[0])
+    late = max(entering(counts, target.rates) - seconds - counted.communication, 0.0)
+    parts = _as_measured(counted, seconds, counted.communication, late)
+    reach = math.exp(_EIGHTY * _ANOTHER)
+    step = Quantity(parts.seconds / reach, parts.seconds, parts.seconds * reach, "extrapolated", "s")
+    words = f"operators measured on the {origin} here, scaled by their rooflines"
+    return replace(found, tier="scaled", known_from=words, step_seconds=step, split=parts)
 
 
 def from_steps(
