@@ -50,7 +50,7 @@ class Profile:
 
 def profiled(workload: Workload, batch: int, device: str = "cpu", *, steps: int = 3, threads: int = 1) -> Profile:
     """Return where the seconds of a step go on this machine."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler's own remarks are none of the user's business
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own remarks are none of the user's business
     with cores(threads):
         stepper = Stepper(workload, batch, device)
         for _ in range(_WARM_UP):
