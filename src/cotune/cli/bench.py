@@ -104,6 +104,25 @@ def prediction(
     )  # fmt: skip
 
 
+@bench.command()
+def layers(
+    folder: Annotated[Path, typer.Argument(help="Tables of timed layers, KIND_DEVICE.csv.")],
+    model: Annotated[list[str] | None, typer.Option("--model", help="Only these (default: both).")] = None,
+    across: Annotated[
+        int | None, typer.Option("--across", min=1, help="Most rows of each device that are learnt for another.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=1, help="Most rows of each kind, for a quick look.")] = None,
+    unseen: Annotated[bool, typer.Option("--unseen/--seen-only", help="Leave each device out in turn.")] = True,
+    processes: Processes = 1,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train layer models on timed layers and judge them on devices seen and left out."""
+    from cotune.cli._random_layers import judge_layers
+
+    judge_layers(folder, model, across=across, rows=rows, unseen=unseen, processes=processes, seed=seed, json=json)
+
+
 def recording_folders(paths: list[Path]) -> list[Path]:
     """Return the recordings named, and those in the folders named."""
     from cotune.errors import NotFound

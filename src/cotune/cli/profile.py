@@ -52,6 +52,18 @@ def profile(
     output: Annotated[Path, typer.Option("--output", "-o", help="With --layers: the file to write.")] = Path(
         "profile.json"
     ),
+    random_layers: Annotated[
+        int | None,
+        typer.Option(
+            "--random-layers", min=1, help="Time so many random layers of each kind here instead of a job, into a CSV."
+        ),
+    ] = None,
+    layer_kinds: Annotated[
+        str, typer.Option("--kinds", help="With --random-layers: which: dense, conv, pool, recurrent.")
+    ] = "dense,conv,pool,recurrent",
+    into: Annotated[Path, typer.Option("--into", help="With --random-layers: the folder of their tables.")] = Path(
+        "layers"
+    ),
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
@@ -68,11 +80,16 @@ def profile(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure a job with a few short real runs, within a budget."""
+    """Measure a job with a few short real runs, within a budget; or the layers of a network, or random layers."""
     if layers is not None:
         from cotune.cli._layers import profile_layers
 
         profile_layers(layers, kinds or [], output, units=workers, batches=batch_size, budget=budget, json=json)
+        return
+    if random_layers is not None:
+        from cotune.cli._random_layers import time_layers
+
+        time_layers(random_layers, layer_kinds, into, budget, seed=seed, json=json)
         return
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
