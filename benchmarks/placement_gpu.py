@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import time
 from itertools import product
@@ -62,11 +61,11 @@ def words(stages: tuple[Stage, ...]) -> str:
 
 def batches(seconds: float, wanted: float) -> int:
     """Return how many batches to run so that it takes about `wanted` seconds, and some more to fill and to drain."""
-    return IN_FLIGHT + int(min(max(wanted / seconds, 4), 150))
+    return IN_FLIGHT + int(min(max(wanted / seconds, 6), 150))
 
 
 def oracle(asked: argparse.Namespace) -> dict[str, Any]:
-    """Profile, then run all configurations, those that were run when the time is up if it does not suffice."""
+    """Profile, then run all configurations, or go on with an earlier output where it stopped."""
     model = f"ctrdnn(width={asked.width}, groups=[1,1,1,2])"
     shares: list[float | None] = asked.shares or [None, None]
     kinds = [
@@ -74,63 +73,65 @@ def oracle(asked: argparse.Namespace) -> dict[str, Any]:
         TypeEntry(name="gpu", device=asked.accelerator, price_per_hour=GPU_PRICE, limit=1, cores=shares[1]),
     ]
     begun = time.perf_counter()
-    found: dict[str, Any] = {
-        "machine": platform.processor() or platform.machine(),
-        "asked": vars(asked) | {"output": ""},
-    }
+    todo = configs(len(NAMES), asked.units, asked.cores)
+    random.Random(0).shuffle(todo)
     with engines() as there, TemporaryDirectory() as folder:
-        wanted = Wanted(
-            model, [{"name": name} for name in NAMES], kinds, asked.units, [asked.batch // 2, asked.batch], 0.4
-        )
-        profiled = measured(there, wanted, Path(folder), lambda line: print(f"# {line}", flush=True))
-        found["profile"] = profiled.profile() | {"stage_seconds": list(profiled.table())}
-        found["profile_seconds"] = time.perf_counter() - begun
-        print(f"# profiled in {found['profile_seconds']:.0f} s", flush=True)
-        todo = configs(len(NAMES), asked.units, asked.cores)
-        random.Random(0).shuffle(todo)
-        found["runs"], found["configs"] = [], len(todo)
+        if asked.resume:
+            found: dict[str, Any] = json.loads(asked.resume.read_text())
+        else:
+            layers = [{"name": name} for name in NAMES]
+            wanted = Wanted(model, layers, kinds, asked.units, [asked.batch], 0.4)
+            profiled = measured(there, wanted, Path(folder), lambda line: print(f"# {line}", flush=True))
+            table = {"stage_seconds": list(profiled.table())}
+            found = {"profile": profiled.profile() | table, "runs": [], "configs": len(todo)}
+            print(f"# profiled in {time.perf_counter() - begun:.0f} s", flush=True)
+        known = parse(found["profile"])
+        problem = Problem.of(known, 1.0, overlap=known.overlap)
+        done = [each["stages"] for each in found["runs"]]
         for number, stages in enumerate(todo):
+            listed = [[stage.device, stage.workers, stage.first, stage.last] for stage in stages]
+            if listed in done:
+                continue
             if time.perf_counter() - begun > asked.budget:
                 break
-            each = [profiled.stage(stage.device, stage.first, stage.last, stage.workers) for stage in stages]
-            predicted = asked.batch / max(each)
-            staged = Staged(stages, {kind.name: kind for kind in kinds})
-            count = batches(max(each), asked.seconds)
+            plan = problem.placement([(("cpu", "gpu").index(kind), *where, units) for kind, units, *where in listed])
+            count = batches(plan.seconds, asked.seconds)
             flags = ["--model", model, "--data", "zipf:2x8192", "--batch-size", asked.batch, "--batches", count]
             flags += ["--in-flight", IN_FLIGHT, "--mode", "async"]
+            staged = Staged(stages, {kind.name: kind for kind in kinds})
             result = completed(there, staged, (*TRAIN, *map(str, flags)), Path(folder) / f"run-{number}")
-            price = sum(stage.workers * (CPU_PRICE, GPU_PRICE)[stage.device == "gpu"] for stage in stages) / 3600
             found["runs"].append(
                 {
-                    "stages": [[stage.device, stage.workers, stage.first, stage.last] for stage in stages],
-                    "predicted": predicted,
+                    "stages": listed,
+                    "predicted": plan.throughput,
                     "measured": result["examples_per_second"],
-                    "stage_seconds": each,
+                    "stage_seconds": list(plan.stage_seconds),
                     "stages_measured": result["stages"],
-                    "price": price,
+                    "price": plan.price,
                     "batches": count,
                     "loss": result["losses"][-1],
                 }
             )
-            last = found["runs"][-1]["measured"]
-            print(
-                f"{words(stages):44} predicted {predicted:9.0f}  measured {last:9.0f}  {last / predicted:.2f}",
-                flush=True,
-            )
+            told, real = plan.throughput, result["examples_per_second"]
+            print(f"{words(stages):44} predicted {told:9.0f}  measured {real:9.0f}  {real / told:.2f}", flush=True)
             if asked.output:
                 asked.output.write_text(json.dumps(found))
-    found["seconds"] = time.perf_counter() - begun
     return found
 
 
-def judge(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the errors of the predictions, and what each method's plans cost when they were run."""
-    runs = found["runs"]
+def judge(found: dict[str, Any], *, large_table: bool = False) -> dict[str, Any]:
+    """Return the errors of the predictions, and what each method's plans cost when they were run.
+
+    With a `large_table` the embedding does not fit the accelerator: only placements that have it on the CPU count.
+    """
+    runs, rows = found["runs"], found["profile"]["stage_seconds"]
+    if large_table:
+        runs = [each for each in runs if each["stages"][0][0] == "cpu"]
+        rows = [row for row in rows if row["type"] == "cpu" or row["first"] > 0]
     predicted = np.array([each["predicted"] for each in runs])
     real = np.array([each["measured"] for each in runs])
     told: dict[str, Any] = {
         "configs": len(runs),
-        "of": found["configs"],
         "mape": float(np.mean(np.abs(predicted / real - 1))),
         "bias": float(np.mean(predicted / real - 1)),
         "spearman": float(spearmanr(predicted, real).statistic),
@@ -138,7 +139,7 @@ def judge(found: dict[str, Any]) -> dict[str, Any]:
         "goals": [],
     }
     known = {json.dumps(each["stages"]): each for each in runs}
-    profile = parse(found["profile"])
+    profile = parse(found["profile"] | {"stage_seconds": rows})
     for goal in np.quantile(real, np.linspace(0.05, 0.95, GOALS)):
         meeting = [each for each in runs if each["measured"] >= goal]
         best = min(meeting, key=_cost)
@@ -175,7 +176,7 @@ def _judged(plan: Placement | None, known: dict[str, Any], goal: float, best: fl
 
 
 def show(told: dict[str, Any]) -> None:
-    print(f"\n{told['configs']} of {told['of']} configurations run")
+    print(f"\n{told['configs']} configurations run")
     print(
         f"MAPE {told['mape']:.1%} (bias {told['bias']:+.1%}, {told['within_15']:.0%} within 15%), rank correlation",
         end=" ",
@@ -212,13 +213,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5, help="of running for each configuration")
     parser.add_argument("--budget", type=float, default=600, help="seconds after which no further run is begun")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--resume", type=Path, help="an earlier output, whose profile is kept and whose rest is run")
     parser.add_argument("--judge", type=Path, help="judge an earlier output again, run nothing")
     asked = parser.parse_args()
     found = json.loads(asked.judge.read_text()) if asked.judge else oracle(asked)
-    told = judge(found)
-    if asked.output:
-        asked.output.write_text(json.dumps(found | {"judged": told}))
-    show(told)
+    show(judge(found))
+    print("\nwith a table that does not fit the accelerator:")
+    show(judge(found, large_table=True))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ class Ring:
         if device.type == "cuda":
             cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
             cudart.cudaHostRegister(self._bytes.data_ptr(), self._bytes.numel(), 0)
+            # Told before the memory goes: another ring may be mapped to the same place.
+            weakref.finalize(self, cudart.cudaHostUnregister, self._bytes.data_ptr()).atexit = False
 
     def slot(self, number: int) -> Tensor:
         """Return the bytes of a slot."""

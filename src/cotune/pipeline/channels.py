@@ -99,6 +99,7 @@ class Channel:
         self._line.shutdown(socket.SHUT_WR)
         self._threads[1].join()
         self._line.close()
+        self._mine = self._theirs = None
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:

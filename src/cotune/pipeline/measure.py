@@ -1,7 +1,7 @@
 """Measure the layers of a network on one type of device: the program that `cotune profile --layers` runs.
 
     compute     every layer as a stage of its own, then all as one: forward, backward and step, on this
-                unit's rows, while all units of the type do the same; the slowest unit counts
+                unit's rows, while all units of the type do the same
     cuts        what crosses each cut goes to another unit and as much comes back, as in a pipeline; the
                 first unit, which is of the type in question, is timed
 
@@ -68,8 +68,7 @@ def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) 
             unit.before = [] if unit.is_first else [Line(Still(flows[first]), share)]
             unit.after = [] if unit.is_last else [Line(Still(_like(unit.segment, flows[first])), share)]
             took = _repeated(unit, flows[first], batch, seconds)
-            slowest = {name: max(each[name] for each in gathered(took)) for name in took}
-            found.append({"layer": layer, "batch": batch, "units": seat.units} | slowest)
+            found.append({"layer": layer, "batch": batch, "units": seat.units} | _together(gathered(took)))
     return found
 
 
@@ -97,6 +96,12 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
             sending, receiving = (median(each) for each in zip(*took[_WARM_UP:], strict=True))
             found.append({"layer": layer, "batch": batch, "sending": sending, "receiving": receiving})
     return found
+
+
+def _together(units: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds of a stage: a unit that computes faster only waits longer for the others."""
+    compute = max(each["compute"] for each in units)
+    return {"compute": compute, "sync": max(each["compute"] + each["sync"] for each in units) - compute}
 
 
 def _flows(model: Network, examples: int, seat: Seat) -> list[Flow]:

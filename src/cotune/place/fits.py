@@ -71,9 +71,9 @@ class Form:
         grown = self.serial + self.shared
         return self.shared / grown if grown > 0 else 0.0
 
-    def at(self, units: int) -> float:
-        """Return the seconds for B0 examples on so many units."""
-        return self.fixed + self.serial + self.shared / units
+    def at(self, units: int, scale: float = 1.0) -> float:
+        """Return the seconds for `scale` x B0 examples on so many units."""
+        return self.fixed + scale * (self.serial + self.shared / units)
 
 
 def fitted(points: Sequence[tuple[float, int, float]]) -> Form:
@@ -143,7 +143,7 @@ class Measured:
 
     def formed(self, kind: str, first: int, last: int, units: int) -> float:
         """Return the seconds of a stage by the forms of its layers."""
-        forms = [self._forms(kind, layer) for layer in range(first, last + 1)]
+        forms = [self.forms(kind, layer) for layer in range(first, last + 1)]
         computed, synced = (sum(each[part].at(units) for each in forms) for part in (0, 1))
         return self._both(computed, synced + self._moved(kind, first, last) / units)
 
@@ -171,7 +171,7 @@ class Measured:
         compute = (sum(each.compute for each in alone) - whole[0].compute) / joints
         return compute, (sum(each.sync for each in alone) - whole[0].sync) / joints
 
-    def _forms(self, kind: str, layer: int) -> tuple[Form, Form]:
+    def forms(self, kind: str, layer: int) -> tuple[Form, Form]:
         """Return the forms of computing and synchronising, each layer less its part of all savings."""
         share = (len(self.layers) - 1) / len(self.layers)
         compute, sync = [], []
@@ -185,7 +185,7 @@ class Measured:
 
     def _letters(self, layer: int) -> dict[str, list[float]]:
         """Return a layer's fields of the profile, one number per type."""
-        compute, sync = zip(*(self._forms(kind, layer) for kind in self._kinds()), strict=True)
+        compute, sync = zip(*(self.forms(kind, layer) for kind in self._kinds()), strict=True)
         cut = []
         for kind in self._kinds():
             moved = [each for each in self.transfers if (each.type, each.layer) == (kind, layer)]
