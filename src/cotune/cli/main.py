@@ -24,6 +24,7 @@ VERBS = (
     "export",
     "simulate",
     "report",
+    "dashboard",
     "samples",
     "record",
     "import",

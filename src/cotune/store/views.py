@@ -39,12 +39,24 @@ class JobSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """What names a job in a store."""
+
+    name: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Owned:
     """A sample and whose it is."""
 
     job: str
     fingerprint: str
     sample: Sample
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.job, self.fingerprint)
 
 
 def job_summaries(store: Store) -> tuple[JobSummary, ...]:

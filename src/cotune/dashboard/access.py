@@ -1,0 +1,128 @@
+"""Who may look: nobody but this machine, or whoever has the token.
+
+A request is let in when it names this server as its host (another site's page cannot make a
+browser do that) and, where there is a token, brings it: as `Authorization: Bearer`, or as the
+cookie that the login page sets. Tokens are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "cotune_token"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+}
+_LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cotune</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;display:grid;place-items:center;
+min-height:90vh;margin:0}form{display:grid;gap:.7rem;width:min(22rem,90vw)}input,button{font:inherit;padding:.5rem}
+h1{margin:0}p{margin:0}</style></head><body><form method="post" action="login"><h1>cotune</h1>
+<p role="alert">WORDS</p><label for="token">Token</label>
+<input id="token" name="token" type="password" required autofocus autocomplete="current-password">
+<button>Open the dashboard</button></form></body></html>"""
+
+
+def loopback(host: str) -> bool:
+    """Return whether a host is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(header: str) -> str:
+    """Return the host of a Host header, without its port and brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+@dataclass
+class Guard:
+    """Lets requests through to an app, or does not; adds the headers that keep a page to itself."""
+
+    app: ASGIApp
+    token: str | None
+    local: bool = True
+    _secret: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._secret = (self.token or "").encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if self.local and not loopback(host_of(headers.get("host", ""))):
+            reply: ASGIApp = PlainTextResponse("this dashboard is for this machine alone\n", status_code=403)
+        elif self.token is None or self._brings(headers):
+            reply = self.app
+        else:
+            reply = await self._ask(scope, receive)
+        await reply(scope, receive, _with_headers(send))
+
+    def _right(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._secret)
+
+    def _brings(self, headers: Headers) -> bool:
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        cookies: SimpleCookie = SimpleCookie()
+        cookies.load(headers.get("cookie", ""))
+        held = cookies[COOKIE].value if COOKIE in cookies else ""
+        return (scheme.lower() == "bearer" and self._right(bearer)) or self._right(held)
+
+    async def _ask(self, scope: Scope, receive: Receive) -> Response:
+        """Return the login page, or the way in for whoever brings the token."""
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        given = query.get("token", [""])[0]
+        if scope["method"] == "POST" and scope["path"] == "/login":
+            given = parse_qs((await _body(receive)).decode("utf-8", "replace")).get("token", [""])[0]
+        if given and self._right(given):
+            opened = RedirectResponse("/", status_code=303)
+            opened.set_cookie(COOKIE, given, httponly=True, samesite="strict")
+            return opened
+        if scope["path"].startswith("/api/"):
+            return PlainTextResponse("the token is missing or wrong\n", 401, {"www-authenticate": "Bearer"})
+        words = "That token is wrong." if given else "This dashboard asks for its token."
+        return HTMLResponse(_LOGIN.replace("WORDS", words), status_code=401)
+
+
+async def _body(receive: Receive, most: int = 4096) -> bytes:
+    body = b""
+    while len(body) < most:
+        message: Message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return body[:most]
+
+
+def _with_headers(send: Send) -> Send:
+    async def wrapped(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            known = {name for name, _ in message["headers"]}
+            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in known]
+            message = message | {"headers": [*message["headers"], *extra]}
+        await send(message)
+
+    return wrapped

@@ -1,0 +1,168 @@
+"""Outlooks of the jobs in a store, fitted once and kept until something new was measured.
+
+    key = the job, its last sample, how many have ended, its latest plan
+
+What a plan was chosen from is in the store with it. A job without such a plan is looked at
+in the range that was measured, on devices without prices. Of a job with very many samples
+the newest of each config and global batch are learnt from, which is said.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cotune.errors import NotFound
+from cotune.forecast import Outlook
+from cotune.predict import forecaster
+from cotune.space import Axis, Space
+from cotune.store import Store, StoredPlan
+from cotune.store.views import JobSummary
+from cotune.types import Cluster, Device, Goal, Job, Sample
+
+MOST = 1000  # samples that are all learnt from
+_PER_CONFIG, _PER_BATCH, _CURVES = 3, 2, 60
+_LEAST_EVALUATIONS = 3
+_EPOCHS = 30
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A job with its outlook over a space, ready for any question."""
+
+    job: Job
+    goal: Goal  # what was asked last, or nothing
+    space: Space
+    cluster: Cluster
+    outlook: Outlook
+    samples: tuple[Sample, ...]
+    plans: tuple[StoredPlan, ...]
+    assumed: bool  # whether space and cluster had to be read off the samples
+    seconds_range: tuple[float, float]
+    accuracy_range: tuple[float, float] | None  # of the metric, worst first; None where no target can be judged
+
+
+class Learner:
+    """Learns each job once for what the store holds; safe to ask from several threads.
+
+    When something new was measured, what was learnt before is answered with until the new is
+    ready: a question never waits for a fit, except for the first one.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.revision = 0  # counts what was learnt
+        self._known: dict[str, tuple[object, Learnt]] = {}
+        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def latest(self, key: str) -> Learnt | None:
+        """Return what was learnt last of a job, if anything was."""
+        return self._known[key][1] if key in self._known else None
+
+    def __call__(self, key: str, job: JobSummary) -> Learnt:
+        """Return what is known of a job, and see to it that it will be up to date."""
+        mark = (job.samples, job.growing, job.plans, job.last_started)
+        if key not in self._known:
+            self._learn(key, job, mark)
+        elif self._known[key][0] != mark and not self._locks[key].locked():
+            threading.Thread(target=self._learn, args=(key, job, mark), daemon=True).start()
+        return self._known[key][1]
+
+    def _learn(self, key: str, job: JobSummary, mark: object) -> None:
+        with self._locks[key]:
+            if key in self._known and self._known[key][0] == mark:
+                return
+            self._known[key] = mark, learn(self.store, job)
+            self.revision += 1
+
+
+def learn(store: Store, job: JobSummary) -> Learnt:
+    """Return the outlook of a job from all that is known of it."""
+    samples = store.samples(job)
+    timed = [sample for sample in samples if sample.epoch_seconds is not None and not sample.failed]
+    if not timed:
+        raise NotFound(f"nothing was measured of {job.name} yet: cotune profile measures it")
+    plans = store.plans(job, last=50)
+    chosen = next((plan for plan in plans if plan.space is not None and plan.cluster is not None), None)
+    space, cluster = (chosen.space, chosen.cluster) if chosen else (None, None)
+    if space is None or cluster is None:
+        space, cluster = _measured_space(timed), _measured_cluster(timed)
+    goal = plans[0].plan.goal if plans else Goal(max_epochs=_EPOCHS)
+    used, words = _selected(samples)
+    longest = max((len(sample.curve) for sample in used), default=0)
+    judged = space.global_batch is None and longest >= _LEAST_EVALUATIONS
+    fitted = forecaster(job.definition, used, cluster, accuracy="auto" if judged else None)
+    outlook = fitted(space.configs(), goal.max_epochs)
+    if words:
+        outlook = replace(outlook, notes=(*outlook.notes, words))
+    return Learnt(
+        job=job.definition,
+        goal=goal if judged else replace(goal, target=None),
+        space=space,
+        cluster=cluster,
+        outlook=outlook,
+        samples=used,
+        plans=plans,
+        assumed=chosen is None,
+        seconds_range=_seconds_range(outlook, goal),
+        accuracy_range=_accuracy_range(job.definition, outlook) if judged else None,
+    )
+
+
+def _selected(samples: Sequence[Sample]) -> tuple[tuple[Sample, ...], str]:
+    """Return what to learn from, and what to say where that is not everything."""
+    if len(samples) <= MOST:
+        return tuple(samples), ""
+    configs: dict[Any, int] = defaultdict(int)
+    batches: dict[int, int] = defaultdict(int)
+    chosen: list[Sample] = []
+    curves = 0
+    for sample in reversed(samples):
+        batch = sample.config.global_batch
+        new_curve = bool(sample.curve) and batches[batch] < _PER_BATCH and curves < _CURVES
+        new_time = sample.epoch_seconds is not None and configs[sample.config] < _PER_CONFIG
+        if new_curve or new_time or sample.out_of_memory or sample.purpose == "run":
+            configs[sample.config] += 1
+            batches[batch] += bool(sample.curve)
+            curves += bool(sample.curve)
+            keep = new_curve or not sample.curve or sample.purpose == "run"
+            chosen.append(sample if keep else replace(sample, curve=(), accuracy=None))
+        if len(chosen) >= MOST:
+            break
+    return tuple(reversed(chosen)), f"learnt from the newest {len(chosen)} of {len(samples)} samples"
+
+
+def _measured_space(samples: Sequence[Sample]) -> Space:
+    """Return worker counts up to the most measured, and the batch sizes and devices that were."""
+    most = max(sample.config.workers for sample in samples)
+    workers = tuple(range(1, most + 1)) if most <= 64 else tuple(sorted({sample.config.workers for sample in samples}))
+    batches = tuple(sorted({sample.config.batch_size for sample in samples}))
+    devices = tuple(sorted({sample.config.device for sample in samples}))
+    return Space((Axis("workers", workers), Axis("batch_size", batches), Axis("device", devices)))
+
+
+def _measured_cluster(samples: Sequence[Sample]) -> Cluster:
+    return Cluster(tuple(Device(name) for name in sorted({sample.config.device for sample in samples})))
+
+
+def _seconds_range(outlook: Outlook, goal: Goal) -> tuple[float, float]:
+    """Return the times between which a deadline makes a difference."""
+    able = np.isfinite(outlook.epoch_seconds)
+    each = outlook.epoch_seconds[able] + outlook.overhead[able]
+    if not len(each):
+        return 1.0, 3600.0
+    begin = float(outlook.startup[able].min())
+    return begin + float(each.min()), begin + float(each.max()) * goal.max_epochs * 1.5
+
+
+def _accuracy_range(job: Job, outlook: Outlook) -> tuple[float, float] | None:
+    if outlook.accuracy is None or not outlook.accuracy.size:
+        return None
+    worst, best = float(np.nanmin(outlook.accuracy)), float(np.nanmax(outlook.accuracy))
+    best = min(best + 0.02 * (best - worst), outlook.accuracy_ceiling)
+    return job.sign * worst, job.sign * best

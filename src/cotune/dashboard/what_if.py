@@ -1,0 +1,110 @@
+"""What if the deadline, the target or a price were another? A new plan from a known outlook.
+
+Nothing is fitted here: every config is judged anew from draws that exist, which takes
+milliseconds, and the figures are those of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cotune.dashboard.learning import Learnt
+from cotune.documents import decision_table, goal_document, plan_document, quantity_document
+from cotune.report import Findings, figures, find
+from cotune.types import Cluster, Forecast, Goal, Prefer
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person wonders about; None leaves out a limit, a price that is not given stays."""
+
+    target: float | None = None
+    deadline: float | None = None
+    max_cost: float | None = None
+    confidence: float = 0.9
+    prefer: Prefer = "cheap"
+    prices: Mapping[str, float] | None = None
+    unpriced: bool = False
+
+    def goal(self, known: Goal) -> Goal:
+        """Return the goal; the most epochs stay as they were."""
+        return replace(
+            known,
+            target=self.target,
+            deadline=self.deadline,
+            max_cost=self.max_cost,
+            confidence=self.confidence,
+            prefer=self.prefer,
+        )
+
+    def cluster(self, known: Cluster) -> Cluster:
+        """Return the cluster at the prices asked for; a device without one costs nothing beside one that has."""
+        if self.unpriced:
+            return replace(known, devices=tuple(replace(device, price_per_hour=None) for device in known.devices))
+        if not self.prices:
+            return known
+        devices = tuple(
+            replace(device, price_per_hour=self.prices.get(device.name, device.price_per_hour or 0.0))
+            for device in known.devices
+        )
+        return replace(known, devices=devices)
+
+
+def findings(learnt: Learnt, asked: Asked, *, history: bool = False) -> Findings:
+    """Return the findings of a job under another goal and other prices, with what was measured if asked."""
+    return find(
+        learnt.job,
+        asked.goal(learnt.goal),
+        learnt.space,
+        asked.cluster(learnt.cluster),
+        outlook=learnt.outlook,
+        samples=learnt.samples if history else (),
+        plans=[(stored.created, stored.plan) for stored in learnt.plans] if history else (),
+    )
+
+
+def answer(found: Findings) -> dict[str, Any]:
+    """Return the answer as the page shows it."""
+    plan, refusal = found.plan, found.refusal
+    nearest = [near for near in refusal.nearest if isinstance(near, Forecast)] if refusal else []
+    chosen, rivals = (plan.forecast, list(plan.rivals)) if plan else (nearest[0] if nearest else None, nearest[1:])
+    return {
+        "goal": goal_document(found.job, found.goal),
+        "unit": found.unit,
+        "plan": None if plan is None else plan_document(plan) | {"words": str(plan.config)},
+        "refusal": None if refusal is None else {"message": str(refusal), "constraint": refusal.constraint},
+        "table": None if chosen is None else _table(found.job.metric, chosen, rivals, planned=plan is not None),
+        "figure": figures.cost_time(found),
+        "scaling": found.scaling.words if found.scaling else "",
+    }
+
+
+def _table(metric: str, chosen: Forecast, rivals: list[Forecast], *, planned: bool) -> dict[str, Any]:
+    head, rows = decision_table(metric, chosen, rivals)
+    shown = [[str(cell) for cell in row[1:]] for row in rows]
+    return {"head": list(head[1:]), "rows": shown, "marked": 0 if planned else None}
+
+
+def grounds(found: Findings) -> dict[str, Any]:
+    """Return what the forecasts rest on: figures of times, curves and scaling, and remarks."""
+    return {
+        "epoch_times": figures.epoch_times(found),
+        "curves": figures.learning_curves(found),
+        "scaling": figures.scaling_figure(found),
+        "cost": figures.cost_over_workers(found),
+        "words": found.scaling.words if found.scaling else "",
+        "notes": list(found.notes),
+        "outcomes": [
+            {
+                "config": str(outcome.last.config),
+                "started": outcome.starts[0].started,
+                "seconds": outcome.seconds,
+                "forecast": quantity_document(outcome.plan.forecast.seconds) if outcome.plan else None,
+                "accuracy": outcome.last.accuracy,
+                "missed": outcome.missed,
+            }
+            for outcome in found.outcomes[:10]
+        ],
+    }

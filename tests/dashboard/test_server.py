@@ -1,0 +1,198 @@
+"""The dashboard's answers, and who gets them: a real server asked over the line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import text
+
+from cotune.dashboard.access import host_of, loopback
+from cotune.store import open_store
+from cotune.store.schema import applied
+from dashboard.conftest import Served
+from dashboard.stocked import GOAL, SECRET
+
+TOKEN = "correct-horse-battery"
+
+
+def test_the_overview_has_jobs_plans_and_results(served: Served) -> None:
+    told = served.json("/api/overview")
+    (job,) = told["jobs"]
+    assert (job["name"], job["samples"], job["failed"], job["planned"]) == ("resnet-cifar", 10, 1, 1)
+    assert {found["kind"] for found in told["results"]} == {"simulate", "place"}
+    assert told["plans"][0]["words"] == str(served.plan)
+
+
+def test_no_secret_of_a_job_is_in_any_answer(served: Served) -> None:
+    key = served.json("/api/overview")["jobs"][0]["key"]
+    paths = ["/", "/api/overview", "/api/samples", f"/api/jobs/{key}", "/api/samples/probe0"]
+    for path in [*paths, *(f"/api/results/{id}" for id in served.ids)]:
+        status, shown, _ = served.get(path)
+        assert status == 200
+        assert SECRET not in shown
+        assert "API_KEY" not in shown
+
+
+def test_another_goal_gets_another_plan_and_the_same_gets_the_same(served: Served) -> None:
+    key = served.json("/api/overview")["jobs"][0]["key"]
+    told = served.json(f"/api/jobs/{key}")
+    asked = f"target={GOAL.target}&deadline={GOAL.deadline}"
+    again = served.json(f"/api/jobs/{key}/what-if?{asked}")
+    assert again["plan"] == told["answer"]["plan"]
+    assert again["figure"] == told["answer"]["figure"]
+    relaxed = served.json(f"/api/jobs/{key}/what-if?target={GOAL.target}&deadline=100000")
+    assert relaxed["plan"]["forecast"]["cost"]["mid"] <= again["plan"]["forecast"]["cost"]["mid"]
+    fast = served.json(f"/api/jobs/{key}/what-if?{asked}&prefer=fast")
+    assert fast["plan"]["forecast"]["seconds"]["mid"] < again["plan"]["forecast"]["seconds"]["mid"]
+    dear = served.json(f"/api/jobs/{key}/what-if?{asked}&price.t4=3.5")
+    assert dear["plan"]["forecast"]["cost"]["mid"] == pytest.approx(10 * again["plan"]["forecast"]["cost"]["mid"])
+    plain = served.json(f"/api/jobs/{key}/what-if?{asked}&unpriced=true")
+    assert plain["unit"] == "device-seconds"
+    refused = served.json(f"/api/jobs/{key}/what-if?target={GOAL.target}&deadline=5")
+    assert refused["plan"] is None
+    assert refused["refusal"]["constraint"] == "deadline"
+    assert refused["table"]["marked"] is None
+
+
+@pytest.mark.parametrize(
+    "query", ["target=nan", "deadline=-1", "deadline=0", "confidence=2", "prefer=best", "deadline=soon"]
+)
+def test_questions_that_make_no_sense_are_refused(served: Served, query: str) -> None:
+    key = served.json("/api/overview")["jobs"][0]["key"]
+    assert served.get(f"/api/jobs/{key}/what-if?{query}")[0] == 422
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/jobs/nothing", "/api/results/nothing", "/api/samples/nothing", "/assets/nothing.js", "/assets/..%2fapp.py"],
+)
+def test_what_is_not_there_is_not_found(served: Served, path: str) -> None:
+    assert served.get(path)[0] == 404
+
+
+def test_pages_of_samples_are_bounded(served: Served) -> None:
+    assert served.get("/api/samples?limit=100000")[0] == 422
+    assert served.json("/api/samples?state=failed")["rows"][0]["id"] == "oom"
+    assert served.json("/api/samples?limit=3&offset=9")["total"] == 10
+
+
+def test_a_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(served: Served) -> None:
+    _, _, headers = served.get("/")
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_another_site_cannot_reach_it_through_a_name_of_its_own(served: Served) -> None:
+    assert served.get("/api/overview", Host="evil.example")[0] == 403
+    assert served.get("/api/overview", Host="localhost:1")[0] == 200
+
+
+def test_without_the_token_there_is_only_the_question_for_it(tmp_path: Path, serve: Callable[..., str]) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    address = serve(path, "--token", TOKEN)
+    assert address.endswith(f"?token={TOKEN}")
+    place = urlsplit(address)
+    locked = Served(f"http://{place.netloc}/", path)
+    for wrong in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Cookie": "cotune_token=x"},
+    ):
+        assert locked.get("/api/overview", **wrong)[0] == 401
+    assert locked.get("/assets/app.js")[0] == 401
+    status, shown, _ = locked.get("/")
+    assert status == 401
+    assert "asks for its token" in shown
+    assert locked.get("/?token=wrong")[1].count("That token is wrong.") == 1
+    assert locked.get("/login", "POST", "token=wrong")[0] == 401
+    assert locked.get("/api/overview", Authorization=f"Bearer {TOKEN}")[0] == 200
+    status, _, headers = locked.get("/login", "POST", f"token={TOKEN}")
+    assert (status, headers["location"]) == (303, "/")
+    assert "HttpOnly" in headers["set-cookie"]
+    assert "SameSite=strict" in headers["set-cookie"]
+    assert locked.get("/", Cookie=headers["set-cookie"].split(";")[0])[0] == 200
+
+
+def test_beyond_this_machine_there_is_always_a_token(tmp_path: Path, serve: Callable[..., str]) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    address = serve(path, "--host", "0.0.0.0")
+    token = urlsplit(address).query.removeprefix("token=")
+    assert len(token) >= 32
+    open_to_all = Served(address.replace("0.0.0.0", "127.0.0.1").partition("?")[0], path)
+    assert open_to_all.get("/api/overview")[0] == 401
+    assert open_to_all.get("/api/overview", Authorization=f"Bearer {token}")[0] == 200
+
+
+def cotune(*words: object, code: int) -> str:
+    call = [sys.executable, "-m", "cotune", "dashboard", "--no-open", *map(str, words)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
+    assert "no store at" in cotune("--store", tmp_path / "store.db", code=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_a_newer_version_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path)) as store, store._writing() as connection:
+        connection.execute(applied.insert().values(version=99, applied="later"))
+    assert "has schema version 99" in cotune("--store", path, code=4)
+
+
+def test_a_torn_store_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"not a database at all" * 100)
+    assert "is not a readable store" in cotune("--store", path, code=4)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"cannot listen on 127.0.0.1 port {port}" in cotune("--store", path, "--port", port, code=2)
+
+
+def test_a_short_token_is_not_enough_for_others(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    assert "at least 16 letters" in cotune("--store", path, "--host", "0.0.0.0", "--token", "short", code=2)
+
+
+def test_a_store_that_breaks_while_somebody_looks_is_told_in_one_line(
+    tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    broken = Served(serve(path), path)
+    with open_store(str(path)) as store, store._writing() as connection:
+        connection.execute(text("DROP TABLE evaluations"))
+        connection.execute(text("DROP TABLE samples"))
+    status, shown, _ = broken.get("/api/overview")
+    assert status == 500
+    assert "cannot use the store" in json.loads(shown)["error"]
+
+
+@pytest.mark.parametrize(
+    ("host", "local"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("gpu-1", False)]
+)
+def test_this_machine_is_known_by_its_names(host: str, local: bool) -> None:
+    assert loopback(host) is local
+    assert host_of(f"[{host}]:80" if ":" in host else f"{host}:80") == host
