@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +20,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
+from pydantic_core import to_json
 
 from cotune import __version__
 from cotune.dashboard import pictures
@@ -45,22 +45,6 @@ _CURVE = 500  # points of a live curve that are sent
 def job_key(name: str, fingerprint: str) -> str:
     """Return a job's name in addresses: safe, and not to be guessed back."""
     return hashlib.sha256(f"{name}\0{fingerprint}".encode()).hexdigest()[:16]
-
-
-class _Finite(JSONResponse):
-    """JSON without numbers that are none."""
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(finite(content), allow_nan=False, separators=(",", ":")).encode()
-
-
-def finite(value: Any) -> Any:
-    """Return a document in which what is not a number is null."""
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache
@@ -303,7 +287,7 @@ class _Beats:
             told: dict[str, Any] = {"pulse": beat, "live": self.desk.live()}
         except CotuneError as error:
             told = {"error": str(error)}
-        return json.dumps(finite(told), allow_nan=False, separators=(",", ":"))
+        return _json(told).decode()
 
     async def stream(self) -> AsyncIterator[str]:
         """Yield server-sent events: the state at once, then every change."""
@@ -327,8 +311,13 @@ class _Beats:
                 self._wanted.clear()
 
 
+def _json(document: dict[str, Any]) -> bytes:
+    """Return JSON in which a number that is none is null."""
+    return to_json(document, inf_nan_mode="null")
+
+
 def _answer(document: dict[str, Any]) -> Response:
-    return _Finite(document, headers={"cache-control": "no-store"})
+    return Response(_json(document), media_type="application/json", headers={"cache-control": "no-store"})
 
 
 def _file(name: str) -> Response:

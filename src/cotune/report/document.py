@@ -34,7 +34,7 @@ def document(found: Findings) -> dict[str, Any]:
             "fastest": scaling.fastest.workers,
             "cheapest": scaling.cheapest.workers,
             "steps": [
-                forecast_document(step.forecast)
+                forecast_document(found.assessed.forecast(step.row))
                 | {"speed_up": step.speed_up, "efficiency": step.efficiency, "gain": step.gain}
                 for step in scaling.steps
             ],

@@ -323,7 +323,7 @@ def scaling_figure(found: Findings) -> Figure | None:
     real = {
         "type": "scatter", "mode": "lines+markers", "name": "speed-up to the goal", "x": workers,
         "y": [step.speed_up for step in scaling.steps],
-        "customdata": [[duration(step.forecast.seconds.mid), f"{step.efficiency:.0%}"] for step in scaling.steps],
+        "customdata": [[duration(step.seconds), f"{step.efficiency:.0%}"] for step in scaling.steps],
         "line": {"color": "@s1", "width": 2.5}, "marker": {"size": 8},
         "hovertemplate": "%{x} workers: %{y:.2f} times as fast, %{customdata[0]}<br>efficiency %{customdata[1]}"
                          "<extra></extra>",
@@ -344,7 +344,7 @@ def cost_over_workers(found: Findings) -> Figure | None:
     scaling = found.scaling
     if scaling is None or len(scaling.steps) < 2:
         return None
-    costs = [step.forecast.cost for step in scaling.steps]
+    costs = [found.assessed.forecast(step.row).cost for step in scaling.steps]
     bars = {
         "type": "bar", "name": "cost", "x": [str(step.workers) for step in scaling.steps],
         "y": [cost.mid for cost in costs], "marker": {"color": "@s1/0.75"},

@@ -190,9 +190,9 @@ def _scaling(found: Findings, draw: _Drawing) -> Iterator[Markup]:
     rows = [
         (
             step.workers,
-            str(step.forecast.config),
-            duration(step.forecast.seconds.mid),
-            number(step.forecast.cost.mid, 3),
+            str(found.assessed.outlook.configs[step.row]),
+            duration(step.seconds),
+            number(step.cost, 3),
             f"{step.speed_up:.2f}",
             f"{step.efficiency:.0%}",
             f"{step.gain:.0%}",

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from cotune.plan.assess import Assessment
-from cotune.types import Floats, Forecast
+from cotune.types import Floats
 from cotune.units import duration, number
 
 WORTH = 0.5  # the least gain of an added worker that counts as paying
@@ -26,16 +25,15 @@ WORTH = 0.5  # the least gain of an added worker that counts as paying
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The quickest way to the goal with so many workers, against fewer of them."""
+    """The quickest way to the goal with so many workers (a row of the assessment), against fewer of them."""
 
-    forecast: Forecast
+    row: int
+    workers: int
+    seconds: float  # median, like the cost
+    cost: float
     speed_up: float
     efficiency: float
     gain: float
-
-    @property
-    def workers(self) -> int:
-        return self.forecast.config.workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +54,11 @@ class Scaling:
 
     @property
     def fastest(self) -> Step:
-        return min(self.steps, key=lambda step: step.forecast.seconds.mid)
+        return min(self.steps, key=lambda step: step.seconds)
 
     @property
     def cheapest(self) -> Step:
-        return min(self.steps, key=lambda step: step.forecast.cost.mid)
+        return min(self.steps, key=lambda step: step.cost)
 
     @property
     def words(self) -> str:
@@ -72,29 +70,23 @@ class Scaling:
             said = f"Scaling pays up to {_count(paying.workers)}, the most there are"
         else:
             said = f"Scaling pays up to {_count(paying.workers)}; each one beyond brings less than half of its share"
-        quick, cost = fastest.forecast.seconds.mid, fastest.forecast.cost.mid
-        said += f". The quickest is {_count(fastest.workers)}: {duration(quick)}"
-        if fastest.workers != cheapest.workers and cheapest.forecast.cost.mid > 0:
-            dearer = cost / cheapest.forecast.cost.mid
-            said += f", at {number(dearer, 3)} times the cost of {_count(cheapest.workers)}"
+        said += f". The quickest is {_count(fastest.workers)}: {duration(fastest.seconds)}"
+        if fastest.workers != cheapest.workers and cheapest.cost > 0:
+            said += f", at {number(fastest.cost / cheapest.cost, 3)} times the cost of {_count(cheapest.workers)}"
         return said + "."
 
 
 def scaling(found: Assessment, sure: Floats) -> Scaling | None:
     """Return the steps of an assessment; `sure` is each config's probability to reach the target at all."""
     steps: list[Step] = []
-    rows = _quickest(found, sure)
-    for before, row in pairwise((None, *rows)):
-        assert row is not None
-        forecast = found.forecast(row)
-        first = steps[0].forecast if steps else forecast
-        fewest, workers = first.config.workers, forecast.config.workers
-        speed_up = first.seconds.mid / forecast.seconds.mid
-        gain = 1.0
-        if before is not None:
-            last = steps[-1]
-            gain = (speed_up - last.speed_up) * fewest / (workers - last.workers)
-        steps.append(Step(forecast, speed_up, speed_up * fewest / workers, gain))
+    for row in _quickest(found, sure):
+        seconds, cost = float(found.seconds[row]), float(found.cost[row])
+        workers = int(found.outlook.configs.workers[row])
+        first, last = (steps[0], steps[-1]) if steps else (None, None)
+        speed_up = first.seconds / seconds if first else 1.0
+        fewest = first.workers if first else workers
+        gain = (speed_up - last.speed_up) * fewest / (workers - last.workers) if last else 1.0
+        steps.append(Step(row, workers, seconds, cost, speed_up, speed_up * fewest / workers, gain))
     return Scaling(tuple(steps)) if steps else None
 
 

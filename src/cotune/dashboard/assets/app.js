@@ -23,6 +23,7 @@ async function show(focus = true) {
   mark(path);
   const found = routes.map(([pattern, view]) => [path.match(pattern), view]).find(([match]) => match);
   const root = document.createElement("div");
+  const slow = setTimeout(() => main.setAttribute("aria-busy", "true"), 150);
   let view = null;
   try {
     if (!found) throw new Error("there is no such page");
@@ -32,7 +33,9 @@ async function show(focus = true) {
       card("", h("p.error", { role: "alert" }, error.message), h("p", {}, h("a", { href: "#/" }, "Back to the overview"))));
     view = { title: "not found" };
   }
+  clearTimeout(slow);
   if (serial !== state.serial) return;
+  main.removeAttribute("aria-busy");
   state.view = view;
   document.title = view.title === "Overview" ? "cotune" : `${view.title} · cotune`;
   main.replaceChildren(...root.childNodes);
