@@ -242,3 +242,30 @@ def test_the_token_opens_the_page_once_and_for_all(browser: Any, tmp_path: Path,
     page.wait_for_selector("main[data-shown=overview]")
     assert "token" not in page.url
     context.close()
+
+
+LUMINANCE = """names => {
+  const probe = document.createElement('span');
+  document.body.append(probe);
+  const luminance = name => {
+    probe.style.color = `var(--${name})`;
+    const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255);
+    const [r, g, b] = parts.map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  return Object.fromEntries(names.map(name => [name, luminance(name)]));
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_colour_of_text_stands_out_from_what_is_behind_it(browser: Any, served: Served, dark: bool) -> None:
+    texts = ("ink", "muted", "accent", "warn", "good", "s1", "s2", "s3", "s4", "s5", "s6")
+    with opened(browser, dark=dark) as watched:
+        visit(watched.page, served)
+        found = watched.page.evaluate(LUMINANCE, ["bg", "card", "wash", *texts])
+    for behind in ("bg", "card", "wash"):
+        for text in texts:
+            light, deep = sorted((found[text], found[behind]), reverse=True)
+            contrast = (light + 0.05) / (deep + 0.05)
+            least = 4.5 if text in ("ink", "muted", "accent", "warn", "good", "s1") else 3.0
+            assert contrast >= least, f"{text} on {behind}: {contrast:.2f}"

@@ -57,6 +57,7 @@ class Learner:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.revision = 0  # counts what was learnt
+        self.fitting: list[threading.Thread] = []
         self._known: dict[str, tuple[object, Learnt]] = {}
         self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -70,7 +71,9 @@ class Learner:
         if key not in self._known:
             self._learn(key, job, mark)
         elif self._known[key][0] != mark and not self._locks[key].locked():
-            threading.Thread(target=self._learn, args=(key, job, mark), daemon=True).start()
+            fit = threading.Thread(target=self._learn, args=(key, job, mark), daemon=True)
+            self.fitting = [*(thread for thread in self.fitting if thread.is_alive()), fit]
+            fit.start()
         return self._known[key][1]
 
     def _learn(self, key: str, job: JobSummary, mark: object) -> None:
