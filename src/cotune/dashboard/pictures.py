@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cotune.report.figures import SERIES, Figure, clock, layout, words
+from cotune.report.figures import SERIES, Figure, clock, layout, logarithmic, words
 
 _ROWS = 25  # jobs in a Gantt chart
 
@@ -14,7 +14,7 @@ def distribution(policies: Mapping[str, Any], what: str, title: str) -> Figure:
     """Return a cumulative distribution of seconds, one line for each policy."""
     longest = max((found[what]["seconds"][-1] for found in policies.values() if found[what]["seconds"]), default=1.0)
     size, unit = clock(float(longest) / 4)
-    traces = [
+    traces: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "lines", "name": words(name), "line": {"color": f"@{colour}", "width": 2},
             "x": [seconds / size for seconds in found[what]["seconds"]], "y": found[what]["share"],
@@ -22,10 +22,10 @@ def distribution(policies: Mapping[str, Any], what: str, title: str) -> Figure:
         }
         for (name, found), colour in _coloured(policies)
     ]  # fmt: skip
-    return {
-        "data": traces,
-        "layout": layout(f"{title} ({unit})", "share of jobs", yaxis={"tickformat": ".0%", "range": [0, 1.02]}),
-    }
+    times = [x for trace in traces for x in trace["x"]]
+    axis = logarithmic(times) if times and min(times) > 0 else {"rangemode": "tozero"}
+    shares = {"tickformat": ".0%", "range": [0, 1.02]}
+    return {"data": traces, "layout": layout(f"{title} ({unit})", "share of jobs", xaxis=axis, yaxis=shares)}
 
 
 def use(policies: Mapping[str, Any]) -> Figure:

@@ -23,6 +23,7 @@ Trace = dict[str, Any]
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6")
 _POINTS = 1500  # configs drawn at most; those in the frontier's neighbourhood are kept
 _CURVES = 12
+_MARKED = 30  # points of a curve that are marked one by one
 _Z10 = 1.2815515655446004  # the 90th percentile of a standard normal
 _UNITS = (
     (3 * 86400.0, 86400.0, "days"),
@@ -44,7 +45,14 @@ def clock(longest: float) -> tuple[float, str]:
 
 def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
     """Return the part of a layout that all figures share."""
-    axis = {"gridcolor": "@grid", "linecolor": "@line", "zeroline": False, "ticks": "outside", "tickcolor": "@line"}
+    axis: dict[str, Any] = {
+        "gridcolor": "@grid",
+        "linecolor": "@line",
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": "@line",
+    }
+    axis["automargin"] = True
     base: dict[str, Any] = {
         "margin": {"l": 64, "r": 16, "t": 12, "b": 48},
         "font": {"family": "inherit", "size": 13, "color": "@muted"},
@@ -59,7 +67,7 @@ def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
     return base | more
 
 
-def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
+def logarithmic(values: Sequence[float]) -> dict[str, Any]:
     """Return a logarithmic axis with round numbers on it: 1, 2 and 5 of each decade, or 1 alone if there are many."""
     known = [value for value in values if value > 0 and np.isfinite(value)]
     if not known:
@@ -114,8 +122,8 @@ def cost_time(found: Findings) -> Figure:
         "layout": layout(
             f"time to the goal ({unit})",
             f"cost ({words(found.unit)})",
-            xaxis=_logarithmic((judged.seconds[drawn] / size).tolist()),
-            yaxis=_logarithmic(judged.cost[drawn].tolist()),
+            xaxis=logarithmic((judged.seconds[drawn] / size).tolist()),
+            yaxis=logarithmic(judged.cost[drawn].tolist()),
             shapes=shapes,
             annotations=notes,
         ),
@@ -205,7 +213,7 @@ def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
         "layout": layout(
             "workers",
             "seconds per epoch",
-            yaxis=_logarithmic([y for trace in traces for y in trace["y"] if y is not None]),
+            yaxis=logarithmic([y for trace in traces for y in trace["y"] if y is not None]),
             xaxis={"rangemode": "tozero"},
         ),
     }
@@ -260,7 +268,8 @@ def learning_curves(found: Findings) -> Figure | None:
         first = all(trace["legendgroup"] != label for trace in traces)
         traces.append(
             {
-                "type": "scatter", "mode": "lines+markers", "name": label, "legendgroup": label, "showlegend": first,
+                "type": "scatter", "mode": "lines+markers" if len(sample.curve) <= _MARKED else "lines",
+                "name": label, "legendgroup": label, "showlegend": first,
                 "x": [point.epoch for point in sample.curve], "y": [_known(point.accuracy) for point in sample.curve],
                 "line": {"color": f"@{colour}", "width": 1.5}, "marker": {"size": 5},
                 "hovertemplate": "epoch %{x:.3~g}: %{y:.4~g}<extra>" + label + ", measured</extra>",

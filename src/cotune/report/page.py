@@ -110,11 +110,11 @@ def _answer(found: Findings) -> Markup:
 def _tiles(found: Findings, forecast: Forecast) -> Iterator[Markup]:
     goal = found.goal
     seconds, cost = forecast.seconds, forecast.cost
-    limit = f" of {duration(goal.deadline)} allowed" if goal.deadline is not None else ""
+    limit = f"of {duration(goal.deadline)} allowed" if goal.deadline is not None else ""
     within = f"{duration(seconds.low)} to {duration(seconds.high)}"
     yield _tile("time", duration(seconds.mid), limit, within, source=seconds)
     if forecast.accuracy is not None:
-        asked = f" of {goal.target:g} asked" if goal.target is not None else ""
+        asked = f"of {goal.target:g} asked" if goal.target is not None else ""
         yield _quantity_tile(found.job.metric, forecast.accuracy, asked, digits=4)
     yield _quantity_tile(f"cost in {cost.unit}", cost, "")
     met = forecast.probability >= goal.confidence
@@ -135,7 +135,7 @@ def _tile(
     return tag(
         "div",
         tag("div", name, class_="name"),
-        tag("div", value, tag("small", limit), class_="value"),
+        tag("div", value, tag("small", limit) if limit else "", class_="value"),
         tag("div", within + known, class_="range"),
         class_=f"tile{mark}",
     )

@@ -36,7 +36,7 @@ export async function job(root, [key], state) {
   };
 }
 
-function slider({ name, label, low, high, value, logarithmic, show, off, change }) {
+function slider({ name, label, low, high, value, logarithmic, show, off, why, change }) {
   const forth = (x) => logarithmic ? Math.log(x) : x;
   const back = (x) => logarithmic ? Math.exp(x) : x;
   const at = (x) => Math.round(STEPS * (forth(x) - forth(low)) / ((forth(high) - forth(low)) || 1));
@@ -65,7 +65,7 @@ function slider({ name, label, low, high, value, logarithmic, show, off, change 
   set(value);
   const element = h("div.control", {}, h("div.top", {}, h("label", { for: id }, label), output), input,
     h("div.ends", {}, h("span", {}, show(low)), h("span", {}, show(high))),
-    box && h("label.off", { for: box.id }, box, off));
+    box && h("label.off", { for: box.id }, box, why ?? off));
   return { element, value: current, set };
 }
 
@@ -85,7 +85,7 @@ function whatIf(key, told, before) {
   for (const [device, price] of Object.entries(prices)) {
     const most = Math.max(10, 4 * (price ?? 0));
     money[device] = slider({ name: `price-${device}`, label: `Price of ${device}`, low: 0.01, high: most,
-      value: first.prices[device], logarithmic: true, off: "no price: count device-seconds",
+      value: first.prices[device], logarithmic: true, off: "no price", why: "no price: count device-seconds",
       show: (x) => `${number(x, 3)} ${currency} per hour`, change });
   }
   controls.confidence = slider({ name: "confidence", label: "Confidence", low: 0.5, high: 0.99,
@@ -166,8 +166,8 @@ function decision(found, told) {
   const range = (one, show) => `${show(one.low)} to ${show(one.high)}, ${one.source}`;
   const goal = found.goal;
   const tiles = [
-    tile("time", duration(seconds.mid), range(seconds, duration), "", goal.deadline === null ? "" : ` of ${duration(goal.deadline)}`),
-    accuracy ? tile(told.metric, number(accuracy.mid), range(accuracy, number), "", goal.target === null ? "" : ` of ${number(goal.target)}`) : null,
+    tile("time", duration(seconds.mid), range(seconds, duration), "", goal.deadline === null ? "" : `of ${duration(goal.deadline)} allowed`),
+    accuracy ? tile(told.metric, number(accuracy.mid), range(accuracy, number), "", goal.target === null ? "" : `of ${number(goal.target)} asked`) : null,
     tile(`cost in ${found.unit}`, number(cost.mid), range(cost, number)),
     tile("probability that all is met", found.plan.probability > 0.99 ? "over 99%" : `${Math.round(100 * found.plan.probability)}%`,
       `${Math.round(100 * goal.confidence)}% asked`, "good"),

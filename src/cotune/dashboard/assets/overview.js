@@ -82,7 +82,7 @@ export function running(root, runs) {
     return;
   }
   root.replaceChildren(h("section", { "aria-label": "Going on now" },
-    h("h2", { style: "margin:.2rem 0 .6rem" }, "Going on now"), h("div.live-grid", {}, runs.map(run))), h("p"));
+    h("h2", { style: "margin:.2rem 0 .6rem" }, "Going on now"), h("div.live-grid", {}, runs.map(run))));
 }
 
 function run(one) {
