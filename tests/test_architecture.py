@@ -36,6 +36,7 @@ LAYERS = {
     "balance": 1,
     "servers": 4,
     "torch": 4,
+    "callbacks": 4,
     "workloads": 4,
     "pipeline": 4,
     "schedule": 4,

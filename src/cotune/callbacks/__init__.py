@@ -1,0 +1,36 @@
+"""Callbacks that call `cotune.report` for those who do not write their own loop: one file for each framework.
+
+    from cotune.callbacks.lightning import Report       Trainer(callbacks=[Report()])
+    from cotune.callbacks.huggingface import Report     Trainer(..., callbacks=[Report()])
+
+Without cotune around them they do nothing. Under it they tell progress at each step, the
+metric and the seconds of each evaluation, and end the training on all ranks when cotune
+says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import SupportsFloat
+
+from cotune.errors import NotFound, suggestion
+
+_PREFIXES = ("", "val_", "val/", "valid_", "valid/", "validation_", "validation/", "eval_", "eval/", "test_")
+
+
+def is_heard() -> bool:
+    """Say whether cotune runs this process."""
+    return "COTUNE_REPORT" in os.environ
+
+
+def metric_of(numbers: Mapping[str, SupportsFloat], name: str | None) -> SupportsFloat:
+    """Return the job's metric among those that were evaluated: by its name, or as `val_...` and the like."""
+    wanted = name or os.environ.get("COTUNE_METRIC", "accuracy")
+    found = next((prefix + wanted for prefix in _PREFIXES if prefix + wanted in numbers), None)
+    if found is None:
+        there = ", ".join(sorted(numbers)) or "none at all"
+        raise NotFound(
+            f"no metric {wanted!r} was evaluated, but {there}{suggestion(wanted, numbers)}; name it: Report(metric=...)"
+        )
+    return numbers[found]
