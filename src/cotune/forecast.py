@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,7 @@ class Outlook:
         return np.asarray(self.epoch_seconds[rows, None] * np.exp(self.spread[rows, None] * self.z_time))
 
 
+@lru_cache(maxsize=16)
 def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
     """Return two independent standard normal sets, spread evenly so that few are enough.
 
@@ -77,4 +79,5 @@ def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
     points = (shift + np.arange(1, draws + 1)[:, None] * steps) % 1.0
     ranks = points.argsort(axis=0).argsort(axis=0)
     normal = ndtri((ranks + 0.5) / draws)
+    normal.flags.writeable = False  # the same draws are handed out again
     return normal[:, 0], normal[:, 1]

@@ -18,16 +18,22 @@ from cotune.space import Configs, Space
 from cotune.strategies import LAWS, Decision
 from cotune.types import Cluster, Config, Goal, Job, Sample
 
+Profiles = dict[tuple[Space, tuple[Sample, ...]], tuple[Sample, ...]]  # what a profile of a space found, and before it
+
 
 @dataclass
 class RecordedLab:
-    """A lab on one half of a recording; the other half is the truth."""
+    """A lab on one half of a recording; the other half is the truth.
+
+    Labs for one goal may share `profiles`: the same profile is replayed once, and charged to each of them.
+    """
 
     seen: Recording
     truth: Truth
     goal: Goal
     max_samples: int = 16
     seed: int = 0
+    profiles: Profiles = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,12 +61,17 @@ class RecordedLab:
         return sample
 
     def profile(self, space: Space) -> Sequence[Sample]:
+        key = (space, tuple(self.samples))
+        if key in self.profiles:
+            self.samples[:] = self.profiles[key]
+            return self.samples
         design = design_for(self.job, self.goal, space, self.cluster)
         while len(self.samples) < self.max_samples:
             probe = design.next(self.samples, self.max_samples - len(self.samples))
             if probe is None:
                 break
             self.train(probe.config, probe.epochs)
+        self.profiles[key] = tuple(self.samples)
         return self.samples
 
     def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:

@@ -11,7 +11,8 @@ truth where there are several.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -20,10 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from cotune import algorithms
-from cotune.bench.lab import RecordedLab
+from cotune.bench.lab import Profiles, RecordedLab
 from cotune.bench.truth import FEWEST_BEST, Truth
 from cotune.errors import NotFound
 from cotune.recording import Recording, read
+from cotune.strategies import Strategy
 from cotune.types import Goal
 
 
@@ -66,12 +68,18 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One strategy on all goals of one recording."""
+    """All strategies on some goals of one recording: what two of them would measure alike is measured once."""
 
     folder: Path
-    strategy: str
+    goals: tuple[Goal, ...]
+    strategies: tuple[str, ...]
     max_samples: int
     seed: int
+
+    @property
+    def size(self) -> int:
+        """Return roughly how much work it is."""
+        return len(self.goals) * len(_truth(self.folder).space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +100,22 @@ def bench_planning(
     if not kept:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out)
         raise NotFound(f"no recording to plan on ({reasons})" if reasons else "no recordings given")
-    tasks = [Task(folder, strategy, max_samples, seed) for folder in kept for strategy in strategies]
+    tasks = [
+        Task(folder, tuple(goals), tuple(strategies), max_samples, seed)
+        for folder in kept
+        for _, goals in itertools.groupby(_goals(folder), key=lambda goal: goal.target)
+    ]
     # The longest first, so that no process is left with them at the end.
-    tasks.sort(key=lambda task: -len(_truth(task.folder).space))
+    tasks.sort(key=lambda task: -task.size)
     if processes > 1 and len(tasks) > 1:
         with ProcessPoolExecutor(processes) as pool:
             answered = list(pool.map(_answer, tasks))
     else:
         answered = [_answer(task) for task in tasks]
-    by_task = dict(zip(tasks, answered, strict=True))
-    rows = [row for folder in kept for strategy in strategies for row in _of(by_task, folder, strategy)]
+    order = {_recording(folder).name: place for place, folder in enumerate(kept)}
+    places = {strategy: place for place, strategy in enumerate(strategies)}
+    rows = [row for rows in answered for row in rows]
+    rows.sort(key=lambda row: (order[row.recording], places[row.strategy], row.target, row.deadline))
     return Benchmark(tuple(rows), tuple(left_out))
 
 
@@ -128,12 +142,6 @@ def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
         float(full.mean()),
         float(np.quantile(full, 0.9)),
         float(np.mean([row.profile_samples for row in rows])),
-    )
-
-
-def _of(answered: dict[Task, list[Row]], folder: Path, strategy: str) -> Iterator[Row]:
-    return (
-        row for task, rows in answered.items() if (task.folder, task.strategy) == (folder, strategy) for row in rows
     )
 
 
@@ -164,45 +172,53 @@ def _truth(folder: Path) -> Truth:
 
 
 @cache
+def _seen(folder: Path) -> Recording:
+    return _recording(folder).halves()[0]
+
+
+@cache
 def _goals(folder: Path) -> list[Goal]:
     return _truth(folder).goals()
 
 
 def _answer(task: Task) -> list[Row]:
-    strategy = algorithms.create("strategies", task.strategy)
-    truth, seen = _truth(task.folder), _recording(task.folder).halves()[0]
-    seed, rows = _seed(task), []
-    for goal in _goals(task.folder):
-        lab = RecordedLab(seen, truth, goal, task.max_samples, seed)
-        decision = strategy.decide(lab)
-        best = truth.best(goal)
-        assert best is not None  # goals lie on the frontier
-        oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
-        outcome = truth.outcome(decision.config, decision.epochs, goal) if decision.config else None
-        cost = outcome.cost if outcome else 0.0
-        met = outcome is not None and outcome.met
-        extra = 0.0 if met else 2.0
-        spent, reused = lab.spent(), min(lab.reused(decision), cost)
-        rows.append(
-            Row(
-                recording=seen.name,
-                target=goal.target or 0.0,
-                deadline=goal.deadline or 0.0,
-                strategy=task.strategy,
-                workers=decision.config.workers if decision.config else None,
-                batch_size=decision.config.batch_size if decision.config else None,
-                epochs=decision.epochs,
-                met=met,
-                cost=cost,
-                oracle_cost=oracle,
-                score=extra + cost / oracle,
-                profile_samples=len(lab.samples),
-                profile_cost=spent,
-                reused_cost=reused,
-                score_with_profile=extra + (cost + spent - reused) / oracle,
-            )
-        )
+    rows = []
+    for goal in task.goals:
+        profiles: Profiles = {}
+        rows += [_judged(task, goal, strategy, profiles) for strategy in task.strategies]
     return rows
+
+
+def _judged(task: Task, goal: Goal, strategy: str, profiles: Profiles) -> Row:
+    truth, seen = _truth(task.folder), _seen(task.folder)
+    lab = RecordedLab(seen, truth, goal, task.max_samples, _seed(task), profiles)
+    chosen: Strategy = algorithms.create("strategies", strategy)
+    decision = chosen.decide(lab)
+    best = truth.best(goal)
+    assert best is not None  # goals lie on the frontier
+    oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
+    outcome = truth.outcome(decision.config, decision.epochs, goal) if decision.config else None
+    cost = outcome.cost if outcome else 0.0
+    met = outcome is not None and outcome.met
+    extra = 0.0 if met else 2.0
+    spent, reused = lab.spent(), min(lab.reused(decision), cost)
+    return Row(
+        recording=seen.name,
+        target=goal.target or 0.0,
+        deadline=goal.deadline or 0.0,
+        strategy=strategy,
+        workers=decision.config.workers if decision.config else None,
+        batch_size=decision.config.batch_size if decision.config else None,
+        epochs=decision.epochs,
+        met=met,
+        cost=cost,
+        oracle_cost=oracle,
+        score=extra + cost / oracle,
+        profile_samples=len(lab.samples),
+        profile_cost=spent,
+        reused_cost=reused,
+        score_with_profile=extra + (cost + spent - reused) / oracle,
+    )
 
 
 def _seed(task: Task) -> int:

@@ -76,10 +76,16 @@ class Truth:
 
     def epochs_to(self, target: float) -> Floats:
         """Return the whole epochs each config takes to a target; infinite where it never gets there."""
-        curves, recipes = self._curves
-        level = self.recording.job.sign * target
-        needed = np.array([_middle(first_meeting(seeds, level)) for seeds in curves])
-        return np.asarray(needed[recipes])
+        if target not in self._epochs_to:
+            curves, recipes = self._curves
+            level = self.recording.job.sign * target
+            needed = np.array([_middle(first_meeting(seeds, level)) for seeds in curves])
+            self._epochs_to[target] = np.asarray(needed[recipes])
+        return self._epochs_to[target]
+
+    @cached_property
+    def _epochs_to(self) -> dict[float, Floats]:
+        return {}
 
     @cached_property
     def targets(self) -> list[float]:

@@ -101,15 +101,32 @@ class Recording:
 
     def draw_epoch_seconds(self, config: Config, rng: np.random.Generator) -> float | None:
         """Return the seconds per epoch that one probe sees, or None where the truth is not defined."""
-        cells = self.times.get(_layout(config))
-        if cells is None:
+        layout = _layout(config)
+        if layout not in self.times:
             return None
-        most = max(len(repeats) for by in cells.values() for repeats in by.values())
-        repeat = int(rng.integers(most))
-        around = _around(cells, config.workers)
+        repeat = int(rng.integers(self._repeats[layout]))
+        key = (config, repeat)
+        if key not in self._drawn:
+            self._drawn[key] = self._of_repeat(self.times[layout], config, repeat)
+        return self._drawn[key]
+
+    @cached_property
+    def _repeats(self) -> dict[Layout, int]:
+        """Return the most repeats that any config of a layout has."""
+        return {
+            layout: max(len(repeats) for by in cells.values() for repeats in by.values())
+            for layout, cells in self.times.items()
+        }
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[Config, int], float | None]:
+        return {}
+
+    @staticmethod
+    def _of_repeat(cells: Cells, config: Config, repeat: int) -> float | None:
         drawn = {
             workers: {batch: repeats[repeat % len(repeats)] for batch, repeats in cells[workers].items()}
-            for workers in around
+            for workers in _around(cells, config.workers)
         }
         value = float(_interpolated(drawn, np.array([config.workers]), np.array([config.batch_size]))[0])
         return value if np.isfinite(value) else None

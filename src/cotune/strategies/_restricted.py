@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cotune.errors import Infeasible
+from cotune.plan.assess import assess
 from cotune.plan.grid import Grid
 from cotune.plan.planner import Forecaster, choose
 from cotune.space import Space
@@ -28,17 +29,18 @@ def planned(lab: Lab, space: Space, forecast: Forecaster, prefer: Prefer = "chea
 
 
 def fewest_workers(lab: Lab, space: Space, forecast: Forecaster) -> Decision:
-    """Return the plan with the fewest workers that meets the goal."""
-    nearest = []
-    for count in values(space, "workers"):
-        part = space.pinned(workers=[count])
-        try:
-            plan = choose(lab.job, lab.goal, part, lab.cluster, forecast=forecast, search=Grid(), seed=lab.seed)
-        except Infeasible as error:
-            nearest.append(error)
-            continue
-        return Decision(plan.config, plan.epochs, f"{count} is the fewest workers that meet the goal")
-    return max((_surest(error) for error in nearest), key=lambda decision: decision.config is not None)
+    """Return the plan with the fewest workers that meets the goal, else with the fewest that likely do."""
+    configs = space.configs()
+    found = assess(forecast(configs, lab.goal.max_epochs), lab.goal, lab.cluster, lab.job.sign)
+    sure, likely = found.feasible, found.probability >= LEAST_PROBABILITY
+    able = sure if sure.any() else likely
+    if not able.any():
+        return Decision(None, 0, "no number of workers is likely to meet the goal")
+    fewest = int(configs.workers[able].min())
+    rank = found.cost if sure.any() else -found.probability
+    row = int(np.argmin(np.where(able & (configs.workers == fewest), rank, np.inf)))
+    words = "meet the goal" if sure.any() else f"are likely to ({found.probability[row]:.0%})"
+    return Decision(configs[row], int(found.epochs[row]), f"{fewest} is the fewest workers that {words}")
 
 
 def values(space: Space, axis: str) -> list[Value]:
