@@ -94,7 +94,7 @@ class ActiveDesign:
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
-        trained = {sample.config.global_batch for sample in samples if sample.curve}
+        trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
         if not trained:
             return self._first_curve(samples)
         found = self._assessed(samples)
@@ -107,6 +107,14 @@ class ActiveDesign:
         if not known.seconds[row]:
             return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
         return None
+
+    def _trained(self, sample: Sample) -> bool:
+        """Return whether a start shows a recipe: one that met the target, or went beyond a probe of seconds."""
+        if not sample.curve or self.goal.target is None:
+            return False
+        best = max(self.job.sign * point.accuracy for point in sample.curve)
+        met = best >= self.job.sign * self.goal.target
+        return met or sample.epochs > self._spread_out.time_epochs(sample.config)
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
@@ -153,7 +161,8 @@ class ActiveDesign:
         seconds = found.outlook.epoch_seconds
         layout = self._cheapest_layout(batch, seconds)
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
-        cap = self._cap(batch, seconds, beaten)
+        beyond = np.floor(self._time_epochs[layout]) + 1  # the epochs that a probe of seconds does not show
+        cap = max(self._cap(batch, seconds, beaten), float(beyond))
         reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
         return Probe(self._listed[layout], cap, reason, curve=True)
 

@@ -102,7 +102,7 @@ class Truth:
         found = []
         for target in self.targets:
             seconds = self.epochs_to(target) * self.epoch_seconds
-            for row in _frontier(seconds, seconds * self.rate):
+            for row in frontier(seconds, seconds * self.rate):
                 goal = Goal(target, SLACK * float(seconds[row]), max_epochs=max(1, self.recording.last_epoch))
                 found.append(goal)
         return found
@@ -133,7 +133,7 @@ def _middle(epochs: Floats) -> float:
     return float(np.sort(epochs)[(len(epochs) - 1) // 2])
 
 
-def _frontier(seconds: Floats, cost: Floats) -> list[int]:
+def frontier(seconds: Floats, cost: Floats) -> list[int]:
     """Return the rows that no other beats in both, the quickest first."""
     order = np.lexsort((cost, seconds))
     rows, cheapest = [], np.inf

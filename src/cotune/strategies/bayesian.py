@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.space import Space
 from cotune.strategies import Decision, Lab
 from cotune.strategies._restricted import fewest_workers, values
 from cotune.strategies._study import Sampler, study
@@ -31,7 +32,13 @@ class Bayesian:
         most = max(len(batches) for batches in by_count.values())
         usable = [count for count in counts if len(by_count[count]) == most]
         fixed = usable[-1] if self.workers == "most" else usable[0]
-        configs = lab.space.pinned(workers=[fixed]).configs()
+        batch_size = self.batch_size(lab, lab.space.pinned(workers=[fixed]))
+        part = lab.space.pinned(batch_size=[batch_size])
+        return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))
+
+    def batch_size(self, lab: Lab, space: Space) -> int:
+        """Return the batch with the best accuracy in full runs on a space of one number of workers."""
+        configs = space.configs()
         order = np.argsort(configs.batch_size, kind="stable")
         tuned = study(self.sampler, lab.seed)
         scores: dict[int, float] = {}
@@ -43,6 +50,4 @@ class Bayesian:
                 best = max((lab.job.sign * point.accuracy for point in sample.curve), default=None)
                 scores[place] = -1e9 if best is None else best
             tuned.tell(trial, -scores[place])
-        batch = configs.batch_size[order[max(scores, key=lambda place: scores[place])]]
-        part = lab.space.pinned(batch_size=[int(batch)])
-        return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))
+        return int(configs.batch_size[order[max(scores, key=lambda place: scores[place])]])

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotune.space import Space
 from cotune.strategies import Decision, Lab
 from cotune.strategies._restricted import fewest_workers, values
-from cotune.types import Config
+from cotune.types import Config, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,20 @@ class LbBsp:
     probes: int = 4
 
     def decide(self, lab: Lab) -> Decision:
-        batches = values(lab.space, "batch_size")
-        step = max(1, (len(batches) - 1) // max(1, self.probes - 1))
-        tried = dict.fromkeys([*batches[::-step], batches[0]])
-        samples = [lab.train(_on_fewest(lab, batch), 0.0) for batch in tried]
-        known = [sample for sample in samples if sample.epoch_seconds is not None]
-        best = min(known, key=lambda sample: (sample.epoch_seconds or 0.0) * sample.config.workers)
-        part = lab.space.pinned(batch_size=[best.config.batch_size])
+        part = lab.space.pinned(batch_size=[self.batch_size(lab, lab.space)])
         return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))
 
+    def batch_size(self, lab: Lab, space: Space) -> int:
+        """Return the batch that the fewest workers of a space get through the most examples per second with."""
+        batches = values(space, "batch_size")
+        step = max(1, (len(batches) - 1) // max(1, self.probes - 1))
+        tried = dict.fromkeys([*batches[::-step], batches[0]])
+        samples = [lab.train(_on_fewest(space, batch), 0.0) for batch in tried]
+        known = [sample for sample in samples if sample.epoch_seconds is not None]
+        best = min(known, key=lambda sample: (sample.epoch_seconds or 0.0) * sample.config.workers)
+        return best.config.batch_size
 
-def _on_fewest(lab: Lab, batch: object) -> Config:
-    configs = lab.space.pinned(batch_size=[batch]).configs()  # type: ignore[list-item]  # values of the axis
+
+def _on_fewest(space: Space, batch: Value) -> Config:
+    configs = space.pinned(batch_size=[batch]).configs()
     return configs[int(configs.workers.argmin())]
