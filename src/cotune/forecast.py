@@ -38,9 +38,11 @@ class Outlook:
     z_time: Floats  # (draws,) standard normal
     z_accuracy: Floats  # (draws,) standard normal
     recipe: Ints | None = None  # (n,) row of `accuracy`
-    accuracy: Floats | None = None  # (recipes, epochs) median after epoch 1, 2, ...
+    accuracy: Floats | None = None  # (recipes, epochs) median of the best after epoch 1, 2, ...
     accuracy_spread: Floats | None = None  # (recipes, epochs)
     accuracy_source: Sources | None = None  # (recipes,)
+    evaluation: Floats | None = None  # (recipes, epochs) median of what one evaluation after that epoch shows
+    evaluation_spread: Floats | None = None  # (recipes, epochs)
     accuracy_ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()

@@ -28,8 +28,8 @@ def test_errors_are_those_of_eq_12_on_configs_not_seen(tmp_path: Path) -> None:
     assert (row.recording, row.quantity, row.samples) == ("world", "epoch_seconds", 8)
     assert row.mre == pytest.approx(wrong.sum() / right.sum())
     assert row.mape == pytest.approx((wrong / right).mean())
-    assert row.coverage is not None
     assert 0 <= row.coverage <= 1
+    assert row.interval_score > 0
 
 
 def test_a_recording_needs_eight_more_configs_than_samples(tmp_path: Path) -> None:

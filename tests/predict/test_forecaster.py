@@ -223,3 +223,13 @@ def test_no_draw_of_an_accuracy_passes_one() -> None:
     assert forecast.accuracy is not None
     assert forecast.accuracy.high <= 1.0
     assert assess(outlook, Goal(target=1.01), Cluster(), 1).probability[0] == 0.0
+
+
+def test_the_best_so_far_lies_above_what_one_evaluation_shows() -> None:
+    samples = trained([16, 64, 256], epochs=30, noise=0.01)
+    outlook = _outlook(samples, Config.data_parallel(128, 1), max_epochs=60)
+    assert outlook.accuracy is not None
+    assert outlook.evaluation is not None
+    assert np.all(outlook.accuracy >= outlook.evaluation)
+    assert outlook.accuracy[0, -1] > outlook.evaluation[0, -1]
+    assert outlook.evaluation[0, 29] == pytest.approx(accuracy(128, 30), abs=0.01)

@@ -3,6 +3,7 @@
     MRE  = sum |predicted - measured| / sum measured         (eq. 12 of the joint paper)
     MAPE = mean of |predicted - measured| / measured
     coverage: share of what was measured inside the 80 % interval
+    interval score = mean of (high - low + 10 x what lies outside) / measured: narrow intervals that hold are low
 
 Time: n configs are measured, chosen by the product's own design or at random; all others
 are predicted. Accuracy: n starts of random batches and lengths show their curves so far;
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from cotune.types import Config, Floats, Goal, Sample
 
 AT_LEAST_MORE = 8
 _EIGHTY = 1.2816
+_MISSED = 0.2  # what an 80 % interval may miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Row:
     samples: int
     mre: float
     mape: float
-    coverage: float | None
+    coverage: float
+    interval_score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ class Summary:
     mre: float
     mape: float
     worst_mape: float
-    coverage: float | None
+    coverage: float  # mean over recordings
+    lowest_coverage: float
+    interval_score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +115,13 @@ def summaries(rows: Iterable[Row]) -> list[Summary]:
             float(np.median([row.mre for row in own])),
             float(np.median([row.mape for row in own])),
             float(np.max([row.mape for row in own])),
-            _mean([row.coverage for row in own if row.coverage is not None]),
+            float(np.mean([row.coverage for row in own])),
+            float(np.min([row.coverage for row in own])),
+            float(np.median([row.interval_score for row in own])),
         )
         for (quantity, samples, predictor), own in groups.items()
     ]
     return sorted(totals, key=lambda total: (total.quantity, total.samples, total.mape))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
 
 
 def _measure(task: Task) -> list[Row]:
@@ -148,9 +151,9 @@ def _times(seen: Recording, truth: Recording, count: int, task: Task) -> list[Ro
             outlook = forecaster(seen.job, samples, seen.cluster, predictor=name, accuracy=None)(unseen, 1)
         except TooFewSamples:
             continue
-        inside = np.abs(np.log(right / outlook.epoch_seconds)) <= _EIGHTY * outlook.spread
-        errors = np.abs(outlook.epoch_seconds - right)
-        rows.append(_row(seen.name, "epoch_seconds", name, count, errors, right, float(inside.mean())))
+        half = np.exp(_EIGHTY * outlook.spread)
+        middle = outlook.epoch_seconds
+        rows.append(_row(seen.name, "epoch_seconds", name, count, _Judged(right, middle, middle / half, middle * half)))
     return rows
 
 
@@ -173,7 +176,7 @@ def _accuracies(seen: Recording, truth: Recording, count: int, task: Task) -> li
     shortest = min((len(curve.epochs) for seeds in seen._all_curves for curve in seeds), default=0)
     if shortest < AT_LEAST_MORE or not configs:
         return []
-    found: dict[str, list[tuple[Floats, Floats, float]]] = {}
+    found: dict[str, list[_Judged]] = {}
     for draw in range(task.draws):
         rng = np.random.default_rng((task.seed, count, draw))
         samples = _starts(seen, configs, count, rng)
@@ -189,18 +192,7 @@ def _accuracies(seen: Recording, truth: Recording, count: int, task: Task) -> li
             except TooFewSamples:
                 continue
             found.setdefault(name, []).append(judged)
-    return [
-        _row(
-            seen.name,
-            "accuracy",
-            name,
-            count,
-            np.concatenate([errors for errors, _, _ in draws]),
-            np.concatenate([right for _, right, _ in draws]),
-            float(np.mean([inside for _, _, inside in draws])),
-        )
-        for name, draws in found.items()
-    ]
+    return [_row(seen.name, "accuracy", name, count, _Judged.all(draws)) for name, draws in found.items()]
 
 
 def _starts(seen: Recording, configs: Sequence[Config], count: int, rng: np.random.Generator) -> list[Sample]:
@@ -237,24 +229,46 @@ def _unseen(
 
 def _judge(
     seen: Recording, samples: Sequence[Sample], name: str, points: Sequence[tuple[Config, int, float]]
-) -> tuple[Floats, Floats, float]:
+) -> _Judged:
     model = forecaster(seen.job, samples, seen.cluster, predictor="ring", accuracy=name)
     last = max(epoch for _, epoch, _ in points)
     outlook = model(Configs.of([config for config, _, _ in points]), last)
-    assert outlook.accuracy is not None
-    assert outlook.accuracy_spread is not None
+    assert outlook.evaluation is not None
+    assert outlook.evaluation_spread is not None
     assert outlook.recipe is not None
     epochs = np.array([epoch for _, epoch, _ in points]) - 1
     right = np.array([value for _, _, value in points])
-    middle = seen.job.sign * outlook.accuracy[outlook.recipe, epochs]
-    spread = outlook.accuracy_spread[outlook.recipe, epochs]
-    inside = np.abs(middle - right) <= _EIGHTY * spread
-    return np.abs(middle - right), right, float(inside.mean())
+    middle = seen.job.sign * outlook.evaluation[outlook.recipe, epochs]
+    spread = outlook.evaluation_spread[outlook.recipe, epochs]
+    return _Judged(right, middle, middle - _EIGHTY * spread, middle + _EIGHTY * spread)
 
 
-def _row(  # noqa: PLR0917  # the columns of the table
-    recording: str, quantity: str, predictor: str, samples: int, errors: Floats, right: Floats, coverage: float
-) -> Row:
-    mre = float(errors.sum() / np.abs(right).sum())
-    mape = float(np.mean(errors / np.maximum(np.abs(right), 1e-12)))
-    return Row(recording, quantity, predictor, samples, mre, mape, coverage)
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was measured beside what was expected."""
+
+    right: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def all(cls, parts: Sequence[_Judged]) -> _Judged:
+        """Return several as one."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+
+
+def _row(recording: str, quantity: str, predictor: str, samples: int, judged: _Judged) -> Row:
+    right, size = judged.right, np.maximum(np.abs(judged.right), 1e-12)
+    errors = np.abs(judged.middle - right)
+    outside = np.maximum(judged.low - right, 0.0) + np.maximum(right - judged.high, 0.0)
+    return Row(
+        recording,
+        quantity,
+        predictor,
+        samples,
+        mre=float(errors.sum() / np.abs(right).sum()),
+        mape=float(np.mean(errors / size)),
+        coverage=float(np.mean(outside == 0)),
+        interval_score=float(np.mean((judged.high - judged.low + 2 / _MISSED * outside) / size)),
+    )

@@ -91,12 +91,15 @@ def prediction(
         )
         return
     table(
-        ("quantity", "predictor", "samples", "recordings", "MRE, median", "MAPE, median", "MAPE, worst", "coverage"),
+        (
+            "quantity", "predictor", "samples", "recordings", "MRE, median", "MAPE, median", "MAPE, worst",
+            "coverage", "lowest", "interval score",
+        ),
         [
             (
                 total.quantity, total.predictor, total.samples, total.recordings, f"{total.mre:.1%}",
                 f"{total.mape:.1%}", f"{total.worst_mape:.1%}",
-                "" if total.coverage is None else f"{total.coverage:.0%}",
+                f"{total.coverage:.0%}", f"{total.lowest_coverage:.0%}", f"{total.interval_score:.2f}",
             )
             for total in totals
         ],

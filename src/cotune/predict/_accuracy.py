@@ -1,8 +1,9 @@
 """Accuracy of many recipes after each epoch: median, spread, and where it comes from.
 
-    spread^2 = noise^2 + (shift x slope)^2 + between^2 + beyond^2
+    spread^2 = noise^2 + run^2 + (shift x slope)^2 + between^2 + beyond^2
 
 noise    the roughness of the measured curves, and the scatter of repeated ones
+run      two runs of one recipe end some per cent of the range apart, as on other jobs
 shift    two runs of one recipe reach a target some per cent of epochs apart
 between  grows with the doublings to the nearest measured batch; the errors on batches left
          out say how fast
@@ -11,7 +12,7 @@ beyond   grows with the doublings of epochs after the end of the measured curves
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
-recipe was measured, its own evaluations are taken instead.
+recipe was measured, its own evaluations are taken instead. What one evaluation shows is told apart.
 """
 
 from __future__ import annotations
@@ -31,11 +32,25 @@ from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
 _SHIFT = 0.06  # of ln epochs to a target, over seeds
+# Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
+_RUN = 0.015  # of the range of accuracies, between runs
+_BETWEEN = 0.8  # of the errors at batches left out: the nearest batch left is farther than it will be
 _LEAST_NOISE = 0.003  # of the range of accuracies
 _UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
 _UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too short to hide a part of them
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Accuracy of recipes (rows) after epochs (columns): the best so far, and what one evaluation shows."""
+
+    best: Floats
+    spread: Floats
+    evaluation: Floats
+    evaluation_spread: Floats
+    source: Sources  # of each recipe
 
 
 @dataclass(frozen=True)
@@ -51,8 +66,8 @@ class AccuracyOutlook:
     per_epoch: float  # spread for each doubling after the end of the measured curves
     assumed: bool
 
-    def predict(self, configs: Configs, max_epochs: int) -> tuple[Floats, Floats, Sources]:
-        """Return median and spread after epoch 1, 2, ... (columns) and the source of each recipe."""
+    def predict(self, configs: Configs, max_epochs: int) -> Learning:
+        """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
         epochs = np.arange(1.0, max_epochs + 1)
         median = self.model.predict(configs, epochs)
         wished = np.log2(np.maximum(configs.global_batch, 1).astype(np.float64))
@@ -65,15 +80,15 @@ class AccuracyOutlook:
         beyond = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
         slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
         tries = _on_plateau(median, self.noise)
-        median = median + self.noise * ndtri(0.5 ** (1 / tries))
-        median = np.minimum(median, self.ceiling)
-        self._put_measured(wished, median)
-        variance = (self.noise**2 / tries) + (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
+        best = np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling)
+        self._put_measured(wished, best)
+        variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
-        return median, np.sqrt(variance), source
+        other = variance + (_RUN * self.range) ** 2 + self.noise**2
+        return Learning(best, np.sqrt(variance + self.noise**2 / tries), median, np.sqrt(other), source)
 
     def _put_measured(self, wished: Floats, median: Floats) -> None:
         """Put what was measured of a recipe in its place; later epochs are no worse than its end."""
@@ -116,9 +131,7 @@ def accuracy_outlook(
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
     noise = max(_LEAST_NOISE * span, float(np.median([roughness(curve) for curve in found])), _scatter(found))
-    places = np.log2(sorted({curve.global_batch for curve in found}))
-    gap = float(np.median(np.diff(places))) if len(places) > 1 else 1.0
-    per_batch = _size(errors.batch) / gap if len(errors.batch) else _UNKNOWN_BATCH * span
+    per_batch = _BETWEEN * _size(errors.batch) / _size(errors.away) if len(errors.batch) else _UNKNOWN_BATCH * span
     per_epoch = _size(errors.later) if len(errors.later) else _UNKNOWN_LATER * span
     return AccuracyOutlook(model, tuple(found), span, natural_ceiling(job, found), noise, per_batch, per_epoch, assumed)
 

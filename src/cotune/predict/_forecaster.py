@@ -53,10 +53,10 @@ class Forecaster:
         median[impossible] = np.inf
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
-        recipe = accuracy = accuracy_spread = accuracy_source = None
+        recipe = learning = None
         if self.accuracy is not None:
             recipe, recipes = self._recipes(configs)
-            accuracy, accuracy_spread, accuracy_source = self.accuracy.predict(recipes, max_epochs)
+            learning = self.accuracy.predict(recipes, max_epochs)
         notes = self.reason
         if impossible.any():
             notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
@@ -71,9 +71,11 @@ class Forecaster:
             z_time=z_time,
             z_accuracy=z_accuracy,
             recipe=recipe,
-            accuracy=accuracy,
-            accuracy_spread=accuracy_spread,
-            accuracy_source=accuracy_source,
+            accuracy=learning.best if learning else None,
+            accuracy_spread=learning.spread if learning else None,
+            accuracy_source=learning.source if learning else None,
+            evaluation=learning.evaluation if learning else None,
+            evaluation_spread=learning.evaluation_spread if learning else None,
             accuracy_ceiling=self.accuracy.ceiling if self.accuracy is not None else np.inf,
             notes=notes,
         )

@@ -52,6 +52,7 @@ class AccuracyErrors:
 
     batch: Floats
     later: Floats
+    away: Floats  # doublings of each batch left out to the nearest one that was not
 
     @property
     def size(self) -> float:
@@ -63,14 +64,18 @@ class AccuracyErrors:
 def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sample]) -> AccuracyErrors:
     """Return the errors at batches left out in turn, and at the end of curves cut in half."""
     batches = sorted({curve.global_batch for curve in curves(job, samples)})
-    at_batches = []
+    at_batches: list[float] = []
+    away: list[float] = []
     for turn in range(min(len(batches), FOLDS)) if len(batches) > 1 else ():
         hidden = set(batches[turn::FOLDS])
         seen = [sample for sample in samples if sample.config.global_batch not in hidden]
         unseen = [sample for sample in samples if sample.config.global_batch in hidden]
-        at_batches += _errors(predictor, job, seen, unseen, first=0.0)
-    later = _errors(predictor, job, [_first_half(sample) for sample in samples], samples, first=0.5)
-    return AccuracyErrors(np.array(at_batches), np.array(later))
+        kept = np.log2([batch for batch in batches if batch not in hidden])
+        for batch, error in _errors(predictor, job, seen, unseen, first=0.0):
+            at_batches.append(error)
+            away.append(float(np.abs(np.log2(batch) - kept).min()))
+    later = [error for _, error in _errors(predictor, job, [_first_half(s) for s in samples], samples, first=0.5)]
+    return AccuracyErrors(np.array(at_batches), np.array(later), np.array(away))
 
 
 def _first_half(sample: Sample) -> Sample:
@@ -81,13 +86,13 @@ def _first_half(sample: Sample) -> Sample:
 
 def _errors(
     predictor: AccuracyPredictor, job: Job, seen: Sequence[Sample], unseen: Sequence[Sample], first: float
-) -> list[float]:
-    """Return the errors on the later points of unseen curves, from a share of their length on."""
+) -> list[tuple[int, float]]:
+    """Return batch and error of the later points of unseen curves, from a share of their length on."""
     try:
         model = predictor.fit_accuracy(job, seen)
     except TooFewSamples:
         return []
-    errors: list[float] = []
+    errors: list[tuple[int, float]] = []
     for sample in unseen:
         for curve in curves(job, [sample], least_points=0):
             # The start of a curve is steep and of no interest to a target near its end.
@@ -95,5 +100,5 @@ def _errors(
             if first and len(curve.epochs) < 2:
                 continue
             expected = model.predict(Configs.of([sample.config]), curve.epochs[late])[0]
-            errors += (expected - curve.accuracy[late]).tolist()
+            errors += [(curve.global_batch, error) for error in (expected - curve.accuracy[late]).tolist()]
     return errors

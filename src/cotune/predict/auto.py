@@ -114,7 +114,7 @@ class Auto:
             best, words = _best(sizes, "{:.2g}")
             reason = f"{best} misses {job.metric} left out by {words}"
             return ChosenAccuracy(candidates[best].fit_accuracy(job, samples), best, reason, errors[best])
-        nothing = AccuracyErrors(np.empty(0), np.empty(0))
+        nothing = AccuracyErrors(np.empty(0), np.empty(0), np.empty(0))
         for name in sorted(candidates, key=lambda name: name != "curve"):
             try:
                 model = candidates[name].fit_accuracy(job, samples)
