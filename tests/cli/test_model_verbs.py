@@ -124,6 +124,9 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--model", "lenet5", "-b", "0"), 2, "--batch-size"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
+        (("predict", "--model", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "no scheme 'star'"),
+        (("predict", "--model", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
         (("predict", "--model", "job"), 3, "model: package.module:callable"),
         (("predict", "--device", "t4"), 2, "need --model"),
         (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
@@ -161,6 +164,17 @@ def test_a_profiled_step_is_carried_to_a_slower_gpu_and_back() -> None:
         max(found.step_seconds, sum(o.seconds for o in found.operators))
     )
     assert carried(counts, found, fast, slow) > 1.2 * carried(counts, found, fast, fast)
+
+
+def test_paleo_predicts_a_torch_model_by_any_of_its_schemes(project: Path) -> None:
+    asked = ("predict", "--model", "alexnet", "-b", "32", "--workers", "16", "--device", "k40", "--network", "10gbit")
+    rows = [
+        cotune(*asked, "--tier", f"paleo(scheme={scheme})", "--explain")["rows"][0]
+        for scheme in ("one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing")
+    ]
+    times = [row["split"]["communication"] for row in rows]
+    assert times == pytest.approx([times[3] * multiple for multiple in (30, 8, 4, 1)])
+    assert {row["tier"] for row in rows} == {"paleo"}
 
 
 def test_inspect_shows_operators_and_layers(project: Path) -> None:

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotune.counting.models import find
 from cotune.errors import InvalidFile, NotFound, UsageError
-from cotune.predict._paleo_layers import Convolution, Dense, Layer, Span
+from cotune.predict._paleo_layers import Convolution, Dense, Layer, Pooling, Span
 from cotune.predict._paleo_nets import Net, parse_net, read_net
+from cotune.predict._paleo_torch import layers_of
 from cotune.predict.paleo import SCHEMES, Paleo, Platform, batch_of_worker, multiple, published, step
 from cotune.space import Configs
 from predict.worlds import JOB, grid, timed
@@ -147,3 +149,21 @@ def test_a_dense_layer_of_a_file_takes_all_that_enters_it() -> None:
         '"fc": {"type": "InnerProduct", "parents": ["data"], "num_outputs": 5}}}'
     )
     assert parse_net(written).layers == (Dense(48, 5, first=True),)
+
+
+def test_the_layers_of_a_torch_model_are_those_of_its_definition() -> None:
+    layers, strange = layers_of(find("alexnet"))
+    convolutions = [layer for layer in layers if isinstance(layer, Convolution)]
+    assert [layer.filters for layer in convolutions] == [64, 192, 384, 256, 256]
+    assert [layer.first for layer in convolutions] == [True, False, False, False, False]
+    assert [layer.height.out for layer in convolutions] == [55, 27, 13, 13, 13]
+    assert sum(layer.parameters for layer in layers) == 61_100_840
+    assert strange == ()
+    forward = sum(kernel.flops for layer in layers for kernel in layer.forward(3) if not isinstance(layer, Pooling))
+    assert forward == pytest.approx(3 * 1.4286e9, rel=1e-2)
+
+
+def test_what_paleo_has_no_formula_for_is_named() -> None:
+    layers, strange = layers_of(find("memnet"))
+    assert [type(layer) for layer in layers] == [Dense]
+    assert set(strange) == {"Embedding", "MemoryNetwork"}

@@ -23,7 +23,9 @@ Inputs = Annotated[
     list[str] | None, typer.Option("--input", help="One example's shape: 3x224x224, or int1000:128. Repeat for more.")
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Split the step and list operators without a formula.")]
-TierName = Annotated[str, typer.Option("--tier", help="auto, counts, history, scaled, steps or probe.")]
+TierName = Annotated[
+    str, typer.Option("--tier", help="auto, counts, history, scaled, steps, probe or paleo(scheme=one_to_all).")
+]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
 OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum or adam.")]
 Network = Annotated[str | None, typer.Option("--network", help="The slowest link between workers: 25gbit.")]
@@ -78,7 +80,7 @@ def predict_model(
         work,
         checked(precision, PRECISIONS, "--precision"),  # type: ignore[arg-type]
         checked(optimiser, tuple(STATES), "--optimiser"),  # type: ignore[arg-type]
-        checked(tier, TIERS, "--tier"),
+        tier if tier.startswith("paleo(") else checked(tier, TIERS, "--tier"),
         units.bits_per_second(network) / 8 if network else None,
     )
     with open_store(store) as kept:

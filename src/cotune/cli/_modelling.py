@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cotune import algorithms
 from cotune.cli._output import note, progress
 from cotune.counting import trace
 from cotune.counting.calibrate import calibrate
@@ -29,6 +30,7 @@ from cotune.devices.calibration import keep, kept
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.predict import habitat
 from cotune.predict._history import correction, distance
+from cotune.predict._paleo_torch import from_paleo
 from cotune.predict._roofline import Rates, split
 from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
 from cotune.store import Fingerprint, ModelStep, Store, work_folder
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 PROBE_STEPS = 30
 _PROBE_SECONDS = 120.0
 _SAME = 1e-6  # distance of fingerprints that are one
-TIERS = ("auto", "counts", "history", "scaled", "steps", "probe")
+TIERS = ("auto", "counts", "history", "paleo", "scaled", "steps", "probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +160,16 @@ def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) ->
         found = calibrate(runs)
         keep(found, folder)
     rates = Rates.calibrated(found, known(found.name))
-    return Place(Target(identity, rates, network=network), identity, runs)
+    return Place(Target(identity, rates, network=network), identity, runs, known(found.name))
 
 
-def carried(counts: Counts, found: Profile, origin: Spec, destination: Spec) -> float:
+def carried(counts: Counts, found: Profile, origin: Spec, destination: Spec, precision: str = "fp32") -> float:
     """Return the seconds of a profiled step on another GPU."""
     times = [(one.name, one.seconds, one.calls) for one in found.operators]
     idle = max(found.step_seconds - sum(seconds for _, seconds, _ in times), 0.0)
-    return habitat.step_seconds(habitat.measured(times, named_family, counts.work), origin, destination, idle)
+    return habitat.step_seconds(
+        habitat.measured(times, named_family, counts.work, precision), origin, destination, idle
+    )
 
 
 def _predicted(
@@ -177,6 +181,9 @@ def _predicted(
     times: Sequence[StepTime],
     store: Store,
 ) -> Prediction:
+    if asked.tier.startswith("paleo"):
+        scheme = algorithms.create("predict", asked.tier).checked_scheme()
+        return from_paleo(workload, counts, config, place.target, spec=place.spec, scheme=scheme)
     if times:
         return from_steps(counts, config, place.target, times, precision=asked.precision)
     near = None
@@ -189,7 +196,8 @@ def _predicted(
     if near is None and another and asked.tier in ("auto", "scaled"):
         assert place.spec is not None
         assert place.here is not None
-        seconds = carried(counts, profiled(workload, counts.batch, "cuda"), place.here, place.spec)
+        timed = profiled(workload, counts.batch, "cuda", precision=asked.precision)
+        seconds = carried(counts, timed, place.here, place.spec, asked.precision)
         return from_another(counts, config, place.target, seconds, place.here.name, precision=asked.precision)
     return from_counts(counts, config, place.target, precision=asked.precision, history=near)
 
@@ -201,7 +209,7 @@ def fingerprint(counts: Counts) -> Fingerprint:
 
 def _times(asked: Asked, place: Place, workload: Workload, counted: dict[int, Counts], store: Store) -> list[StepTime]:
     """Return the steps measured here, those of the store included; none when nothing is to be run."""
-    if place.runs is None or asked.tier in ("counts", "history"):
+    if place.runs is None or asked.tier not in ("auto", "steps", "probe"):
         return []
     wanted = sorted({*counted, max(1, min(counted) // 4)})
     wanted = wanted if len(wanted) <= 3 else [wanted[0], wanted[len(wanted) // 2], wanted[-1]]

@@ -42,13 +42,14 @@ def inspect(
     where = _where(device)
     workload = find(model, inputs or ())
     batch = batch_size or workload.batch_size
+    kind: Any = checked(precision, PRECISIONS, "--precision")
     counts = count(
         workload,
         batch,
-        precision=checked(precision, PRECISIONS, "--precision"),  # type: ignore[arg-type]
+        precision=kind,
         optimiser=checked(optimiser, tuple(STATES), "--optimiser"),  # type: ignore[arg-type]
     )
-    found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads)
+    found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads, precision=kind)
     if json:
         emit_json("inspect", _document(counts, found))
         return

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from torch.profiler import ProfilerActivity, profile
 
 from cotune.counting.timing import Stepper, cores
+from cotune.counting.trace import Precision
 from cotune.counting.workload import Workload
 
 _WARM_UP = 2
@@ -48,11 +49,19 @@ class Profile:
         return next((n for n, one in enumerate(self.operators, 1) if one.cumulative >= share - 1e-12), 0)
 
 
-def profiled(workload: Workload, batch: int, device: str = "cpu", *, steps: int = 3, threads: int = 1) -> Profile:
+def profiled(
+    workload: Workload,
+    batch: int,
+    device: str = "cpu",
+    *,
+    steps: int = 3,
+    threads: int = 1,
+    precision: Precision = "fp32",
+) -> Profile:
     """Return where the seconds of a step go on this machine."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own remarks are none of the user's business
     with cores(threads):
-        stepper = Stepper(workload, batch, device)
+        stepper = Stepper(workload, batch, device, precision=precision)
         for _ in range(_WARM_UP):
             stepper.step()
         began = time.perf_counter()

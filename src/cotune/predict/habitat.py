@@ -3,7 +3,8 @@
     T_d = T_o (D_o / D_d)^g (C_o / C_d)^(1 - g) (S_o / S_d)^(1 - g)
 
 D is the bandwidth of memory, C the clock, S the number of multiprocessors of origin o and destination
-d. g says how much an operator waits for memory, from the roofline of the destination: with I its
+d; where tensor cores do the work their published peak stands for C x S, which knows nothing of them.
+g says how much an operator waits for memory, from the roofline of the destination: with I its
 operations per byte and R = peak / bandwidth,
 
     g = 1 - I / 2R  where I <= R,     R / 2I  elsewhere;     1 without operations, 0 without bytes
@@ -51,8 +52,13 @@ def scaled(operator: Measured, origin: Spec, destination: Spec) -> float:
         return operator.seconds
     g = memory_share(operator.flops, operator.bytes, destination, operator.precision)
     memory = origin.bandwidth / destination.bandwidth
-    arithmetic = (origin.clock * origin.units) / (destination.clock * destination.units)
+    arithmetic = _speed(origin, operator.precision) / _speed(destination, operator.precision)
     return operator.seconds * float(memory**g * arithmetic ** (1 - g))
+
+
+def _speed(device: Spec, precision: str) -> float:
+    """Return what arithmetic scales with: clock x multiprocessors, or the peak of tensor cores where they do it."""
+    return device.clock * device.units if precision == "fp32" else device.flops.get(precision, device.flops["fp32"])
 
 
 def step_seconds(operators: Sequence[Measured], origin: Spec, destination: Spec, idle: float = 0.0) -> float:
@@ -64,9 +70,21 @@ def measured(
     times: Sequence[tuple[str, float, float]],
     family: Callable[[str], str | None],
     work: Mapping[str, tuple[float, float]],
+    precision: str = "fp32",
 ) -> list[Measured]:
     """Return profiled operators (name, seconds, calls) with the operations and bytes of the family they belong to.
 
     Only their ratio matters. An operator of no counted family scales with the memory.
     """
-    return [Measured(name, seconds, calls, *work.get(family(name) or "", (0.0, 1.0))) for name, seconds, calls in times]
+    found = []
+    for name, seconds, calls in times:
+        kind = family(name) or ""
+        found.append(Measured(name, seconds, calls, *work.get(kind, (0.0, 1.0)), _precision(kind, precision)))
+    return found
+
+
+def _precision(kind: str, precision: str) -> str:
+    """Return what a family computes in: torch convolves in TF32 by default, and adds up in single precision."""
+    if kind == "convolution" and precision == "fp32":
+        return "tf32"
+    return precision if kind in ("matmul", "convolution", "attention") else "fp32"

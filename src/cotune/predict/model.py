@@ -28,7 +28,7 @@ from cotune.types import Config, Quantity, Source
 if TYPE_CHECKING:
     from cotune.counting.counts import Counts
 
-Tier = Literal["counts", "history", "scaled", "steps", "probe"]
+Tier = Literal["counts", "history", "paleo", "scaled", "steps", "probe"]
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 _PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak
 _CALIBRATED = 0.35  # and at measured rates

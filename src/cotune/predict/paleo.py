@@ -130,19 +130,24 @@ class Paleo:
 
     scheme: Scheme = "tree_allreduce"
 
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Law:
-        """Return examples / B x T(b, n), seconds per epoch, its counts fitted on relative error."""
+    def checked_scheme(self) -> Scheme:
+        """Return the scheme, if there is one of that name."""
         if self.scheme not in SCHEMES:
             near = suggestion(str(self.scheme), SCHEMES)
-            raise UsageError(f"no scheme {self.scheme!r}{near}; there are {', '.join(SCHEMES)}")
+            raise UsageError(f"no scheme {self.scheme!r}: there are {', '.join(SCHEMES)}{near}")
+        return self.scheme
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Law:
+        """Return examples / B x T(b, n), seconds per epoch, its counts fitted on relative error."""
+        scheme = self.checked_scheme()
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every letter
-        shares = _terms(measured.configs, self.scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
+        shares = _terms(measured.configs, scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
         sizes = np.sqrt((shares**2).mean(axis=0))
         sizes[sizes == 0] = 1.0
         least = np.array([_LEAST, _LEAST, 0.0])
         above, _ = nnls(shares / sizes, 1 - shares / sizes @ least)
-        return _Law((least + above) / sizes, examples, self.scheme)
+        return _Law((least + above) / sizes, examples, scheme)
 
 
 def _terms(configs: Configs, scheme: Scheme) -> Floats:
