@@ -23,6 +23,7 @@ LAYERS = {
     "algorithms": 1,
     "space": 2,
     "forecast": 3,
+    "reuse": 3,
     "config": 3,
     "store": 3,
     "devices": 3,

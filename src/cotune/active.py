@@ -27,7 +27,7 @@ import numpy as np
 
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
-from cotune.profile import Chooser, Design, Mask, Probe
+from cotune.profile import MOST_TIME_EPOCHS, Chooser, Design, Mask, Probe
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
@@ -60,7 +60,7 @@ class _Known:
     ) -> None:
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
-        self.recipe: Mask = apart.min(axis=1) <= SAME_RECIPE
+        self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
         self.both: Mask = self.seconds & self.recipe
 
 
@@ -89,14 +89,14 @@ class ActiveDesign:
     def _rate(self) -> Floats:
         return rates(self._configs, self.cluster)
 
-    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:  # noqa: ARG002
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it."""
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
-        trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
-        if not trained:
+        if not any(self._shows_curve(sample, seen) for sample in samples):
             return self._first_curve(samples)
+        trained = {sample.config.global_batch for sample in samples if self._decides(sample, seen)}
         found = self._assessed(samples)
         known = _Known(timed, trained, self._listed, self._configs.global_batch)
         plan = self._plan(found)
@@ -108,13 +108,22 @@ class ActiveDesign:
             return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
         return None
 
-    def _trained(self, sample: Sample) -> bool:
-        """Return whether a start shows a recipe: one that met the target, or went beyond a probe of seconds."""
-        if not sample.curve or self.goal.target is None:
-            return False
+    def _shows_curve(self, sample: Sample, seen: Collection[int]) -> bool:
+        """Return whether a sample shows a learning curve; an evaluation within a probe of seconds is none."""
+        if not sample.curve or self._decides(sample, seen):
+            return bool(sample.curve)
+        return sample.curve[-1].epoch > MOST_TIME_EPOCHS
+
+    def _decides(self, sample: Sample, seen: Collection[int]) -> bool:
+        """Return whether a sample tells all there is to know of its recipe: its target was met, or is out of reach.
+
+        A curve for an easier goal ends too early; whether that matters is for the forecast to say.
+        """
+        if not sample.curve or sample.config.global_batch in seen:
+            return bool(sample.curve)
         best = max(self.job.sign * point.accuracy for point in sample.curve)
-        met = best >= self.job.sign * self.goal.target
-        return met or sample.epochs > self._spread_out.time_epochs(sample.config)
+        met = self.goal.target is not None and best >= self.job.sign * self.goal.target
+        return met or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""

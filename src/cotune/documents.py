@@ -51,8 +51,12 @@ def forecast_document(forecast: Forecast) -> dict[str, Any]:
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """Return a plan: its config, cap, forecast, probability and reason."""
-    return forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
+    """Return a plan: its config, cap, forecast, probability and reason, and what is left where part is trained."""
+    document = forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
+    if plan.rest is None:
+        return document
+    rest = forecast_document(plan.rest)
+    return document | {"continues": {"sample": plan.continues, **rest["forecast"], "probability": rest["probability"]}}
 
 
 def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
@@ -101,6 +105,9 @@ def sample_document(sample: Sample) -> dict[str, Any]:
         "failure": sample.failure,
         "warning": sample.warning,
         "modelled": sample.modelled,
+        "seed": sample.seed,
+        "memory": {"peak_bytes": sample.peak_bytes, "limit_bytes": sample.limit_bytes},
+        "resumed_from": sample.resumed_from,
         "ended": sample.ended,
         "folder": sample.folder,
         "curve": [

@@ -3,7 +3,8 @@
 Time is measured by short probes, always of the config whose seconds would tell the most of all
 others' (`predict/_telling.py`). Accuracy depends on the
 global batch alone, so a few global batches (smallest, largest, in between) are trained
-further, each on its quickest layout, and share what is left of the budget. A config that
+further, each on its quickest layout, and share what is left of the budget. A curve that is
+taken up again goes on from its checkpoint, where there is one. A config that
 failed is not tried again, and after an out-of-memory nor is any larger batch.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from cotune.plan.assess import rates
 from cotune.predict._telling import Telling
+from cotune.reuse import Kept, joined, take, trained
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
@@ -32,6 +34,7 @@ MOST_TIME_EPOCHS = 2.0
 CURVES = 4
 HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds
+CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enough was seen
 ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
 
 Mask = npt.NDArray[np.bool_]
@@ -211,6 +214,7 @@ def profile(
     folder: Path,
     *,
     seed: int = 0,
+    engine_name: str = "local",
 ) -> Iterator[Step]:
     """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
     begun = engine.now()
@@ -219,19 +223,31 @@ def profile(
     number = 0
     while number < limits.samples:
         left = limits.seconds - (engine.now() - begun)
-        probe = design.next(samples, limits.samples - number, seen)
+        whole = joined(samples)
+        probe = design.next(whole, limits.samples - number, seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[len(known) :]):
             return
-        share = design.share(probe, left, samples, seen)
+        share = design.share(probe, left, whole, seen)
         if probe.curve:
             seen.add(probe.config.global_batch)
         if share is None:
             continue
         number += 1
-        of = min(limits.samples, number - 1 + design.remaining(samples))
-        until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples))
-        launch = _launch(design, probe, folder / new_id(), seed + number)
-        begin = Sample(probe.config, id=launch.id, started=timestamp(), folder=str(launch.folder))
+        of = min(limits.samples, number - 1 + design.remaining(whole))
+        grace = CHECKPOINT_SECONDS if probe.curve else 1.0
+        until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
+        before = Kept.among(whole).of(probe.config) if probe.curve else None
+        launch = _launch(design, probe, folder / new_id(), seed + number, before)
+        begin = Sample(
+            probe.config,
+            epochs=launch.trained,
+            id=launch.id,
+            started=timestamp(),
+            engine=engine_name,
+            folder=str(launch.folder),
+            resumed_from=before.id if before else None,
+            seed=launch.seed,
+        )
         for sample in attempt(engine, launch, until, begin):
             yield Step(number, of, probe, sample)
         if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
@@ -256,12 +272,21 @@ def least_seconds(samples: Sequence[Sample]) -> float:
     return min((sum(s.terms.known().get(n, 0.0) for n in ("engine", "startup")) for s in samples), default=0.0)
 
 
-def _launch(design: Chooser, probe: Probe, folder: Path, seed: int) -> Launch:
-    # A job that reports once an epoch shows its pace by the second report.
-    most = max(int(MOST_TIME_EPOCHS), int(np.ceil(probe.epochs)))
-    return Launch(
+def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Sample | None) -> Launch:
+    """Return the start of a probe, going on from what was trained before if anything was.
+
+    A job that reports once an epoch shows its pace by the second report. A learning curve is told
+    the epochs of a whole run, of which it is the beginning.
+    """
+    whole = float(design.goal.max_epochs) if probe.curve else probe.epochs
+    most = max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
+    launch = Launch(
         folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs
     )
+    if before is None:
+        return launch
+    take(before, folder)
+    return replace(launch, resume=True, trained=trained(before), seed=before.seed or 0)
 
 
 def new_id() -> str:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cotune.reuse import has_checkpoint
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.types import Config, Sample, Stage
@@ -71,14 +72,14 @@ def supervise(
             if move is None and not (sample.ended or _met(launch, sample)) and (move := change(sample)) is not None:
                 engine.stop(launch.id, _STOP_SECONDS)
         unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
-        if move is not None and sample.failure is None and unfinished and has_checkpoint(launch):
+        if move is not None and sample.failure is None and unfinished and has_checkpoint(launch.folder):
             launch, sample = going_on(launch, sample, move.config)
             yield Moment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
         if sample.failure is None or not _OUTSIDE.search(sample.failure):
             return
         fruitless = 0 if sample.curve else fruitless + 1
-        if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch):
+        if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch.folder):
             return
         broke, left = sample.failure, with_workers_left(launch.config, sample.failure)
         if left is None:
@@ -92,12 +93,6 @@ def _met(launch: Launch, sample: Sample) -> bool:
     sign = launch.job.sign
     reached = launch.target is not None and sample.accuracy is not None
     return reached and sign * (sample.accuracy or 0.0) >= sign * (launch.target or 0.0)
-
-
-def has_checkpoint(launch: Launch) -> bool:
-    """Say whether a launch left something to go on from."""
-    folder = launch.folder / "checkpoint"
-    return folder.is_dir() and any(folder.iterdir())
 
 
 def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sample]:
@@ -115,8 +110,9 @@ def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sa
         engine=before.engine,
         folder=before.folder,
         resumed_from=before.id,
+        seed=launch.seed,
     )
-    return replace(launch, id=name, config=config, resume=True), after
+    return replace(launch, id=name, config=config, resume=True, trained=done), after
 
 
 def resized(config: Config, workers: int) -> Config | None:

@@ -222,6 +222,7 @@ class Sample:
     """One start of one config, as measured: how far it got, how fast, how well.
 
     It is `modelled` when part of its machine was, such as links that are only slept for.
+    `peak_bytes` is the most memory a worker took, of the `limit_bytes` it could have had.
     """
 
     config: Config
@@ -241,6 +242,9 @@ class Sample:
     folder: str = ""
     resumed_from: str | None = None
     modelled: bool = False
+    seed: int | None = None
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
 
     @property
     def failed(self) -> bool:
@@ -290,7 +294,11 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chosen config with its forecast, the cap on epochs, its rivals and the reason."""
+    """The chosen config with its forecast, the cap on epochs, its rivals and the reason.
+
+    `forecast` is of a whole training. Where the recipe was trained already, `continues` names the
+    sample that did, and `rest` is what is left for a run that goes on from there.
+    """
 
     forecast: Forecast
     goal: Goal
@@ -298,6 +306,8 @@ class Plan:
     rivals: tuple[Forecast, ...] = ()
     searched: int = 0
     notes: tuple[str, ...] = field(default=())
+    continues: str | None = None
+    rest: Forecast | None = None
 
     @property
     def config(self) -> Config:

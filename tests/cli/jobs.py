@@ -66,6 +66,25 @@ def script(folder: Path, *, setup: str = "", each: str = "", after: str = "") ->
     return file
 
 
+def checkpointing(folder: Path, *, setup: str = "", after: str = "") -> Path:
+    """Write the training script so that it keeps its weights after each epoch, and goes on with them when asked."""
+    load = (
+        "first, kept = 0, Path(os.environ['COTUNE_CHECKPOINT']) / 'w.npy'\n"
+        "if os.environ.get('COTUNE_RESUME') and kept.exists():\n"
+        "    saved = np.load(kept)\n"
+        "    weights, first = saved[:-1].reshape(64, 10), int(saved[-1])\n"
+    )
+    save = "began = time.perf_counter(); np.save(kept, np.append(weights, epoch))"
+    file = script(folder, setup=load + setup, after=f"{save}\n    {after or 'pass'}")
+    told = "report(epoch=epoch, accuracy=accuracy, checkpoint=time.perf_counter() - began)"
+    text = file.read_text().replace("range(1, epochs + 1)", "range(first + 1, epochs + 1)")
+    text = text.replace("report(epoch=0)", "report(epoch=first)").replace(
+        "report(epoch=epoch, accuracy=accuracy)", told
+    )
+    file.write_text(text)
+    return file
+
+
 def environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COTUNE")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

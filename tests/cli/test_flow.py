@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.jobs import JOB, TRAINING, cotune, environment, script
+from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune import config
 from cotune.cli.main import VERBS
 
@@ -264,19 +264,7 @@ def test_ctrl_c_ends_everything_and_says_so_by_its_exit_code(tmp_path: Path) -> 
 
 
 def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
-    save = "np.save(os.environ['COTUNE_CHECKPOINT'] + '/w.npy', np.append(weights, epoch))"
-    load = (
-        "first = 0\n"
-        "if os.environ.get('COTUNE_RESUME') and os.path.exists(os.environ['COTUNE_CHECKPOINT'] + '/w.npy'):\n"
-        "    saved = np.load(os.environ['COTUNE_CHECKPOINT'] + '/w.npy')\n"
-        "    weights, first = saved[:-1].reshape(64, 10), int(saved[-1])\n"
-    )
-    script(tmp_path, setup=load, after=f"{save}\n    if epoch == 3 and first == 0: os.kill(os.getpid(), 9)")
-    text = (tmp_path / "train.py").read_text()
-    text = text.replace("range(1, epochs + 1)", "range(first + 1, epochs + 1)").replace(
-        "report(epoch=0)", "report(epoch=first)"
-    )
-    (tmp_path / "train.py").write_text(text)
+    checkpointing(tmp_path, after="if epoch == 3 and first == 0: os.kill(os.getpid(), 9)")
     config = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--epochs", "6")
     broken = cotune(tmp_path, "run", "--restarts", "0", *config, *TRAINING)
     assert broken.code == 7

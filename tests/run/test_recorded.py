@@ -82,7 +82,7 @@ def test_a_budget_is_never_exceeded_and_blames_no_config(tmp_path: Path) -> None
 def test_a_run_goes_on_where_the_start_before_it_ended(engine: Recorded) -> None:
     start(engine, ONE, 2)
     begun = engine.now()
-    engine.start(launch(engine, ONE, 3, resume=True))
+    engine.start(launch(engine, ONE, 3, resume=True, trained=2.0))
     events = [engine.wait(1.0) for _ in range(4)]
     told = [event.epoch for event in events if isinstance(event, Reported) and event.accuracy is not None]
     assert told == [3.0]

@@ -73,4 +73,7 @@ samples = st.builds(
     warning=st.none() | _letters,
     folder=_letters,
     resumed_from=st.none() | _letters,
+    seed=st.none() | st.integers(-(2**63), 2**63 - 1),
+    peak_bytes=st.none() | _count,
+    limit_bytes=st.none() | _count,
 )

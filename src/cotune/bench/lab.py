@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from cotune.plan.assess import rates
 from cotune.plan.planner import Forecaster
 from cotune.predict import forecaster
 from cotune.recording import Recording
+from cotune.reuse import Kept, joined, trained
 from cotune.run.recorded import Recorded
 from cotune.space import Configs, Space
 from cotune.strategies import LAWS, Decision
-from cotune.types import Cluster, Config, Goal, Job, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 Profiles = dict[tuple[Space, tuple[Sample, ...]], tuple[Sample, ...]]  # what a profile of a space found, and before it
 
@@ -26,6 +27,8 @@ class RecordedLab:
     """A lab on one half of a recording; the other half is the truth.
 
     Labs for one goal may share `profiles`: the same profile is replayed once, and charged to each of them.
+    `known` are samples of an earlier time, when the job was seen for another goal: they
+    were paid for then. Curves go on from theirs, but a run's reuse counts only what is new.
     """
 
     seen: Recording
@@ -34,6 +37,7 @@ class RecordedLab:
     max_samples: int = 16
     seed: int = 0
     profiles: Profiles = field(default_factory=dict)
+    known: tuple[Sample, ...] = ()
     samples: list[Sample] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,11 +56,19 @@ class RecordedLab:
         return self.truth.space
 
     def train(self, config: Config, epochs: float, seconds: float | None = None, *, on: bool = False) -> Sample:
-        replay = self._engine.replay(config, len(self.samples))
+        return self._train(config, epochs, seconds, on=on, before=None)
+
+    def _train(
+        self, config: Config, epochs: float, seconds: float | None = None, *, on: bool, before: Sample | None
+    ) -> Sample:
+        number = len(self.known) + len(self.samples)
+        seed, begin = (number, 0.0) if before is None else (before.seed or 0, trained(before))
+        replay = self._engine.replay(config, seed, begin)
         assert not isinstance(replay, str), replay  # the space holds only what was recorded
-        last = epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds)
+        last = max(begin, epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds))
         met = None if on else replay.first_meeting(self.goal.target, self.job.sign, last)
-        sample = replay.sample(last if met is None else met, f"probe {len(self.samples) + 1}")
+        sample = replay.sample(last if met is None else met, f"probe {number + 1}")
+        sample = replace(sample, seed=seed, resumed_from=before.id if before else None)
         self.samples.append(sample)
         return sample
 
@@ -64,15 +76,23 @@ class RecordedLab:
         key = (space, tuple(self.samples))
         if key in self.profiles:
             self.samples[:] = self.profiles[key]
-            return self.samples
+            return joined(self._all)
         design = design_for(self.job, self.goal, space, self.cluster)
+        seen: set[int] = set()
         while len(self.samples) < self.max_samples:
-            probe = design.next(self.samples, self.max_samples - len(self.samples))
+            probe = design.next(joined(self._all), self.max_samples - len(self.samples), seen)
             if probe is None:
                 break
-            self.train(probe.config, probe.epochs)
+            if probe.curve:
+                seen.add(probe.config.global_batch)
+            before = Kept.among(self._all).of(probe.config) if probe.curve else None
+            self._train(probe.config, probe.epochs, on=False, before=before)
         self.profiles[key] = tuple(self.samples)
-        return self.samples
+        return joined(self._all)
+
+    @property
+    def _all(self) -> list[Sample]:
+        return [*self.known, *self.samples]
 
     def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
         several = len({sample.config for sample in samples}) > 1
@@ -96,8 +116,10 @@ class RecordedLab:
         """Return the part of it that trained the chosen recipe, and is continued by the run."""
         if decision.config is None:
             return 0.0
-        same = [s for s in self.samples if s.config.global_batch == decision.config.global_batch and s.epochs >= 1]
-        longest = max(same, key=lambda sample: sample.epochs, default=None)
-        if longest is None:
+        probe = Kept.among(self.samples).of(decision.config)
+        if probe is None:
             return 0.0
-        return longest.seconds * float(rates(Configs.of([longest.config]), self.cluster)[0])
+        return probe.seconds * float(rates(Configs.of([probe.config]), self.cluster)[0])
+
+    def trained(self, configs: Configs) -> Floats:
+        return Kept.among(self.samples).epochs(self.job, self.goal, configs)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cotune.config import Settings
 from cotune.errors import NotFound
 from cotune.plan.planner import Forecaster
+from cotune.reuse import joined
 from cotune.store import Store
 from cotune.types import Sample
 
@@ -16,7 +17,7 @@ LEAST_EVALUATIONS = 3
 
 def known_samples(settings: Settings, kept: Store) -> list[Sample]:
     """Return the samples of the job that say something about speed, or raise `NotFound`."""
-    samples = list(kept.samples(settings.job))
+    samples = joined(kept.samples(settings.job))
     if any(sample.epoch_seconds is not None for sample in samples):
         return samples
     others = kept.others(settings.job)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cotune.config import Settings
 from cotune.errors import CotuneError
+from cotune.reuse import joined
 from cotune.run import Launch
 from cotune.store import Store
 from cotune.supervise import Move, pays, requested, resized
@@ -53,7 +54,7 @@ class Moving:
     def _better(self, sample: Sample, surprise: str) -> Move | None:
         """Return a layout that gains more than it costs to move there, judged with what is known by now."""
         assert sample.epoch_seconds is not None
-        known = [*self._kept.samples(self._settings.job)]
+        known = joined(self._kept.samples(self._settings.job))
         try:
             candidates = self._forecasts(known)
         except CotuneError:  # too little was measured to weigh anything

@@ -96,7 +96,9 @@ class Replay:
         limits = Limits(float("inf"), self.max_samples)
         chosen = design_for(settings.job, settings.goal, settings.space, settings.cluster)
         with progress(float(self.max_samples)) as shown:
-            for step in profile(engine, chosen, known, limits, Path(self.recording.name), seed=seed):
+            for step in profile(
+                engine, chosen, known, limits, Path(self.recording.name), seed=seed, engine_name="recorded"
+            ):
                 finished[step.sample.id] = step.sample
                 if step.sample.ended:
                     shown.update(step.number, f"{step.number} of {step.of}: {step.probe.reason}")
@@ -114,6 +116,7 @@ def replay(
     max_samples: int,
     budget: float | None,
     everything: bool,
+    seed: int = 0,
 ) -> Replay:
     """Return the settings of a recording: its job, devices and space under the goal that is asked."""
     from cotune.recording import read
@@ -127,7 +130,7 @@ def replay(
     space = _restricted(recording, recording.space(with_accuracy=needs_curves), axes or {})
     laid = replace(
         settings, job=recording.job, goal=goal, space=space, cluster=recording.cluster, engine="recorded",
-        engine_settings={"folder": str(folder)},
+        engine_settings={"folder": str(folder), "seed": seed},
     )  # fmt: skip
     return Replay(laid, recording, folder, max_samples, budget, everything)
 

@@ -67,6 +67,7 @@ def plan(
     from cotune.cli._recording import replay
     from cotune.config import load
     from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
+    from cotune.reuse import reused_device_seconds
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -99,13 +100,14 @@ def plan(
             "goal": goal_document(settings.job, settings.goal),
             "plan": plan_document(chosen),
             "rivals": [forecast_document(rival) for rival in chosen.rivals],
-            "profile": profile_document(samples),
+            "profile": profile_document(samples, reused_device_seconds(_probe(chosen, samples), samples)),
             "prices": price_document(settings.cluster),
             "searched": {"configs": chosen.searched, "seconds": took},
         }
         emit_json("plan", document)
         return
     _show(settings, chosen, took)
+    _show_rest(chosen, samples)
 
 
 def planned(
@@ -118,11 +120,14 @@ def planned(
     seed: int,
 ) -> Plan:
     """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
+    from dataclasses import replace
+
     from cotune import algorithms
     from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
     from cotune.documents import forecast_document
     from cotune.errors import Infeasible
     from cotune.plan.planner import choose
+    from cotune.reuse import Kept
     from cotune.types import Forecast
 
     searcher = algorithms.create("plan", search)
@@ -131,19 +136,28 @@ def planned(
     if needs_curves(settings) and not replayed:
         require_curves(settings, samples)
     forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
+    kept = Kept.among(samples)
     try:
-        return choose(
+        plan = choose(
             settings.job,
             settings.goal,
             settings.space,
             settings.cluster,
             forecast=forecast,
             search=searcher,
+            trained=lambda configs: kept.epochs(settings.job, settings.goal, configs),
             seed=seed,
         )
     except Infeasible as error:
         nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
         raise Infeasible(str(error), error.constraint, nearest) from None
+    before = kept.of(plan.config)
+    return replace(plan, continues=before.id if before else None)
+
+
+def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
+    """Return the probe that a run of the plan goes on from."""
+    return next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
 
 
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
@@ -170,3 +184,22 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
     for line in price_words(settings.cluster):
         say(f"price     {line}")
     say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")
+
+
+def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
+    """Say what is left for a run that goes on from a probe, or why it has to begin anew."""
+    from cotune.cli._output import say
+    from cotune.reuse import CHECKPOINT, LEAST_EPOCHS, trained
+    from cotune.units import duration, number
+
+    probe, rest = _probe(chosen, samples), chosen.rest
+    if probe is not None and rest is not None:
+        if rest.seconds.mid == 0:
+            say(f"continues probe {probe.id}, whose {trained(probe):g} epochs met the target: nothing is left to train")
+            return
+        left = f"{duration(rest.seconds.mid)} and {number(rest.cost.mid)} {rest.cost.unit}"
+        say(f"continues probe {probe.id}, which has trained {trained(probe):g} epochs: {left} are left")
+    elif any(sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS for sample in samples):
+        same = chosen.config.global_batch
+        if any(trained(sample) >= LEAST_EPOCHS and sample.config.global_batch == same for sample in samples):
+            say(f"note      no {CHECKPOINT} of the probes at global batch {same} is left, so a run begins anew")

@@ -166,6 +166,7 @@ def _measure(
     from cotune.errors import NotFound
     from cotune.profile import Chooser, Design
     from cotune.profile import profile as measure
+    from cotune.reuse import tidy
 
     if not settings.job.command:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
@@ -176,9 +177,11 @@ def _measure(
     finished: dict[str, Sample] = {}
     with running_engine(settings) as engine, progress(limits.seconds) as shown:
         begun = engine.now()
-        for step in measure(engine, design, usable, limits, runs_folder(), seed=seed):
+        for step in measure(engine, design, usable, limits, runs_folder(), seed=seed, engine_name=settings.engine):
             kept.save(settings.job, step.sample)
             finished[step.sample.id] = step.sample
+            if step.sample.ended:
+                tidy([*usable, *finished.values()])
             spent = engine.now() - begun
             words = f"{step.number} of {step.of}: {step.probe.reason}"
             shown.update(spent, words, limits.seconds - spent if step.probe.curve else None)

@@ -29,6 +29,7 @@ def record(
     from cotune.cli._output import emit_json, say
     from cotune.errors import NotFound
     from cotune.recording import write
+    from cotune.reuse import joined
     from cotune.types import Device
 
     with open_store(store) as kept:
@@ -40,7 +41,7 @@ def record(
             devices = tuple(Device(device) for device in sorted({sample.config.device for sample in samples}))
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
-    times, accuracy = recorded_tables(samples, recorded.examples)
+    times, accuracy = recorded_tables(joined(samples), recorded.examples)
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
     write(output, recorded, times, accuracy, devices)

@@ -19,7 +19,6 @@ from cotune.cli._options import (
     Json,
     Name,
     Pattern,
-    Seed,
     StoreUrl,
     Target,
     Timeout,
@@ -52,6 +51,9 @@ def run(
     target: Target = None,
     deadline: Deadline = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last unfinished run.")] = False,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Go on from nothing, even if a probe has trained this recipe.")
+    ] = False,
     examples: Examples = None,
     pattern: Pattern = None,
     timeout: Timeout = None,
@@ -70,18 +72,20 @@ def run(
     file: File = None,
     store: StoreUrl = None,
     engine: Engine = None,
-    seed: Seed = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of everything random (default: that of what it goes on from).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
     if placement is not None:
         from cotune.cli._placement import run_placement
 
-        run_placement(placement, command, seed, json=json)
+        run_placement(placement, command, seed or 0, json=json)
         return
+    from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
     from cotune.cli._options import axis_values, load_settings, open_store
     from cotune.cli._recording import replay
-    from cotune.cli.plan import planned
     from cotune.config import load
     from cotune.errors import EngineError, Missed, NotFound
     from cotune.run.training import config_of_run, goal_of_run
@@ -98,6 +102,7 @@ def run(
             max_samples=max_samples,
             budget=budget,
             everything=all_samples,
+            seed=seed or 0,
         )
         fixed = True  # what was recorded cannot be moved
     settings = played.settings if played else load_settings(file, asked | told | {"timeout": timeout})
@@ -105,19 +110,26 @@ def run(
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     with played.store(store) if played else open_store(store) as kept:
         if played and not (workers and batch_size):
-            chosen = planned(settings, played.kept_samples(store, seed), seed=seed)
-            kept.save_plan(settings.job, chosen, settings.space, settings.cluster)
+            _plan_anew(
+                settings, kept, played.kept_samples(store, seed or 0), seed or 0, save=store is None and not all_samples
+            )
         plan = kept.latest_plan(settings.job)
-        begin = _last_unfinished(settings, kept) if resume else None
+        begin = unfinished(settings, kept, seed) if resume else None
         device = settings.cluster.devices[0].name
         given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "servers": servers}
         given["axes"] = axis_values(axis)
-        config = begin.config if begin else config_of_run(plan, settings.space, device, **given)
+        last = begin.before if begin else None
+        config = last.config if last else config_of_run(plan, settings.space, device, **given)
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
         _announce(settings, config, goal)
-        first = _first(settings, config, goal, begin, plan, seed)
-        sample = _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
+        if begin is None:
+            begin = (None if from_scratch else probed(settings, kept, config, None if played else seed)) or fresh(seed)
+        done = finished(settings, goal, begin, config)
+        if done is not None:
+            kept.save(settings.job, done)
+        first = first_start(settings, config, goal, begin, plan)
+        sample = done or _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
         before = _before(kept, sample)
     if sample.failed:
         raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
@@ -126,6 +138,15 @@ def run(
         raise typer.Exit(Missed.exit_code)
     if shortfall:
         raise Missed(shortfall)
+
+
+def _plan_anew(settings: Settings, kept: Store, samples: list[Sample], seed: int, *, save: bool) -> None:
+    """Plan by what was replayed of a recording, and keep it for the run to go on from."""
+    from cotune.cli.plan import planned
+
+    for sample in samples if save else ():
+        kept.save(settings.job, sample)
+    kept.save_plan(settings.job, planned(settings, samples, seed=seed), settings.space, settings.cluster)
 
 
 def _announce(settings: Settings, config: Config, goal: Goal) -> None:
@@ -141,24 +162,6 @@ def _announce(settings: Settings, config: Config, goal: Goal) -> None:
         note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")
 
 
-def _last_unfinished(settings: Settings, kept: Store) -> Sample:
-    from cotune.cli._output import note
-    from cotune.errors import NotFound
-
-    unfinished = kept.unfinished_runs(settings.job)
-    if not unfinished:
-        raise NotFound(f"no unfinished run of {settings.job.name} to resume")
-    last = unfinished[0]
-    if not _has_checkpoint(Path(last.folder)):
-        note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
-    return last
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    checkpoint = folder / "checkpoint"
-    return checkpoint.is_dir() and any(checkpoint.iterdir())
-
-
 def _before(kept: Store, sample: Sample) -> list[Sample]:
     """Return the earlier starts that a run goes on from, the latest first."""
     before = []
@@ -166,37 +169,6 @@ def _before(kept: Store, sample: Sample) -> list[Sample]:
         sample = kept.sample(sample.resumed_from)
         before.append(sample)
     return before
-
-
-def _first(
-    settings: Settings, config: Config, goal: Goal, begin: Sample | None, plan: Plan | None, seed: int
-) -> tuple[Launch, Sample]:
-    """Return the first start of a run, and the beginning of its sample."""
-    from cotune.cli._options import runs_folder
-    from cotune.profile import new_id, timestamp
-    from cotune.run import Launch
-    from cotune.run.training import seconds_limit
-    from cotune.types import Sample
-
-    name = new_id()
-    folder = Path(begin.folder) if begin else runs_folder() / name
-    epochs = goal.epochs or goal.max_epochs
-    stop_at = None if goal.prefer == "accurate" else goal.target
-    limit = seconds_limit(plan) if plan is not None and plan.config == config else None
-    launch = Launch(
-        name, settings.job, config, epochs, folder, stop_at, seed, resume=begin is not None, seconds_limit=limit
-    )
-    start = Sample(
-        config,
-        epochs=begin.epochs if begin and _has_checkpoint(folder) else 0.0,
-        purpose="run",
-        id=name,
-        started=timestamp(),
-        engine=settings.engine,
-        folder=str(folder),
-        resumed_from=begin.id if begin else None,
-    )
-    return launch, start
 
 
 def _train(
@@ -240,6 +212,8 @@ def _show(
     settings: Settings, goal: Goal, plan: Plan | None, sample: Sample, before: Sequence[Sample], *, json: bool
 ) -> str | None:
     """Print forecast beside measured; return what was missed of the goal."""
+    from dataclasses import replace
+
     from cotune.cli._output import emit_json, say, table
     from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
     from cotune.plan.assess import rates
@@ -247,7 +221,10 @@ def _show(
     from cotune.space import Configs
     from cotune.units import number
 
-    starts, unit = [sample, *before], settings.cluster.unit
+    starts = [start for start in (sample, *before) if start.purpose == "run"]
+    probe = next((start for start in before if start.purpose == "probe"), None)
+    unit, trained = settings.cluster.unit, probe.curve if probe else ()
+    sample = replace(sample, curve=sample.curve or trained)
     seconds = sum(start.seconds for start in starts)
     prices = rates(Configs.of([start.config for start in starts]), settings.cluster)
     cost = sum(start.seconds * float(price) for start, price in zip(starts, prices, strict=True))
@@ -260,12 +237,13 @@ def _show(
             "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
             "prices": price_document(settings.cluster),
             "starts": len(starts),
+            "continued": _continued_document(probe),
             "met": shortfall is None,
             "missed": shortfall,
         }
         emit_json("run", document)
         return shortfall
-    forecast = plan.forecast if plan else None
+    forecast = (plan.rest if probe and plan.rest else plan.forecast) if plan else None
     rows = [
         ("seconds", spread(forecast.seconds) if forecast else "", number(seconds, 3)),
         ("seconds per epoch", spread(forecast.epoch_seconds) if forecast else "", _known(sample.epoch_seconds, 3)),
@@ -273,9 +251,19 @@ def _show(
         (f"cost ({unit})", spread(forecast.cost) if forecast else "", number(cost, 3)),
     ]
     table(("", "forecast (10th..90th percentile)", "measured"), rows)
-    several = f" in {len(starts)} starts" if before else ""
+    several = f" in {len(starts)} starts" if len(starts) > 1 else ""
+    several += f" ({trained[-1].epoch:g} of them by probe {probe.id})" if probe and trained else ""
     say(f"{sample.config}: {sample.epochs:g} epochs{several}, {shortfall or 'goal met'}; logs in {sample.folder}")
     return shortfall
+
+
+def _continued_document(probe: Sample | None) -> dict[str, Any] | None:
+    """Return the probe that a run went on from: only the rest was the run's own."""
+    if probe is None:
+        return None
+    from cotune.reuse import trained
+
+    return {"sample": probe.id, "epochs": trained(probe), "device_seconds": probe.device_seconds}
 
 
 def _known(value: float | None, digits: int = 4) -> str:

@@ -8,6 +8,12 @@
 A run stops at the first evaluation that meets the target, so seconds and cost do not
 depend on the deadline: only the probability does. Hence a longer deadline can only add
 choices and never makes the cheapest plan dearer.
+
+Where e epochs of a recipe are trained already, a run goes on from there, and what is left is
+
+    t' = startup + (N - e) (epoch_seconds + overhead)       nothing when its target is met
+
+Whether a goal is met is judged by the whole training all the same.
 """
 
 from __future__ import annotations
@@ -39,10 +45,17 @@ class Assessment:
     probability: Floats  # (n,)
     seconds: Floats  # (n,) median
     epochs: Ints  # (n,) the cap: the most epochs that deadline and budget allow
+    trained: Floats | None = None  # (n,) epochs that need not be trained again; infinite when the target is met
+    left: Floats | None = None  # (n,) median seconds of what is left to train, where something was trained
 
     @property
     def cost(self) -> Floats:
         return self.seconds * self.rate
+
+    @property
+    def left_cost(self) -> Floats:
+        """Return what a run of each config still has to pay."""
+        return self.cost if self.left is None else self.left * self.rate
 
     @property
     def all_epochs(self) -> bool:
@@ -62,14 +75,21 @@ class Assessment:
         column = np.minimum(self.epochs, self.outlook.accuracy.shape[1]) - 1
         return np.asarray(self.outlook.accuracy[self.outlook.recipe, np.maximum(column, 0)])
 
-    def forecast(self, row: int) -> Forecast:
-        """Return one row with its intervals."""
+    def rest(self, row: int) -> Forecast | None:
+        """Return what is left of one row for a run that goes on from what was trained, if anything was."""
+        if self.trained is None or self.trained[row] == 0:
+            return None
+        return self.forecast(row, float(self.trained[row]))
+
+    def forecast(self, row: int, trained: float = 0.0) -> Forecast:
+        """Return one row with its intervals, for the epochs that are not trained yet."""
         one = np.array([row])
         taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self.goal.max_epochs)
         if self.all_epochs:
             taken = np.full(self.outlook.draws, float(self.epochs[row]))
         pace = self.outlook.pace(one)[0]
-        spent = self.outlook.begun(one)[0] + taken * self.outlook.each(one)[0]
+        more = _left(taken, np.array(trained))
+        spent = np.where(more > 0, self.outlook.begun(one)[0], 0.0) + more * self.outlook.each(one)[0]
         source: Source = self.outlook.seconds_source[row]
         return Forecast(
             config=self.outlook.configs[row],
@@ -78,9 +98,15 @@ class Assessment:
             cost=_quantity(spent * self.rate[row], self._weakest(row, source), self.unit),
             epoch_seconds=_quantity(pace, source, "s"),
             accuracy=self._accuracy(row, taken),
-            probability=float(self.probability[row]),
-            epochs_needed=_quantity(taken, self._weakest(row, "measured"), "epochs"),
+            probability=self._probability(row, spent) if trained else float(self.probability[row]),
+            epochs_needed=_quantity(more, self._weakest(row, "measured"), "epochs"),
         )
+
+    def _probability(self, row: int, spent: Floats) -> float:
+        """Return the joint chance of a run that takes so many seconds in each draw."""
+        one = np.array([row])
+        reached = np.isfinite(_of_rows(self.needed, self.outlook, one)) | (spent == 0)
+        return float((reached & _affordable(self.goal, spent[None, :], self.rate[one])).mean())
 
     def _accuracy(self, row: int, taken: Floats) -> Quantity | None:
         outlook = self.outlook
@@ -118,8 +144,8 @@ def rates(configs: Configs, cluster: Cluster) -> Floats:
     return rate
 
 
-def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int) -> Assessment:
-    """Return every config of the outlook judged against the goal."""
+def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: Floats | None = None) -> Assessment:
+    """Return every config of the outlook judged against the goal; `trained` epochs need not be trained again."""
     needed = _epochs_needed(outlook, goal, sign)
     rate = rates(outlook.configs, cluster)
     rate[~outlook.configs.valid] = np.inf
@@ -132,7 +158,21 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int) -> Assessm
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
     found = Assessment(outlook, goal, rate, cluster.unit, sign, needed, probability, middle, cap)
-    return _longest(found) if found.all_epochs else found
+    found = _longest(found) if found.all_epochs else found
+    return found if trained is None else replace(found, trained=trained, left=_seconds_left(found, trained))
+
+
+def _seconds_left(found: Assessment, trained: Floats) -> Floats:
+    """Return the median seconds of each config's run from where its recipe has been trained to."""
+    left = found.seconds.copy()
+    for row in np.flatnonzero((trained > 0) & np.isfinite(found.seconds)):
+        left[row] = found.forecast(int(row), float(trained[row])).seconds.mid
+    return left
+
+
+def _left(taken: Floats, trained: Floats) -> Floats:
+    """Return the epochs left of so many: one at least, unless the target is met already (infinite)."""
+    return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, 1.0), taken))
 
 
 def runs(

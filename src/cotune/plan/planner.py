@@ -2,7 +2,8 @@
 
 A config is feasible when target, deadline and budget are met together with the
 confidence asked for. Among those the cheapest wins (or the fastest, or the most
-accurate); ties go to the quicker one, then to fewer workers.
+accurate); ties go to the quicker one, then to fewer workers. What a probe has trained already
+need not be paid again: what counts is what is left of each config's training.
 """
 
 from __future__ import annotations
@@ -20,14 +21,25 @@ from cotune.space import Configs, Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
 
 Forecaster = Callable[[Configs, int], Outlook]
+Trained = Callable[[Configs], Floats]
 RIVALS = 5
 
 
 def choose(
-    job: Job, goal: Goal, space: Space, cluster: Cluster, *, forecast: Forecaster, search: Search, seed: int = 0
+    job: Job,
+    goal: Goal,
+    space: Space,
+    cluster: Cluster,
+    *,
+    forecast: Forecaster,
+    search: Search,
+    trained: Trained | None = None,
+    seed: int = 0,
 ) -> Plan:
-    """Return the best plan for a goal, or raise `Infeasible`."""
-    found = assess(forecast(space.configs(), goal.max_epochs), goal, cluster, job.sign)
+    """Return the best plan for a goal, or raise `Infeasible`; `trained` tells how many epochs of configs are done."""
+    configs = space.configs()
+    done = None if trained is None else trained(configs)
+    found = assess(forecast(configs, goal.max_epochs), goal, cluster, job.sign, done)
     return decide(job, space, found, search=search, seed=seed)
 
 
@@ -46,20 +58,21 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: i
         rivals=tuple(found.forecast(rival) for rival in rivals),
         searched=len(space),
         notes=found.outlook.notes,
+        rest=found.rest(row),
     )
 
 
 def _keys(found: Assessment) -> Floats:
     """Return the ranking of every config; infinite where the goal is not met."""
-    cost, seconds = found.cost, found.seconds
+    cost, seconds = found.left_cost, found.seconds if found.left is None else found.left
     accuracy = found.final_accuracy
     by = {
-        "cheap": (cost, seconds),
-        "fast": (seconds, cost),
-        "accurate": (-accuracy if accuracy is not None else cost, cost),
+        "cheap": (cost, found.cost, seconds),
+        "fast": (seconds, cost, found.cost),
+        "accurate": (-accuracy if accuracy is not None else cost, cost, found.cost),
     }[found.goal.prefer]
-    columns = [np.where(found.feasible, by[0], np.inf), by[1], found.outlook.configs.workers.astype(np.float64)]
-    return np.column_stack(columns)
+    workers = found.outlook.configs.workers.astype(np.float64)
+    return np.column_stack([np.where(found.feasible, by[0], np.inf), *by[1:], workers])
 
 
 def _rank(space: Space, keys: Floats) -> Rank:
@@ -84,10 +97,12 @@ def _reason(found: Assessment, keys: Floats, row: int) -> str:
     feasible = int(np.count_nonzero(found.feasible))
     best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
     words = f"{best} of {feasible} feasible configs ({len(keys)} in all)"
+    if found.trained is not None and found.trained[row] > 0:
+        words = f"{best} to finish of {feasible} feasible configs ({len(keys)} in all), part of it being trained"
     order = np.lexsort(keys.T[::-1])[:2]
     if feasible > 1 and found.goal.prefer != "accurate":
         second = int(order[1]) if order[0] == row else int(order[0])
         what = "costs" if found.goal.prefer == "cheap" else "takes"
-        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more" if keys[row, 0] > 0 else "as much"
+        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more" if keys[row, 0] > 0 else "more, as this is trained"
         words += f"; the next, {found.outlook.configs[second]}, {what} {by}"
     return words

@@ -21,6 +21,7 @@ class Launch:
     """One start of one config: what to run, for how long at most, and where its files go.
 
     `seconds_limit` is for engines that must ask for time before they get it, such as Slurm.
+    `trained` is how many epochs the checkpoint holds that a resumed start goes on from.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Launch:
     resume: bool = False
     probe_epochs: float | None = None
     seconds_limit: float | None = None
+    trained: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,9 @@ class Recorded:
     _queue: list[tuple[float, int, Event]] = field(default_factory=list, init=False)
     _counter: int = field(default=0, init=False)
     _running: dict[str, tuple[float, Replay]] = field(default_factory=dict, init=False)
-    _trained: dict[Path, tuple[float, int]] = field(default_factory=dict, init=False)
 
     def start(self, launch: Launch) -> None:
-        epochs, seed = self._trained.get(launch.folder, (0.0, launch.seed)) if launch.resume else (0.0, launch.seed)
-        replay = self.replay(launch.config, seed, epochs)
+        replay = self.replay(launch.config, launch.seed, launch.trained if launch.resume else 0.0)
         if isinstance(replay, str):
             self._put(Ended(launch.id, self._now, "failed", replay))
             return
@@ -99,7 +97,6 @@ class Recorded:
             self._put(Ended(launch.id, self._now, "failed", _NO_BUDGET))
             return
         self._running[launch.id] = (self._now, replay)
-        self._trained[launch.folder] = (min(end, affordable), seed)
         self._put(Started(launch.id, self._now))
         for event in _events(launch, replay, self._now, min(end, affordable)):
             self._put(event)

@@ -68,6 +68,9 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "folder": sample.folder,
         "resumed_from": sample.resumed_from,
         "modelled": sample.modelled,
+        "seed": sample.seed,
+        "peak_bytes": sample.peak_bytes,
+        "limit_bytes": sample.limit_bytes,
     }
 
 
@@ -91,6 +94,9 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         folder=row["folder"],
         resumed_from=row["resumed_from"],
         modelled=row["modelled"],
+        seed=row["seed"],
+        peak_bytes=row["peak_bytes"],
+        limit_bytes=row["limit_bytes"],
     )
 
 

@@ -5,6 +5,7 @@
     version 3   samples know whether part of their machine was modelled
     version 4   steps of models, with their fingerprints
     version 5   plans know what they were chosen from; results of other verbs, to be looked at
+    version 6   samples know their seed, and the memory of their workers
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -109,6 +110,8 @@ METADATA = MetaData()
 jobs, samples, evaluations = (table.to_metadata(METADATA) for table in _FIRST.sorted_tables)
 samples.append_column(Column("writer", String))
 samples.append_column(Column("modelled", Boolean, nullable=False, server_default=false()))
+for _name in ("seed", "peak_bytes", "limit_bytes"):
+    samples.append_column(Column(_name, BigInteger))
 plans = _SECOND.tables["plans"].to_metadata(METADATA)
 plans.append_column(Column("space", _OPTIONAL_JSON))
 plans.append_column(Column("cluster", _OPTIONAL_JSON))
@@ -171,12 +174,18 @@ def _keep_results(connection: Connection) -> None:
     results.create(connection)
 
 
+def _remember_seed_and_memory(connection: Connection) -> None:
+    for name in ("seed", "peak_bytes", "limit_bytes"):
+        connection.execute(text(f"ALTER TABLE samples ADD COLUMN {name} BIGINT"))
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _measure,
     _plan,
     _mark_modelled,
     _keep_model_steps,
     _keep_results,
+    _remember_seed_and_memory,
 )
 VERSION = len(MIGRATIONS)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotune.plan.planner import Forecaster
-from cotune.space import Space
-from cotune.types import Cluster, Config, Goal, Job, Sample
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
 LAWS = "auto(among=[gaussian])"  # fitted in milliseconds
 
@@ -51,6 +51,10 @@ class Lab(Protocol):
 
     def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
         """Return what these samples let us expect of any config."""
+        ...
+
+    def trained(self, configs: Configs) -> Floats:
+        """Return the epochs that a run of each config need not train again (see `cotune.reuse`)."""
         ...
 
     def hindsight(self) -> Decision:

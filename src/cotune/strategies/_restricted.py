@@ -22,7 +22,9 @@ def planned(lab: Lab, space: Space, forecast: Forecaster, prefer: Prefer = "chea
     """Return the best plan in a part of the space; when none is sure enough, the surest one that is likely."""
     goal = replace(lab.goal, prefer=prefer)
     try:
-        plan = choose(lab.job, goal, space, lab.cluster, forecast=forecast, search=Grid(), seed=lab.seed)
+        plan = choose(
+            lab.job, goal, space, lab.cluster, forecast=forecast, search=Grid(), trained=lab.trained, seed=lab.seed
+        )
     except Infeasible as error:
         return _surest(error)
     return Decision(plan.config, plan.epochs, plan.reason)

@@ -1,0 +1,167 @@
+"""Nothing measured is thrown away: a run goes on from the probe that trained its recipe furthest.
+
+    left = (N - e) epochs        N: what a whole training takes, e: what the probe has trained
+
+so only the probes of other recipes are a cost. A recipe is the global batch with the named
+axes: a checkpoint holds weights, not workers, so another layout may go on with it. Where
+servers do not wait for their workers, accuracy depends on these too, and the layout must be
+the same.
+
+Of every recipe one checkpoint is kept, the furthest. When there are too many, or they fill
+the disk, the oldest go first.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cotune.space import Configs
+from cotune.types import Axes, Config, Evaluation, Floats, Goal, Job, Sample
+
+LEAST_EPOCHS = 1.0  # thirty steps are not worth a checkpoint
+MOST_RECIPES = 8
+MOST_OF_DISK = 0.25  # of what is free, for all kept checkpoints together
+CHECKPOINT = "checkpoint"
+RECORDED = "recorded"
+
+Recipe = tuple[int, Axes, Config | None]
+
+
+def recipe(config: Config) -> Recipe:
+    """Return what two configs must share for one to go on with the other's weights."""
+    waits = not (config.servers and dict(config.axes).get("asynchronous"))
+    return config.global_batch, config.axes, None if waits else config
+
+
+def has_checkpoint(folder: str | Path) -> bool:
+    """Say whether a start left something to go on from in its folder."""
+    inside = Path(folder) / CHECKPOINT
+    return inside.is_dir() and any(inside.iterdir())
+
+
+def can_continue(sample: Sample) -> bool:
+    """Say whether a probe has trained for long enough to be gone on with, and left its weights.
+
+    A recording holds the rest of every curve, so it needs none; its bare rows, which took no time, are no probes.
+    """
+    long = sample.seconds > 0 and trained(sample) >= LEAST_EPOCHS
+    good = sample.purpose == "probe" and sample.ended and not sample.failed and long
+    return good and (sample.engine == RECORDED or (bool(sample.folder) and has_checkpoint(sample.folder)))
+
+
+def trained(sample: Sample) -> float:
+    """Return the epochs that a sample's checkpoint holds for sure: those up to its last evaluation."""
+    return sample.curve[-1].epoch if sample.curve else 0.0
+
+
+def meets(job: Job, goal: Goal, sample: Sample) -> bool:
+    """Say whether the weights that a sample left meet the goal's target, so that nothing is left to train."""
+    if goal.target is None or goal.epochs is not None or goal.prefer == "accurate" or not sample.curve:
+        return False
+    return job.sign * sample.curve[-1].accuracy >= job.sign * goal.target
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The probes that may be gone on with: the furthest of every recipe."""
+
+    best: Mapping[Recipe, Sample]
+
+    @classmethod
+    def among(cls, samples: Sequence[Sample], able: Callable[[Sample], bool] = can_continue) -> Kept:
+        """Return what some samples left to go on from; of two that went as far, the earlier."""
+        best: dict[Recipe, Sample] = {}
+        for sample in joined(samples):
+            one = recipe(sample.config)
+            if able(sample) and (one not in best or trained(sample) > trained(best[one])):
+                best[one] = sample
+        return cls(best)
+
+    def of(self, config: Config, seed: int | None = None) -> Sample | None:
+        """Return the probe that a run of this config goes on from; a seed that is asked for must be its own."""
+        found = self.best.get(recipe(config))
+        return found if found is not None and seed in (None, found.seed) else None
+
+    def epochs(self, job: Job, goal: Goal, configs: Configs) -> Floats:
+        """Return the epochs that each config need not train again; infinite where its target is met already."""
+        found = np.zeros(len(configs))
+        for (global_batch, axes, only), sample in self.best.items():
+            same = configs.global_batch == global_batch
+            for name, values in configs.named.items():
+                same &= values == dict(axes).get(name, "")
+            rows = [row for row in np.flatnonzero(same) if only is None or configs[int(row)] == only]
+            found[rows] = np.inf if meets(job, goal, sample) else trained(sample)
+        return found
+
+
+def joined(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples with the curve of each start that went on from another made whole.
+
+    The start it went on from keeps its seconds, and hands over its evaluations.
+    """
+    whole: dict[str, tuple[Evaluation, ...]] = {}
+    handed: set[str] = set()
+    for sample in samples:
+        before = whole.get(sample.resumed_from or "", ()) if sample.curve else ()
+        whole[sample.id] = (*(point for point in before if point.epoch < sample.curve[0].epoch), *sample.curve)
+        if before:
+            handed.add(sample.resumed_from or "")
+    return [_with_curve(sample, () if sample.id in handed else whole[sample.id]) for sample in samples]
+
+
+def _with_curve(sample: Sample, curve: tuple[Evaluation, ...]) -> Sample:
+    if curve == sample.curve:
+        return sample
+    return replace(sample, curve=curve, accuracy=curve[-1].accuracy if curve else None)
+
+
+def reused_device_seconds(sample: Sample | None, samples: Sequence[Sample]) -> float:
+    """Return what a probe and those it went on from have cost."""
+    by_id = {one.id: one for one in samples}
+    total = 0.0
+    while sample is not None:
+        total += sample.device_seconds
+        sample = by_id.get(sample.resumed_from or "")
+    return total
+
+
+def take(sample: Sample, folder: Path) -> None:
+    """Copy a probe's checkpoint to the folder of the start that goes on from it; the probe keeps its own."""
+    if sample.engine != RECORDED:
+        shutil.copytree(Path(sample.folder) / CHECKPOINT, folder / CHECKPOINT, dirs_exist_ok=True)
+
+
+def tidy(samples: Sequence[Sample], favourite: Config | None = None) -> list[Sample]:
+    """Remove the checkpoints of probes that are not kept; return those that are, the favourite recipe's first."""
+    own = None if favourite is None else recipe(favourite)
+    best = Kept.among([sample for sample in samples if sample.engine != RECORDED]).best
+    ordered = sorted(best.values(), key=lambda sample: (recipe(sample.config) == own, sample.started), reverse=True)
+    kept: list[Sample] = []
+    left = _free(ordered)
+    for sample in ordered:
+        size = _size(Path(sample.folder) / CHECKPOINT)
+        if len(kept) < MOST_RECIPES and size <= left:
+            kept.append(sample)
+            left -= size
+    names = {sample.id for sample in kept}
+    for sample in samples:
+        if sample.purpose == "probe" and sample.ended and sample.folder and sample.id not in names:
+            shutil.rmtree(Path(sample.folder) / CHECKPOINT, ignore_errors=True)
+    return kept
+
+
+def _free(samples: Sequence[Sample]) -> float:
+    """Return how many bytes kept checkpoints may take where the first of them lies."""
+    if not samples:
+        return 0.0
+    taken = sum(_size(Path(sample.folder) / CHECKPOINT) for sample in samples)
+    return MOST_OF_DISK * (shutil.disk_usage(samples[0].folder).free + taken)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
