@@ -6,12 +6,18 @@
 and the same again with profiling added: what was spent on measuring, less what trained the
 chosen recipe and is continued by the run. Probes see other repeats and seeds than the
 truth where there are several.
+
+A job that was `seen` before brings the samples of earlier goals: those of a recording are
+asked one after another, in a random order, and each finds what was measured and run for
+those before it. What that cost was paid then; only what is measured anew counts. The first
+goal of each recording is left out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import random
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -25,8 +31,8 @@ from cotune.bench.lab import Profiles, RecordedLab
 from cotune.bench.truth import FEWEST_BEST, Truth
 from cotune.errors import NotFound
 from cotune.recording import Recording, read
-from cotune.strategies import Strategy
-from cotune.types import Goal
+from cotune.strategies import Decision, Strategy
+from cotune.types import Goal, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Task:
     strategies: tuple[str, ...]
     max_samples: int
     seed: int
+    seen: bool = False
 
     @property
     def size(self) -> int:
@@ -91,9 +98,15 @@ class Benchmark:
 
 
 def bench_planning(
-    folders: Sequence[Path], strategies: Sequence[str], *, max_samples: int = 16, seed: int = 0, processes: int = 2
+    folders: Sequence[Path],
+    strategies: Sequence[str],
+    *,
+    max_samples: int = 16,
+    seed: int = 0,
+    seen: bool = False,
+    processes: int = 2,
 ) -> Benchmark:
-    """Return every goal of every recording as answered by every strategy."""
+    """Return every goal of every recording as answered by every strategy, for jobs never seen or `seen` before."""
     for strategy in strategies:
         algorithms.create("strategies", strategy)  # a wrong name is told before any work is done
     kept, left_out = _kept(folders)
@@ -105,6 +118,12 @@ def bench_planning(
         for folder in kept
         for _, goals in itertools.groupby(_goals(folder), key=lambda goal: goal.target)
     ]
+    if seen:
+        tasks = [
+            Task(folder, _shuffled(folder, seed), (strategy,), max_samples, seed, seen=True)
+            for folder in kept
+            for strategy in strategies
+        ]
     # The longest first, so that no process is left with them at the end.
     tasks.sort(key=lambda task: -task.size)
     if processes > 1 and len(tasks) > 1:
@@ -182,16 +201,42 @@ def _goals(folder: Path) -> list[Goal]:
 
 
 def _answer(task: Task) -> list[Row]:
+    if task.seen:
+        return [row for strategy in task.strategies for row in _in_turn(task, strategy)]
     rows = []
     for goal in task.goals:
         profiles: Profiles = {}
-        rows += [_judged(task, goal, strategy, profiles) for strategy in task.strategies]
+        rows += [_judged(goal, strategy, _lab(task, goal, profiles))[0] for strategy in task.strategies]
     return rows
 
 
-def _judged(task: Task, goal: Goal, strategy: str, profiles: Profiles) -> Row:
-    truth, seen = _truth(task.folder), _seen(task.folder)
-    lab = RecordedLab(seen, truth, goal, task.max_samples, _seed(task), profiles)
+def _in_turn(task: Task, strategy: str) -> list[Row]:
+    """Return the goals after the first, each answered with what was measured and run for those before it."""
+    known: tuple[Sample, ...] = ()
+    rows = []
+    for goal in task.goals:
+        lab = _lab(task, goal, {}, known)
+        row, decision = _judged(goal, strategy, lab)
+        rows.append(row)
+        if decision.config is not None:
+            lab.train(decision.config, decision.epochs)
+        known = (*known, *lab.samples)
+    return rows[1:]
+
+
+def _lab(task: Task, goal: Goal, profiles: Profiles, known: tuple[Sample, ...] = ()) -> RecordedLab:
+    shown, truth = _seen(task.folder), _truth(task.folder)
+    return RecordedLab(shown, truth, goal, task.max_samples, _seed(task), profiles, known)
+
+
+def _shuffled(folder: Path, seed: int) -> tuple[Goal, ...]:
+    goals = list(_goals(folder))
+    random.Random(seed).shuffle(goals)
+    return tuple(goals)
+
+
+def _judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
+    truth = lab.truth
     chosen: Strategy = algorithms.create("strategies", strategy)
     decision = chosen.decide(lab)
     best = truth.best(goal)
@@ -202,8 +247,8 @@ def _judged(task: Task, goal: Goal, strategy: str, profiles: Profiles) -> Row:
     met = outcome is not None and outcome.met
     extra = 0.0 if met else 2.0
     spent, reused = lab.spent(), min(lab.reused(decision), cost)
-    return Row(
-        recording=seen.name,
+    row = Row(
+        recording=lab.seen.name,
         target=goal.target or 0.0,
         deadline=goal.deadline or 0.0,
         strategy=strategy,
@@ -219,6 +264,7 @@ def _judged(task: Task, goal: Goal, strategy: str, profiles: Profiles) -> Row:
         reused_cost=reused,
         score_with_profile=extra + (cost + spent - reused) / oracle,
     )
+    return row, decision
 
 
 def _seed(task: Task) -> int:

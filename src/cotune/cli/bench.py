@@ -22,6 +22,9 @@ def planning(
     recordings: Recordings,
     strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Only these (default: all).")] = None,
     max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts of a profile.")] = 16,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Jobs that were measured and run before, for another goal.")
+    ] = False,
     processes: Processes = 2,
     seed: Seed = 0,
     json: Json = False,
@@ -36,7 +39,7 @@ def planning(
 
     names = strategy or list(algorithms.names("strategies"))
     folders = recording_folders([*recordings, *(more or [])])
-    found = bench_planning(folders, names, max_samples=max_samples, seed=seed, processes=processes)
+    found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
     totals = summaries(found.rows)
     if json:
         left_out = [{"recording": name, "reason": reason} for name, reason in found.left_out]
