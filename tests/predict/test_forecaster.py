@@ -233,3 +233,11 @@ def test_the_best_so_far_lies_above_what_one_evaluation_shows() -> None:
     assert np.all(outlook.accuracy >= outlook.evaluation)
     assert outlook.accuracy[0, -1] > outlook.evaluation[0, -1]
     assert outlook.evaluation[0, 29] == pytest.approx(accuracy(128, 30), abs=0.01)
+
+
+def test_a_short_curve_says_nothing_of_the_epochs_that_a_longer_one_reached() -> None:
+    short, long = trained([64], epochs=3)[0], trained([64], epochs=12)[0]
+    alone, both = (_outlook(samples, long.config, max_epochs=12) for samples in ([long], [short, long]))
+    assert alone.accuracy is not None
+    assert both.accuracy is not None
+    assert both.accuracy[0] == pytest.approx(alone.accuracy[0])

@@ -98,9 +98,12 @@ class AccuracyOutlook:
             same = [curve for curve in self.found if abs(np.log2(curve.global_batch) - place) < 1e-9]
             end = max(float(curve.epochs[-1]) for curve in same)
             told = np.flatnonzero((epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end))
+            # A curve says nothing of epochs that it did not reach.
+            each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
+            told = told[np.isfinite(each[:, told]).any(axis=0)]
             if len(rows) == 0 or len(told) == 0:
                 continue
-            shown = np.mean([np.interp(epochs[told], curve.epochs, curve.accuracy) for curve in same], axis=0)
+            shown = np.nanmean(each[:, told], axis=0)
             later = np.ix_(rows, np.flatnonzero(epochs > end))
             median[np.ix_(rows, told)] = shown
             median[later] = np.maximum(median[later], shown[-1])
