@@ -47,6 +47,7 @@ LAYERS = {
     "profile": 6,
     "simulate": 6,
     "active": 7,
+    "history": 7,
     "documents": 2,
     "report": 7,
     "dashboard": 8,

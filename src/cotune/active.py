@@ -101,7 +101,10 @@ class ActiveDesign:
         known = _Known(timed, trained, self._listed, self._configs.global_batch)
         plan = self._plan(found)
         row = self._wanted(found, plan, known, left)
-        config, of = self._listed[row], "the plan as it stands" if row == plan else f"may beat {self._listed[plan]}"
+        config, of = (
+            self._listed[row],
+            "the plan as it stands" if row == plan else f"decides between it and {self._listed[plan]}",
+        )
         if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
             return self._curve(row, found, plan, of)
         if not known.seconds[row]:

@@ -154,15 +154,27 @@ def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) ->
     assert ran.json["run"]["accuracy"] >= 0.85
 
 
-def test_two_projects_with_the_same_command_do_not_share_samples(tmp_path: Path) -> None:
+def test_another_project_with_the_same_command_is_history_and_trusted_less(tmp_path: Path) -> None:
     store = ("--store", str(tmp_path / "shared.db"))
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         script(tmp_path / name)
-    assert cotune(tmp_path / "one", "profile", *JOB, *store, "--max-epochs", "3", *TRAINING).code == 0
-    assert cotune(tmp_path / "one", "plan", *store, "--target", "accuracy=0.6").code == 0
-    elsewhere = cotune(tmp_path / "other", "plan", *JOB[:2], *store, "--target", "accuracy=0.6", *TRAINING)
-    assert elsewhere.code == 3
+        (tmp_path / name / "cotune.yaml").write_text(
+            "name: digits\nexamples: 1440\nrun: python train.py {batch_size} {epochs}\nmax_epochs: 3\n"
+            "target: {metric: accuracy, at_least: 0.6}\nsearch: {workers: [1], batch_size: [16, 48]}\n"
+        )
+    assert cotune(tmp_path / "one", "profile", *store).code == 0
+    own = cotune(tmp_path / "one", "plan", *store, "--json")
+    assert own.code == 0, own.err
+    assert cotune(tmp_path / "other", "plan", *store, "--no-measure", "--no-history").code == 3
+    alike = cotune(tmp_path / "other", "plan", *store, "--no-measure", "--json")
+    assert alike.code == 0, alike.err
+    forecasts = [done.json["plan"]["forecast"]["epoch_seconds"] for done in (own, alike)]
+    assert [forecast["source"] for forecast in forecasts] == ["measured", "assumed"]
+    narrow, wide = (forecast["high"] / forecast["low"] for forecast in forecasts)
+    assert wide > narrow
+    assert any("from history" in note for note in alike.json["plan"]["notes"])
+    assert alike.json["profile"]["samples"] == 0
 
 
 def test_a_run_stops_at_its_cap_even_when_the_script_would_go_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cotune.config import Settings
 from cotune.errors import NotFound
@@ -12,13 +13,24 @@ from cotune.reuse import joined
 from cotune.store import Store
 from cotune.types import Sample
 
+if TYPE_CHECKING:
+    from cotune.history import History
+
 LEAST_EVALUATIONS = 3
 
 
-def known_samples(settings: Settings, kept: Store) -> list[Sample]:
-    """Return the samples of the job that say something about speed, or raise `NotFound`."""
+def recalled(settings: Settings, kept: Store, *, wanted: bool = True) -> History | None:
+    """Return what jobs like this one showed before, if anything did and it is wanted."""
+    from cotune.history import History
+
+    found = History.of(settings.job, settings.cluster, kept.alike(settings.job)) if wanted else None
+    return found or None
+
+
+def known_samples(settings: Settings, kept: Store, history: History | None = None) -> list[Sample]:
+    """Return the samples of the job, or raise `NotFound` when neither they nor its history tell its speed."""
     samples = joined(kept.samples(settings.job))
-    if any(sample.epoch_seconds is not None for sample in samples):
+    if any(sample.epoch_seconds is not None for sample in (*samples, *(history.blended(()) if history else ()))):
         return samples
     others = kept.others(settings.job)
     changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
@@ -48,10 +60,17 @@ def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
 
 
 def make_forecaster(
-    settings: Settings, samples: Sequence[Sample], predictor: str, accuracy: str, seed: int
+    settings: Settings,
+    samples: Sequence[Sample],
+    predictor: str,
+    accuracy: str,
+    seed: int,
+    history: History | None = None,
 ) -> Forecaster:
     """Return the waist: a function from configs to forecasts."""
     from cotune.predict import forecaster
 
     wanted = accuracy if needs_curves(settings) else None
-    return forecaster(settings.job, samples, settings.cluster, predictor=predictor, accuracy=wanted, seed=seed)
+    known = history.blended(samples) if history else samples
+    learnt = forecaster(settings.job, known, settings.cluster, predictor=predictor, accuracy=wanted, seed=seed)
+    return history.doubted(learnt, samples) if history else learnt

@@ -44,6 +44,7 @@ Timeout = Annotated[str | None, typer.Option("--timeout", help="Most seconds for
 Predictor = Annotated[str, typer.Option("--predictor", help="What predicts seconds per epoch.")]
 AccuracyPredictor = Annotated[str, typer.Option("--accuracy-predictor", help="What predicts accuracy.")]
 Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
+NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave out samples of jobs like this one.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 
 

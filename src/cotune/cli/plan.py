@@ -19,6 +19,7 @@ from cotune.cli._options import (
     MaxCost,
     MaxEpochs,
     Name,
+    NoHistory,
     Predictor,
     Prefer,
     Seed,
@@ -30,6 +31,8 @@ from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolde
 
 if TYPE_CHECKING:
     from cotune.config import Settings
+    from cotune.history import History
+    from cotune.store import Store
     from cotune.types import Plan, Sample
 
 
@@ -52,6 +55,10 @@ def plan(
     max_samples: MaxSamples = 16,
     budget: Budget = None,
     all_samples: AllSamples = False,
+    no_history: NoHistory = False,
+    no_measure: Annotated[
+        bool, typer.Option("--no-measure", help="Refuse instead of measuring first what is missing.")
+    ] = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -61,7 +68,7 @@ def plan(
     """Choose workers and batch size: reach the target by the deadline at the least cost."""
     import time
 
-    from cotune.cli._forecasting import known_samples
+    from cotune.cli._forecasting import recalled
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
@@ -72,6 +79,7 @@ def plan(
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
+    history = None
     if recording:
         played = replay(
             recording,
@@ -87,9 +95,10 @@ def plan(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store) as kept:
-            samples = known_samples(settings, kept)
+            history = recalled(settings, kept, wanted=not no_history)
+            samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
     begun = time.perf_counter()
-    chosen = planned(settings, samples, search, predictor, accuracy, seed=seed)
+    chosen = planned(settings, samples, search, predictor, accuracy, history=history, seed=seed)
     took = time.perf_counter() - begun
     if store or not recording:
         with open_store(store) as kept:
@@ -110,6 +119,33 @@ def plan(
     _show_rest(chosen, samples)
 
 
+def _enough_samples(
+    settings: Settings, kept: Store, history: History | None, max_samples: int, seed: int, *, may_measure: bool
+) -> list[Sample]:
+    """Return the samples of a job; where they are missing, measure first what decides for the goal."""
+    from cotune.cli._forecasting import known_samples, needs_curves, require_curves
+    from cotune.cli._measuring import measure
+    from cotune.cli._output import note
+    from cotune.errors import NotFound
+    from cotune.profile import Limits
+    from cotune.units import duration
+
+    try:
+        samples = known_samples(settings, kept, history)
+        if needs_curves(settings):
+            require_curves(settings, history.blended(samples) if history else samples)
+    except NotFound as missing:
+        asked = settings.goal.target is not None or settings.goal.deadline is not None
+        if not (may_measure and asked and settings.job.command):
+            raise
+        limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
+        note(f"{missing}; doing so now, for at most {duration(limits.seconds)} (--no-measure refuses instead)")
+        known = kept.samples(settings.job)
+        measure(settings, kept, known, limits, for_goal=True, history=history, seed=seed)
+        return known_samples(settings, kept, history)
+    return samples
+
+
 def planned(
     settings: Settings,
     samples: list[Sample],
@@ -117,6 +153,7 @@ def planned(
     predictor: str = "auto",
     accuracy: str = "auto",
     *,
+    history: History | None = None,
     seed: int,
 ) -> Plan:
     """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
@@ -134,8 +171,8 @@ def planned(
     # A recording may hold two evaluations in all; what was replayed of them has to do.
     replayed = settings.engine == "recorded" and any(sample.curve for sample in samples)
     if needs_curves(settings) and not replayed:
-        require_curves(settings, samples)
-    forecast = make_forecaster(settings, samples, predictor, accuracy, seed)
+        require_curves(settings, history.blended(samples) if history else samples)
+    forecast = make_forecaster(settings, samples, predictor, accuracy, seed, history)
     kept = Kept.among(samples)
     try:
         plan = choose(

@@ -27,6 +27,7 @@ from cotune.cli._options import (
     File,
     Json,
     Name,
+    NoHistory,
     Predictor,
     Seed,
     StoreUrl,
@@ -58,6 +59,7 @@ def predict(
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
+    no_history: NoHistory = False,
     seed: Seed = 0,
     model: ModelName = None,
     device: DeviceName = None,
@@ -107,6 +109,7 @@ def predict(
         budget=budget,
         all_samples=all_samples,
         name=name,
+        no_history=no_history,
         seed=seed,
         json=json,
     )
@@ -132,6 +135,7 @@ def _predict_job(
     budget: float | None,
     all_samples: bool,
     name: str | None,
+    no_history: bool,
     seed: int,
     json: bool,
 ) -> None:
@@ -140,7 +144,7 @@ def _predict_job(
 
     import numpy as np
 
-    from cotune.cli._forecasting import known_samples
+    from cotune.cli._forecasting import known_samples, recalled
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
@@ -150,6 +154,7 @@ def _predict_job(
     from cotune.predict import forecaster
 
     searched = search_overrides(*axes)
+    history = None
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = load(file, {"epochs": None if all_samples else 1})
@@ -167,10 +172,12 @@ def _predict_job(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": searched})
         with open_store(store) as kept:
-            samples = known_samples(settings, kept)
+            history = recalled(settings, kept, wanted=not no_history)
+            samples = known_samples(settings, kept, history)
     job, space, epochs = settings.job, settings.space, settings.goal.max_epochs
-    forecast = forecaster(job, samples, settings.cluster, predictor=predictors[0], accuracy=predictors[1], seed=seed)
-    outlook = forecast(space.configs(), epochs)
+    known = history.blended(samples) if history else samples
+    learnt = forecaster(job, known, settings.cluster, predictor=predictors[0], accuracy=predictors[1], seed=seed)
+    outlook = (history.doubted(learnt, samples) if history else learnt)(space.configs(), epochs)
     found = assess(outlook, replace(settings.goal, target=None, prefer="cheap"), settings.cluster, job.sign)
     rows = np.flatnonzero(np.isfinite(found.seconds))
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]

@@ -18,6 +18,7 @@ from cotune.cli._options import (
     Json,
     MaxEpochs,
     Name,
+    NoHistory,
     Pattern,
     Seed,
     StoreUrl,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from cotune.config import Settings
     from cotune.errors import CotuneError
     from cotune.profile import Limits
-    from cotune.store import Store
     from cotune.types import Sample
 
 
@@ -64,6 +64,7 @@ def profile(
     into: Annotated[Path, typer.Option("--into", help="With --random-layers: the folder of their tables.")] = Path(
         "layers"
     ),
+    no_history: NoHistory = False,
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
@@ -91,6 +92,8 @@ def profile(
 
         time_layers(random_layers, layer_kinds, into, budget, seed=seed, json=json)
         return
+    from cotune.cli._forecasting import recalled
+    from cotune.cli._measuring import measure
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
     from cotune.documents import profile_document, sample_document
@@ -116,7 +119,9 @@ def profile(
     limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
     with open_store(store) as kept:
         known = list(kept.samples(settings.job))
-        new = _measure(settings, kept, known, limits, retry_failed=retry_failed, for_goal=for_goal, seed=seed)
+        tried = [sample for sample in known if not (sample.failed and retry_failed)]
+        old = recalled(settings, kept, wanted=not no_history)
+        new = measure(settings, kept, tried, limits, for_goal=for_goal, history=old, seed=seed)
     usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
     if not usable:
         raise _nothing_learnt(settings, known, new, limits)
@@ -146,48 +151,6 @@ def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], 
         return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
     tried = f"{len(new)} starts within {duration(limits.seconds)}"
     return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
-
-
-def _measure(
-    settings: Settings,
-    kept: Store,
-    known: list[Sample],
-    limits: Limits,
-    *,
-    retry_failed: bool,
-    for_goal: bool,
-    seed: int,
-) -> list[Sample]:
-    """Measure and store; return the new samples."""
-    from cotune.active import design_for
-    from cotune.cli._options import runs_folder
-    from cotune.cli._output import note, progress
-    from cotune.cli._running import running_engine
-    from cotune.errors import NotFound
-    from cotune.profile import Chooser, Design
-    from cotune.profile import profile as measure
-    from cotune.reuse import tidy
-
-    if not settings.job.command:
-        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
-    usable = [sample for sample in known if not (sample.failed and retry_failed)]
-    design: Chooser = Design(settings.job, settings.goal, settings.space, settings.cluster)
-    if for_goal:
-        design = design_for(settings.job, settings.goal, settings.space, settings.cluster)
-    finished: dict[str, Sample] = {}
-    with running_engine(settings) as engine, progress(limits.seconds) as shown:
-        begun = engine.now()
-        for step in measure(engine, design, usable, limits, runs_folder(), seed=seed, engine_name=settings.engine):
-            kept.save(settings.job, step.sample)
-            finished[step.sample.id] = step.sample
-            if step.sample.ended:
-                tidy([*usable, *finished.values()])
-            spent = engine.now() - begun
-            words = f"{step.number} of {step.of}: {step.probe.reason}"
-            shown.update(spent, words, limits.seconds - spent if step.probe.curve else None)
-            if step.sample.ended and step.sample.failed:
-                note(f"failed: {step.probe.config}: {step.sample.failure}")
-    return list(finished.values())
 
 
 def _table(samples: list[Sample]) -> None:

@@ -199,6 +199,14 @@ class Store:
         wanted = true() if job is None else _of(samples, job.name, job.fingerprint)
         return self._samples(wanted if purpose is None else and_(wanted, samples.c.purpose == purpose))
 
+    def alike(self, job: Job) -> tuple[tuple[Job, tuple[Sample, ...]], ...]:
+        """Return the other jobs of the same program, their secrets masked, with their samples."""
+        program = redact.command(job.command)[:2]
+        found = (known for known in self.jobs() if known.fingerprint != job.fingerprint and known.samples)
+        return tuple(
+            (known.definition, self.samples(known)) for known in found if known.definition.command[:2] == program
+        )
+
     def others(self, job: Named) -> int:
         """Return how many samples bear the job's name but another command, data, metric or rate."""
         other = and_(samples.c.job == job.name, samples.c.fingerprint != job.fingerprint)

@@ -1,0 +1,53 @@
+"""Measuring as the verbs do it: probe after probe, each in the store before the next, the reason of each shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cotune.active import design_for
+from cotune.cli._options import runs_folder
+from cotune.cli._output import note, progress
+from cotune.cli._running import running_engine
+from cotune.config import Settings
+from cotune.errors import NotFound
+from cotune.history import History, Recalling
+from cotune.profile import Chooser, Design, Limits, profile
+from cotune.reuse import tidy
+from cotune.store import Store
+from cotune.types import Sample
+
+
+def measure(
+    settings: Settings,
+    kept: Store,
+    known: Sequence[Sample],
+    limits: Limits,
+    *,
+    for_goal: bool,
+    history: History | None,
+    seed: int,
+) -> list[Sample]:
+    """Measure and store; return the new samples."""
+    if not settings.job.command:
+        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
+    design = _design(settings, history, for_goal=for_goal)
+    finished: dict[str, Sample] = {}
+    with running_engine(settings) as engine, progress(limits.seconds) as shown:
+        begun = engine.now()
+        for step in profile(engine, design, known, limits, runs_folder(), seed=seed, engine_name=settings.engine):
+            kept.save(settings.job, step.sample)
+            finished[step.sample.id] = step.sample
+            if step.sample.ended:
+                tidy([*known, *finished.values()])
+            spent = engine.now() - begun
+            words = f"{step.number} of {step.of}: {step.probe.reason}"
+            shown.update(spent, words, limits.seconds - spent if step.probe.curve else None)
+            if step.sample.ended and step.sample.failed:
+                note(f"failed: {step.probe.config}: {step.sample.failure}")
+    return list(finished.values())
+
+
+def _design(settings: Settings, history: History | None, *, for_goal: bool) -> Chooser:
+    asked = (settings.job, settings.goal, settings.space, settings.cluster)
+    design: Chooser = design_for(*asked) if for_goal else Design(*asked)
+    return Recalling(design, history) if history else design

@@ -1,0 +1,86 @@
+"""The least spaces, dead and broken metrics, no budget: a plan with a wide interval, or one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.jobs import JOB, TRAINING, Done, cotune, script
+
+ONE = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--max-epochs", "6")
+GOAL = ("--target", "accuracy=0.8", "--deadline", "5m")
+
+
+def profiled(folder: Path, *words: str, goal: tuple[str, ...] = GOAL) -> Done:
+    return cotune(folder, "profile", *words, "--for-goal", *goal, "--json", *TRAINING)
+
+
+def last_line(done: Done) -> str:
+    assert "Traceback" not in done.err
+    return done.err.strip().splitlines()[-1]
+
+
+def test_one_worker_and_one_batch_give_a_plan_with_an_interval(tmp_path: Path) -> None:
+    script(tmp_path)
+    done = profiled(tmp_path, *ONE)
+    assert done.code == 0, done.err
+    planned = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert planned.code == 0, planned.err
+    seconds = planned.json["plan"]["forecast"]["seconds"]
+    assert seconds["low"] < seconds["mid"] < seconds["high"]
+
+
+def test_one_batch_on_several_workers_gives_a_plan(tmp_path: Path) -> None:
+    script(tmp_path)
+    words = (*ONE[:4], "--workers", "1,2", *ONE[6:])
+    assert profiled(tmp_path, *words).code == 0
+    planned = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.json["rivals"]
+
+
+def test_a_metric_that_never_moves_is_told_as_what_binds(tmp_path: Path) -> None:
+    script(tmp_path, after="accuracy = 0.1")
+    assert profiled(tmp_path, *JOB, "--max-epochs", "6").code == 0
+    refused = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert refused.code == 5
+    assert refused.json["error"]["constraint"] == "target"
+    assert "accuracy 0.1" in last_line(refused)
+
+
+def test_a_curve_that_collapses_is_not_extrapolated_through(tmp_path: Path) -> None:
+    script(tmp_path, after="accuracy = accuracy if epoch < 3 else 0.1")
+    assert profiled(tmp_path, *ONE, goal=("--target", "accuracy=0.95")).code == 0
+    refused = cotune(tmp_path, "plan", "--target", "accuracy=0.95", "--max-epochs", "6", "--json")
+    assert refused.code == 5
+    assert refused.json["error"]["constraint"] == "target"
+
+
+def test_a_probe_that_fails_costs_only_itself(tmp_path: Path) -> None:
+    script(tmp_path, setup="if batch == 48: raise RuntimeError('no luck today')")
+    done = cotune(tmp_path, "profile", *JOB, "--max-epochs", "6", "--json", *TRAINING)
+    assert done.code == 0, done.err
+    assert sum(sample["failure"] is not None for sample in done.json["samples"]) == 1
+    planned = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.json["plan"]["config"]["batch_size"] == 16
+
+
+def test_a_budget_of_nothing_is_refused_with_what_to_allow(tmp_path: Path) -> None:
+    script(tmp_path)
+    done = profiled(tmp_path, *ONE, "--budget", "0s")
+    assert done.code in (2, 8)
+    assert "budget" in last_line(done)
+    refused = cotune(tmp_path, "plan", *GOAL, "--no-measure")
+    assert refused.code == 3
+    assert "cotune profile" in last_line(refused)
+
+
+def test_a_plan_without_samples_measures_first_what_decides(tmp_path: Path) -> None:
+    script(tmp_path)
+    planned = cotune(tmp_path, "plan", *JOB[:2], *JOB[4:], *GOAL, "--max-epochs", "6", "--json", *TRAINING)
+    assert planned.code == 0, planned.err
+    assert "doing so now" in planned.err
+    assert "seconds per epoch of batch" in planned.err
+    assert planned.json["profile"]["samples"] >= 2
+    again = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert again.json["profile"] == planned.json["profile"], "what was measured is not measured again"
