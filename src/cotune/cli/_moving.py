@@ -27,12 +27,16 @@ class Moving:
         self._settings, self._kept, self._launch = settings, kept, launch
         self._forecast = plan.forecast if plan is not None else None
         self._goal = settings.goal if plan is None else plan.goal
+        self._weighed = 0  # evaluations when layouts were last weighed
 
     def __call__(self, sample: Sample) -> Move | None:
         asked = requested(self._launch.folder)
         if asked is not None and asked != sample.config.workers:
             config = resized(sample.config, asked)
             return None if config is None else Move(config, f"{asked} workers were asked for")
+        if len(sample.curve) == self._weighed:
+            return None
+        self._weighed = len(sample.curve)
         surprise = self._surprise(sample)
         return self._better(sample, surprise) if surprise else None
 

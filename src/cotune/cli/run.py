@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from cotune.cli._output import Progress
     from cotune.config import Settings
+    from cotune.predict.eta import Countdown
     from cotune.run import Launch
     from cotune.store import Store
     from cotune.types import Config, Goal, Plan, Sample
@@ -178,12 +179,14 @@ def _train(
     from cotune.cli._moving import Moving
     from cotune.cli._output import note, progress
     from cotune.cli._running import running_engine
+    from cotune.predict.eta import Countdown
     from cotune.run.attempt import Until
     from cotune.supervise import supervise
 
     launch, sample = first
     silence = settings.timeout or (60 + PATIENCE * plan.forecast.epoch_seconds.high if plan else None)
     until = Until(epochs=launch.epochs, silence=silence, grace=FINISH_SECONDS, gaps=GAPS)
+    countdown = Countdown()
     with running_engine(settings) as engine, progress(float(launch.epochs)) as shown:
         change = Moving(settings, kept, launch, None if fixed else plan)
         for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):
@@ -191,21 +194,27 @@ def _train(
             kept.save(settings.job, sample)
             if moment.note:
                 note(moment.note)
-            _tell(shown, settings, sample, launch, plan)
+            _tell(shown, settings, sample, launch, plan, countdown)
     return sample
 
 
-def _tell(shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None) -> None:
-    from cotune.run.training import interval_of, seconds_left
+def _tell(
+    shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None, countdown: Countdown
+) -> None:
+    """Show how far a run is, and its ETA as the run itself tells it."""
+    from cotune.predict.eta import expected_end
 
-    epochs = launch.epochs
-    left = seconds_left(settings.job, sample, epochs=epochs, target=launch.target, plan=plan)
-    if left is None:  # no ETA before the first real step
+    countdown.see(sample)
+    if sample.epoch_seconds is None:  # no ETA before the first real step
         shown.update(0.0, f"starting {sample.config}")
         return
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
-    told = f"epoch {sample.epochs:.3g} of at most {epochs}{accuracy}"
-    shown.update(sample.epochs, told, left, interval_of(left, plan))
+    words = f"epoch {sample.epochs:.3g} of at most {launch.epochs}{accuracy}"
+    left = countdown.left(expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan))
+    if left is None:
+        shown.update(sample.epochs, words)
+        return
+    shown.update(sample.epochs, words, left.mid, (left.low, left.high) if left.mid > 0 else None)
 
 
 def _show(

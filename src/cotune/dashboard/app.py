@@ -30,7 +30,7 @@ from cotune.dashboard.what_if import Asked, answer, findings, grounds
 from cotune.documents import goal_words, plan_document, sample_document
 from cotune.errors import CotuneError, NotFound
 from cotune.report.page import asset, plotly_script
-from cotune.run.training import interval_of, seconds_left
+from cotune.predict.eta import seconds_left
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned
 from cotune.types import Plan, Prefer
@@ -376,8 +376,9 @@ def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str
     if plan is not None and sample.purpose == "run":
         cap = plan.goal.epochs or plan.epochs
         stop_at = None if plan.goal.prefer == "accurate" else target
-        left = seconds_left(definition, sample, epochs=cap, target=stop_at, plan=plan)
-        interval = None if left is None else interval_of(left, plan)
+        told = seconds_left(definition, sample, epochs=cap, target=stop_at, plan=plan)
+        left = None if told is None else told.mid
+        interval = (told.low, told.high) if told is not None and told.mid > 0 else None
     every = max(len(sample.curve) // _CURVE, 1)
     return _brief(owned) | {
         "job": owned.job,

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cotune.predict._samples import per_step, timings
+from cotune.predict.optimus import epochs_to
 from cotune.space import Configs
-from cotune.types import Config, Floats, Job, Quantity, Sample
+from cotune.types import Config, Floats, Job, Plan, Quantity, Sample
 
 _WARM_UP = 0.2  # of what a start has done, but no more than an epoch
 _BLOCKS = 12
@@ -91,8 +92,8 @@ class Countdown:
             if len(self._marks) > _MOST_MARKS:
                 self._marks = [self._marks[0], *self._marks[1::2]]
 
-    def left(self, end: float, spread: float = 0.0) -> Quantity | None:
-        """Return the seconds to `end` epochs, None before the pace is known; `spread` is what is unsure of the end."""
+    def left(self, end: Quantity) -> Quantity | None:
+        """Return the seconds to the epoch at which a run is expected to end, None before its pace is known."""
         own = self._paces()
         paces = np.concatenate([self._before[: max(_BLOCKS - len(own), 0)], own])
         if len(paces) == 0 or not self._marks:
@@ -100,9 +101,9 @@ class Countdown:
         weights = np.linspace(1.0, _LATER, len(paces))
         pace = float(paces @ weights / weights.sum())
         at = self._marks[-1][0]
-        more = max(end - at, 0.0)
-        mid = pace * more + self._lump * self._evaluations(at, end)
-        sd = math.hypot(self._doubt(paces, pace, more), spread if more else 0.0)
+        more = max(end.mid - at, 0.0)
+        mid = pace * more + self._lump * self._evaluations(at, end.mid)
+        sd = math.hypot(self._doubt(paces, pace, more), _spread(end, at) if more else 0.0)
         if not self._evaluated and more:
             sd = math.hypot(sd, _UNSEEN)
         return Quantity(
@@ -115,14 +116,20 @@ class Countdown:
             return np.empty(0)
         epochs, seconds = np.array(self._marks).T
         done = epochs[-1] - epochs[0]
-        warm = epochs[0] + min(_WARM_UP * done, 1.0) if len(epochs) > 3 else epochs[0]
-        kept = epochs >= warm - 1e-12
-        count = min(_BLOCKS, int(kept.sum()) - 1)
-        if count < 1:
-            return np.empty(0)
-        edges = np.linspace(epochs[kept][0], epochs[-1], count + 1)
+        if len(epochs) == 2:  # the first report of a step tells of warming up; that of an epoch is all there is
+            return np.array([(seconds[1] - seconds[0]) / done]) if done >= 1 else np.empty(0)
+        first = max(epochs[1], epochs[0] + min(_WARM_UP * done, 1.0))
+        edges = self._edges(epochs, first)
         paces: Floats = np.diff(np.interp(edges, epochs, seconds)) / np.diff(edges)
         return np.maximum(paces, 0.0)
+
+    def _edges(self, epochs: Floats, first: float) -> Floats:
+        """Return where blocks begin and end: at evaluations where their seconds are not told, else evenly."""
+        whole = [epoch for epoch in self._evaluated if epoch >= first]
+        if self._lump == 0 and len(whole) > 2:
+            return np.array(whole[-_BLOCKS - 1 :])
+        count = min(_BLOCKS, max(int((epochs > first).sum()), 1))
+        return np.linspace(first, epochs[-1], count + 1)
 
     def _doubt(self, paces: Floats, pace: float, more: float) -> float:
         """Return the relative deviation of the seconds to come from the seconds expected."""
@@ -143,3 +150,41 @@ class Countdown:
         begun = self._marks[0][0]
         gap = (last - first) / (len(self._evaluated) - 1) if len(self._evaluated) > 1 else first - begun
         return max((end - max(last, at - gap)) / gap, 0.0) if gap > 0 else 0.0
+
+
+def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity:
+    """Return the epochs after which a run is expected to end: its cap, or where it meets its target."""
+    cap, done = float(epochs), sample.epochs
+    best = max((job.sign * point.accuracy for point in sample.curve), default=-math.inf)
+    if target is not None and best >= job.sign * target:
+        return Quantity(done, done, done, "measured")
+    # A run that is past what was expected needs at least one more evaluation.
+    soonest = min(math.floor(done) + 1.0, cap)
+    needed = plan.forecast.epochs_needed if plan is not None else None
+    if needed is not None:
+        low, mid, high = (min(cap, max(end, soonest)) for end in (needed.low, needed.mid, needed.high))
+        return Quantity(low, mid, high, needed.source)
+    found = epochs_to(job, sample, target).epoch if target is not None else None
+    if found is None:
+        return Quantity(cap, cap, cap, "assumed")
+    return Quantity(soonest, min(cap, max(math.ceil(found), soonest)), cap, "extrapolated")
+
+
+def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity | None:
+    """Return the ETA of a run of which only its sample is known: the evaluations are its marks."""
+    if sample.epoch_seconds is None:
+        return None
+    countdown = Countdown()
+    # Where the pace is all there is, the run began as many epochs of it ago.
+    begun = max(sample.seconds - sample.epoch_seconds * sample.epochs, 1e-9)
+    countdown.see(replace(sample, epochs=0.0, seconds=begun, curve=()))
+    for count, point in enumerate(sample.curve, start=1):
+        countdown.see(replace(sample, epochs=point.epoch, seconds=point.seconds, curve=sample.curve[:count]))
+    countdown.see(sample)
+    return countdown.left(expected_end(job, sample, epochs=epochs, target=target, plan=plan))
+
+
+def _spread(end: Quantity, done: float) -> float:
+    """Return the deviation, in logarithms, of the epochs left that an uncertain end stands for."""
+    low, high = max(end.low - done, 0.1), max(end.high - done, 0.1)
+    return math.log(high / low) / (2 * _EIGHTY) if high > low else 0.0

@@ -31,6 +31,7 @@ _ENOUGH = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
 _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
+_TELL_SECONDS = 0.5  # between two samples that only say how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +100,14 @@ class _Growing:
         self.paused = 0.0
         self.up = begun
         self.resumed_at = sample.epochs
-        self.told_at = self.longest_gap = 0.0
+        self.told_at = self.longest_gap = self.yielded_at = 0.0
 
     def started(self, event: Started) -> None:
         self.up = event.at
         self.sample = replace(self.sample, modelled=event.modelled is not None)
 
     def told(self, event: Reported) -> bool:
-        """Take in a report; return whether the sample says more than before."""
+        """Take in a report; return whether the sample says more than before, or is a second further."""
         for name, value in event.terms:
             self.spent.setdefault(name, []).append(value)
             self.paused += value if name in _TIMES else 0.0
@@ -124,7 +125,11 @@ class _Growing:
         if event.accuracy is not None and math.isfinite(event.accuracy):
             curve = (*curve, Evaluation(event.epoch, event.accuracy, elapsed, event.metrics))
         self.sample = self._measured(replace(self.sample, epochs=event.epoch, curve=curve, seconds=elapsed))
-        return event.accuracy is not None or len(self.marks) == 2
+        worth_telling = event.accuracy is not None or len(self.marks) <= 2
+        if worth_telling or event.at - self.yielded_at >= _TELL_SECONDS:
+            self.yielded_at = event.at
+            return True
+        return False
 
     def _measured(self, sample: Sample) -> Sample:
         pace, startup = speed(self.marks, self.up - self.begun)

@@ -71,31 +71,6 @@ def reached(job: Job, target: float | None, sample: Sample) -> bool:
     return target is not None and best is not None and best >= job.sign * target
 
 
-def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> float | None:
-    """Return how long a run will still take: to what its plan expects, else to its last epoch.
-
-    None before the first real step, because nothing is known then; 0 once the target is met.
-    """
-    if sample.epoch_seconds is None:
-        return None
-    if reached(job, target, sample):
-        return 0.0
-    each = sample.epoch_seconds + (sample.terms.evaluation or 0.0) + (sample.terms.checkpoint or 0.0)
-    expected = float(epochs)
-    if plan is not None and plan.forecast.epochs_needed is not None:
-        # A run that is past what was expected needs at least one more evaluation.
-        expected = min(epochs, max(plan.forecast.epochs_needed.mid, math.floor(sample.epochs) + 1))
-    return max(expected - sample.epochs, 0.0) * each
-
-
-def interval_of(left: float, plan: Plan | None) -> tuple[float, float] | None:
-    """Return the interval of the seconds left: as wide, in proportion, as the forecast was."""
-    if plan is None or plan.forecast.seconds.mid <= 0 or left <= 0:
-        return None
-    whole = plan.forecast.seconds
-    return left * whole.low / whole.mid, left * whole.high / whole.mid
-
-
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
