@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
-from cotune.predict.eta import Countdown
+from cotune.predict.eta import Countdown, usual_scatter
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.run.local import Local
@@ -51,18 +51,18 @@ class Kind:
 
 
 KINDS = (
-    Kind("machine", "lenet5", 1, 16, 40),
-    Kind("machine", "lenet5", 1, 64, 50),
-    Kind("machine", "lenet5", 2, 16, 40),
-    Kind("machine", "lenet5", 2, 32, 40),
-    Kind("machine", "cifar10dnn", 1, 32, 20),
-    Kind("machine", "resnet18", 1, 32, 1),
-    Kind("nodes", "lenet5", 1, 32, 15),
-    Kind("nodes", "lenet5", 2, 32, 15),
-    Kind("nodes", "lenet5", 4, 16, 15),
-    Kind("nodes", "lenet5", 4, 64, 15),
-    Kind("machine", "lenet5", 1, 32, 40, resumed=True),
-    Kind("nodes", "lenet5", 2, 64, 16, resumed=True),
+    Kind("machine", "lenet5", 1, 16, 20),
+    Kind("machine", "lenet5", 1, 32, 20),
+    Kind("machine", "lenet5", 1, 128, 20),
+    Kind("machine", "lenet5", 2, 16, 20),
+    Kind("machine", "lenet5", 2, 64, 20),
+    Kind("nodes", "lenet5", 1, 32, 10),
+    Kind("nodes", "lenet5", 2, 32, 12),
+    Kind("nodes", "lenet5", 2, 128, 12),
+    Kind("nodes", "lenet5", 4, 16, 12),
+    Kind("nodes", "lenet5", 4, 64, 12),
+    Kind("machine", "lenet5", 1, 64, 24, resumed=True),
+    Kind("nodes", "lenet5", 2, 64, 12, resumed=True),
 )
 
 
@@ -99,7 +99,7 @@ def thick(step: dict[str, object], config: Config) -> Sample:
     )  # fmt: skip
 
 
-def judged(steps: Sequence[Sample], epochs: int) -> list[tuple[Quantity, float, float]]:
+def judged(steps: Sequence[Sample], epochs: int, usual: float) -> list[tuple[Quantity, float, float]]:
     """Return the ETA at each share of a run, the seconds really left then, and those of the whole run."""
     starts = {step.id: 0.0 for step in steps}
     for step in steps:
@@ -108,7 +108,7 @@ def judged(steps: Sequence[Sample], epochs: int) -> list[tuple[Quantity, float, 
     ends = [before[step.id] + step.seconds for step in steps]
     whole = ends[-1] - next(end for step, end in zip(steps, ends, strict=True) if step.seconds > 0)
     found: list[tuple[Quantity, float, float]] = []
-    countdown = Countdown()
+    countdown = Countdown(usual)
     for step, end in zip(steps, ends, strict=True):
         countdown.see(step)
         left = countdown.left(float(epochs))
@@ -133,10 +133,11 @@ def collected(asked: argparse.Namespace) -> list[dict[str, object]]:
         for number, kind in enumerate(kinds):
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            began = time.monotonic()
+            began, load = time.monotonic(), os.getloadavg()[0]
             steps = train(engines[kind.where], kind, folder)
             print(f"{kind.name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-            traces.append({"name": kind.name, "epochs": kind.epochs, "steps": [thin(step) for step in steps]})
+            trace = {"name": kind.name, "epochs": kind.epochs, "load": load, "cores": len(os.sched_getaffinity(0))}
+            traces.append(trace | {"steps": [thin(step) for step in steps]})
             if asked.traces:
                 asked.traces.write_text(json.dumps(traces))
     for engine in engines.values():
@@ -149,19 +150,20 @@ def main() -> int:
     print(f"load {os.getloadavg()[0]:.1f} at the start")
     traces = json.loads(asked.replay.read_text()) if asked.replay else collected(asked)
     head = "  ".join(f"{f'{share:.0%}: error':>10} {'interval':>16} {'held':>4}" for share in SHARES)
-    print(f"{'run':44s} {'seconds':>8}  {head}")
+    print(f"{'run':38s} {'load':>5} {'seconds':>8}  {head}")
     errors: dict[float, list[float]] = {share: [] for share in SHARES}
     held: dict[float, list[bool]] = {share: [] for share in SHARES}
     for trace in traces:
         config = Config.data_parallel(1, 1)
-        rows = judged([thick(step, config) for step in trace["steps"]], trace["epochs"])
+        usual = usual_scatter(trace["load"], trace["cores"])
+        rows = judged([thick(step, config) for step in trace["steps"]], trace["epochs"], usual)
         cells = []
         for share, (left, really, whole) in zip(SHARES, rows, strict=False):
             errors[share].append(abs(left.mid - really) / whole)
             held[share].append(left.low <= really <= left.high)
             within = f"{left.low / max(really, 1e-9):.2f}..{left.high / max(really, 1e-9):.2f}"
             cells.append(f"{errors[share][-1]:>10.1%} {within:>16} {'yes' if held[share][-1] else 'no':>4}")
-        print(f"{trace['name']:44s} {rows[0][2]:8.1f}  " + "  ".join(cells))
+        print(f"{trace['name']:38s} {trace['load']:5.1f} {rows[0][2]:8.1f}  " + "  ".join(cells))
     for share in SHARES:
         counted = f"{sum(held[share])} of {len(held[share])}"
         print(f"after {share:4.0%}: error mean {mean(errors[share]):.1%}, median {median(errors[share]):.1%}, ", end="")

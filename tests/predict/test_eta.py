@@ -15,7 +15,6 @@ from cotune.types import Config, Evaluation, Quantity, Sample, Terms
 from predict.worlds import EXAMPLES, JOB
 
 
-
 def end(epochs: float) -> Quantity:
     return Quantity(epochs, epochs, epochs, "assumed")
 

@@ -179,14 +179,16 @@ def _train(
     from cotune.cli._moving import Moving
     from cotune.cli._output import note, progress
     from cotune.cli._running import running_engine
-    from cotune.predict.eta import Countdown
+    from cotune.predict.eta import Countdown, usual_scatter
     from cotune.run.attempt import Until
     from cotune.supervise import supervise
 
     launch, sample = first
     silence = settings.timeout or (60 + PATIENCE * plan.forecast.epoch_seconds.high if plan else None)
     until = Until(epochs=launch.epochs, silence=silence, grace=FINISH_SECONDS, gaps=GAPS)
-    countdown = Countdown()
+    here = settings.engine == "local" and not settings.engine_settings.get("nodes")
+    usual = usual_scatter(os.getloadavg()[0], len(os.sched_getaffinity(0))) if here else usual_scatter(0.0, 1)
+    countdown = Countdown(usual)
     with running_engine(settings) as engine, progress(float(launch.epochs)) as shown:
         change = Moving(settings, kept, launch, None if fixed else plan)
         for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):

@@ -9,12 +9,15 @@ that came before its first report. v, what an evaluation and its checkpoint take
 apart. A start that goes on from a checkpoint begins its marks anew, where that left off, and
 leans on what was seen before it until it has blocks of its own.
 
-The interval holds the end in four runs of five:
+The interval should hold the end in four runs of five:
 
-    sd^2 = s^2 (1 / blocks seen + 1 / blocks left) + 0.02^2          left x exp(+-1.28 sd)
+    sd^2 = s^2 (1 / blocks seen + 1 / blocks left) + d^2                left x exp(+-1.28 sd)
 
-s is the relative scatter of the blocks, drawn to 6 % while they are few. So the error falls as
-the run goes on, and the interval says how far it has.
+s is the relative scatter of the blocks, and d the drift: how far, in logarithms, the pace of a later
+part of this run has been from that of the part before it, for cuts at a quarter, a half
+and three quarters. Both are drawn to what is usual while little was seen: 6 % on a machine of one's own,
+more on one whose cores are asked for by several (`usual_scatter`), where the others may come
+and go. So the error falls as the run goes on, and the interval says how far it has.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from cotune.types import Config, Floats, Job, Plan, Quantity, Sample
 
 _WARM_UP = 0.2  # of what a start has done, but no more than an epoch
 _BLOCKS = 12
-_USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter of blocks while few are known, and the blocks it counts for
-_LEAST = 0.02
+_USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while few blocks are known, and the blocks it counts for
+_CROWDED = 0.10  # more of it for each doubling of what is asked of a core, beyond one
 _UNSEEN = 0.10  # an evaluation is still to come that no one has seen
 _EIGHTY = 1.2816
 _LATER = 2.0  # how much more the last block counts than the first
@@ -68,8 +71,12 @@ def _places(configs: Configs) -> Floats:
 
 @dataclass(slots=True)
 class Countdown:
-    """The ETA of one run, fed with its sample as that grows, through all its starts."""
+    """The ETA of one run, fed with its sample as that grows, through all its starts.
 
+    `usual` is the relative scatter of its pace to expect while it has shown little of its own.
+    """
+
+    usual: float = _USUAL
     _start: str | None = None
     _config: Config | None = None
     _marks: list[tuple[float, float]] = field(default_factory=list)  # epochs, seconds of training
@@ -135,12 +142,13 @@ class Countdown:
         """Return the relative deviation of the seconds to come from the seconds expected."""
         if pace <= 0 or more <= 0:
             return 0.0
-        scatter = float(((paces / pace - 1) ** 2).sum())
-        usual = _USUAL_WEIGHT * _USUAL**2
-        variance = (scatter + usual) / (max(len(paces) - 1, 0) + _USUAL_WEIGHT)
+        usual = _USUAL_WEIGHT * self.usual**2
+        scatter = (float(((paces / pace - 1) ** 2).sum()) + usual) / (max(len(paces) - 1, 0) + _USUAL_WEIGHT)
+        drifts = _drifts(paces)
+        drift = (float((drifts**2).sum()) + usual) / (len(drifts) + _USUAL_WEIGHT)
         done = self._marks[-1][0] - self._marks[0][0]
         to_come = max(more / done * len(paces), 0.5) if done > 0 else 0.5
-        return math.sqrt(variance * (1 / len(paces) + 1 / to_come) + _LEAST**2)
+        return math.sqrt(scatter * (1 / len(paces) + 1 / to_come) + drift)
 
     def _evaluations(self, at: float, end: float) -> float:
         """Return how many evaluations are still to come, at the rhythm of those seen."""
@@ -174,10 +182,7 @@ def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None,
     """Return the ETA of a run of which only its sample is known: the evaluations are its marks."""
     if sample.epoch_seconds is None:
         return None
-    countdown = Countdown()
-    # Where the pace is all there is, the run began as many epochs of it ago.
-    begun = max(sample.seconds - sample.epoch_seconds * sample.epochs, 1e-9)
-    countdown.see(replace(sample, epochs=0.0, seconds=begun, curve=()))
+    countdown = Countdown(_start=sample.id, _config=sample.config, _before=np.array([sample.epoch_seconds]))
     for count, point in enumerate(sample.curve, start=1):
         countdown.see(replace(sample, epochs=point.epoch, seconds=point.seconds, curve=sample.curve[:count]))
     countdown.see(sample)
@@ -188,3 +193,15 @@ def _spread(end: Quantity, done: float) -> float:
     """Return the deviation, in logarithms, of the epochs left that an uncertain end stands for."""
     low, high = max(end.low - done, 0.1), max(end.high - done, 0.1)
     return math.log(high / low) / (2 * _EIGHTY) if high > low else 0.0
+
+
+def usual_scatter(load: float, cores: int) -> float:
+    """Return the scatter to expect of a pace on a machine of which so much is asked."""
+    return _USUAL + _CROWDED * math.log2(max(load / cores, 1.0))
+
+
+def _drifts(paces: Floats) -> Floats:
+    """Return ln(pace after / pace before) for cuts at a quarter, a half and three quarters of the blocks."""
+    cuts = sorted({round(len(paces) * share) for share in (0.25, 0.5, 0.75)} - {0, len(paces)})
+    means = [(float(paces[:cut].mean()), float(paces[cut:].mean())) for cut in cuts]
+    return np.array([math.log(after / before) for before, after in means if before > 0 and after > 0])
