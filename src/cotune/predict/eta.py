@@ -36,7 +36,7 @@ from cotune.types import Config, Floats, Job, Plan, Quantity, Sample
 _WARM_UP = 0.2  # of what a start has done, but no more than an epoch
 _BLOCKS = 12
 _USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while few blocks are known, and the blocks it counts for
-_CROWDED = 0.10  # more of it for each doubling of what is asked of a core, beyond one
+_CROWDED = 0.04  # more of it for each doubling of what is asked of a core, beyond one
 _UNSEEN = 0.10  # an evaluation is still to come that no one has seen
 _EIGHTY = 1.2816
 _LATER = 2.0  # how much more the last block counts than the first
