@@ -111,7 +111,7 @@ def judged(steps: Sequence[Sample], epochs: int, usual: float) -> list[tuple[Qua
     countdown = Countdown(usual)
     for step, end in zip(steps, ends, strict=True):
         countdown.see(step)
-        left = countdown.left(float(epochs))
+        left = countdown.left(Quantity(epochs, epochs, epochs, "assumed"))
         if left is not None and len(found) < len(SHARES) and step.epochs >= SHARES[len(found)] * epochs:
             found.append((left, ends[-1] - end, whole))
     return found

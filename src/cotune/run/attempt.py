@@ -107,7 +107,7 @@ class _Growing:
         self.sample = replace(self.sample, modelled=event.modelled is not None)
 
     def told(self, event: Reported) -> bool:
-        """Take in a report; return whether the sample says more than before, or is a second further."""
+        """Take in a report; return whether the sample says more than before, or is half a second further."""
         for name, value in event.terms:
             self.spent.setdefault(name, []).append(value)
             self.paused += value if name in _TIMES else 0.0

@@ -6,7 +6,6 @@ for is the goal that is run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import replace
 
