@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.run import Launch
-from cotune.run.attempt import Until, _Mark, attempt, speed
+from cotune.run.attempt import Mark, Until, attempt, speed
 from cotune.types import Config, Job, Sample
 from run.clockwork import Clockwork
 
@@ -15,8 +15,8 @@ CONFIG = Config.data_parallel(16, 2)
 ALL = Until()
 
 
-def marks(pace: float, startup: float, up: float, epochs: list[float]) -> list[_Mark]:
-    return [_Mark(epoch, up + startup + epoch * pace) for epoch in epochs]
+def marks(pace: float, startup: float, up: float, epochs: list[float]) -> list[Mark]:
+    return [Mark(epoch, up + startup + epoch * pace) for epoch in epochs]
 
 
 def last(engine: Clockwork, until: Until = ALL, *, epochs: int = 5, target: float | None = None) -> Sample:
@@ -38,25 +38,25 @@ def test_a_steady_run_gives_its_own_pace_and_start(pace: float, startup: float, 
 
 
 def test_the_first_part_is_dropped_because_it_pays_for_caching() -> None:
-    slow_start = [_Mark(0.0, 1.0), _Mark(0.1, 3.0), _Mark(0.2, 3.2), _Mark(0.3, 3.3), _Mark(0.4, 3.4), _Mark(0.5, 3.5)]
+    slow_start = [Mark(0.0, 1.0), Mark(0.1, 3.0), Mark(0.2, 3.2), Mark(0.3, 3.3), Mark(0.4, 3.4), Mark(0.5, 3.5)]
     assert speed(slow_start, 0.5)[0] == pytest.approx(1.0)
 
 
 def test_one_stall_does_not_change_the_pace() -> None:
     told = marks(2.0, 0.0, 0.0, [0.1 * step for step in range(1, 31)])
-    stalled = [mark if mark.epoch < 1.5 else _Mark(mark.epoch, mark.training + 60) for mark in told]
+    stalled = [mark if mark.epoch < 1.5 else Mark(mark.epoch, mark.training + 60) for mark in told]
     assert speed(stalled, 0.0)[0] == pytest.approx(2.0)
 
 
 def test_reports_that_were_read_together_are_taken_as_a_whole() -> None:
-    together = [_Mark(1.0, 5.0), _Mark(2.0, 5.0), _Mark(3.0, 5.0), _Mark(4.0, 5.3)]
+    together = [Mark(1.0, 5.0), Mark(2.0, 5.0), Mark(3.0, 5.0), Mark(4.0, 5.3)]
     assert speed(together, 1.0)[0] == pytest.approx(0.1)
     assert speed(together[:3], 1.0) == (pytest.approx(4 / 3), 0.0)
 
 
 def test_a_single_report_is_all_there_is() -> None:
-    assert speed([_Mark(1.0, 12.0)], 2.0) == (10.0, 0.0)
-    assert speed([_Mark(0.0, 12.0)], 2.0) == (None, None)
+    assert speed([Mark(1.0, 12.0)], 2.0) == (10.0, 0.0)
+    assert speed([Mark(0.0, 12.0)], 2.0) == (None, None)
     assert speed([], 2.0) == (None, None)
 
 
