@@ -20,7 +20,7 @@ from cotune.errors import EngineError
 from cotune.pipeline.placed import PLACEMENT, Placed
 from cotune.place.fits import Measured, Timing, Transfer
 from cotune.place.profiles import TypeEntry
-from cotune.run import Ended, Launch, Reported
+from cotune.run import Ended, Launch, Reported, Started
 from cotune.run.local import Local
 from cotune.types import Config, Job, Stage
 
@@ -105,14 +105,16 @@ def completed(
     job = Job("pipeline", words, folder=str(Path.cwd()), env=((PLACEMENT, placed.to_json()),))
     engine = there.of(staged.units)
     engine.start(Launch(folder.name, job, Config(1, placed.stages), 1, folder))
-    while True:
-        event = engine.wait(_TICK)
+    broken: str | None = None
+    while not isinstance(event := engine.wait(_TICK), Ended):
         if isinstance(event, Reported):
             heard(event)
-        if isinstance(event, Ended):
-            break
-    if event.outcome != "done":
-        raise EngineError(f"the pipeline failed: {event.reason}; its logs are in {folder}")
+        if isinstance(event, Started) and event.modelled and any(unit.link is not None for unit in staged.units):
+            # Tensors between stages would go as fast as the machine lets them.
+            broken = f"links cannot be emulated here: {event.modelled}"
+            engine.stop(folder.name, grace=0.0)
+    if broken or event.outcome != "done":
+        raise EngineError(f"the pipeline failed: {broken or event.reason}; its logs are in {folder}")
     return json.loads((folder / RESULT).read_text())
 
 
@@ -145,6 +147,7 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
     types = {entry.name: entry for entry in wanted.types}
     plain = TypeEntry(name="cpu", price_per_hour=0.0)
     asked = ("--model", wanted.model, "--batches", ",".join(map(str, wanted.batches)), "--seconds", str(wanted.seconds))
+    layers = [dict(layer) for layer in wanted.layers]
     timings: list[Timing] = []
     transfers: list[Transfer] = []
     last = len(wanted.layers) - 1
@@ -157,6 +160,8 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
         tell(f"{entry.name}: transfers")
         pair = Staged((Stage(entry.name, 1, 0, 0), Stage("", 1, 1, last)), {**types, "": plain})
         found = completed(there, pair, (*_MEASURE, "cuts", *asked), folder / f"{entry.name}-cuts")
+        for each in found:
+            layers[each["layer"]]["input_bytes"] = float(each["bytes"])  # of the largest batch, which comes last
         # On one core both ways cost arithmetic, one after the other; a link carries them at the same time.
         paid = max if entry.link is not None else sum
         transfers += [
@@ -167,7 +172,7 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
         name=wanted.model,
         batch=max(wanted.batches),
         types=[entry.model_dump(exclude_none=True) | {"limit": entry.limit} for entry in wanted.types],
-        layers=[dict(layer) for layer in wanted.layers],
+        layers=layers,
         timings=timings,
         transfers=transfers,
         overlap=any(entry.link is not None for entry in wanted.types),

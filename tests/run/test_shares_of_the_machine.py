@@ -29,6 +29,11 @@ def test_workers_of_one_launch_get_neighbours_and_go_round() -> None:
     assert [shares.take(1) for _ in range(3)] == [(2,), (3,), (0,)]
 
 
+def test_a_gpu_stage_among_cpu_stages_sees_its_own_gpu_as_the_first() -> None:
+    assert gpu_env([1], 0, PIPE, alone=True) == {"CUDA_VISIBLE_DEVICES": "1", "LOCAL_RANK": "0"}
+    assert gpu_env([0, 0], 1, PIPE, alone=True)["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
+
+
 def test_without_a_gpu_none_is_seen() -> None:
     assert gpu_env([], 0, PIPE) == {"CUDA_VISIBLE_DEVICES": ""}
 

@@ -52,7 +52,7 @@ def profile_layers(
 
 
 def described(model: str) -> list[dict[str, Any]]:
-    """Return a network's layers by name and kind, with the bytes that enter them and that they hold."""
+    """Return a network's layers by name and kind, with the bytes of their weights."""
     from torch import nn
 
     from cotune.workloads.ctr import network

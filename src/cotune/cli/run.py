@@ -81,7 +81,10 @@ def run(
     """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
     if placement is not None:
         from cotune.cli._placement import run_placement
+        from cotune.errors import UsageError
 
+        if workers or batch_size or servers or axis or epochs or target or deadline or resume or recording:
+            raise UsageError("--placement fixes the stages; give what is trained after --, such as -- --batches 200")
         run_placement(placement, command, seed or 0, json=json)
         return
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished

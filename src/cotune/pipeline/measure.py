@@ -94,7 +94,8 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
                 took.append((channel.sending - sent, channel.receiving - received))
             channel.close()
             sending, receiving = (median(each) for each in zip(*took[_WARM_UP:], strict=True))
-            found.append({"layer": layer, "batch": batch, "sending": sending, "receiving": receiving})
+            size = sum(tensor.nbytes for tensor in flows[layer].values())
+            found.append({"layer": layer, "batch": batch, "bytes": size, "sending": sending, "receiving": receiving})
     return found
 
 
@@ -138,7 +139,7 @@ def _once(unit: Unit, flow: Flow, batch: int, count: int) -> dict[str, float]:
     before = dict(unit.spent.seconds)
     began = time.perf_counter()
     for number in range(count):
-        unit.forward(number, flow, batch, stash=True)
+        unit.forward(number, flow, batch, stash=not unit.is_last)
         unit.backward(number)
         unit.step(number)
     if unit.seat.device.type != "cpu":

@@ -77,8 +77,9 @@ class Pipeline:
         """Train, and part."""
         settings, stage, stages = self.settings, self.unit.seat.stage, len(self.placed.stages)
         if settings.mode == "async":
+            stash = ahead(stage, stages, settings.in_flight) > 1
             for deed, number in deeds(stage, stages, settings.in_flight, settings.batches):
-                self._do(deed, number, stash=True)
+                self._do(deed, number, stash=stash)
                 if deed == "backward":
                     self._step(number)
         else:

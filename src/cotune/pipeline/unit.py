@@ -5,8 +5,9 @@
     step        dense gradients summed over the units of the stage, tables' rows pushed to their owners
 
 Losses are divided by the examples of the whole batch, so sums over rows, units and micro-batches are
-its gradient. Asynchronous units step after every batch while later ones are in flight: each forward
-then sees the weights of that moment, its backward those of a few steps later (nothing is stashed).
+its gradient. Asynchronous units step after every batch while later ones are in flight: a unit then keeps the
+dense weights that each forward saw until its backward (weight stashing), so gradients are those of one set of
+weights, a few steps old. The last stage goes backward at once and keeps nothing.
 """
 
 from __future__ import annotations
@@ -97,22 +98,24 @@ class Unit:
         self.after: Sequence[Line] = ()
         self.spent = Spent()
         self.told: Told = []  # what is known of finished batches, and not yet passed on
-        owned = {id(table.weight) for table in self.tables}
-        self.dense = [weights for weights in self.segment.parameters() if id(weights) not in owned]
+        self._owned = {id(table.weight) for table in self.tables}
+        self.dense = [weights for weights in self.segment.parameters() if id(weights) not in self._owned]
         self.optimisers = list(_optimisers(optimiser, lr, self.dense, [table.weight for table in self.tables]))
         self._passing: dict[int, _Passing] = {}
         self._losses: dict[int, Tensor] = {}
         self._pending: list[tuple[int, Tensor]] = []
 
     def forward(self, number: int, flow: Flow, examples: int, *, stash: bool) -> None:
-        """Take a batch through the layers and send it on; `flow` has its columns where this is the first stage."""
+        """Take a batch through the layers and send it on; `flow` has its columns where this is the first stage.
+
+        `stash` keeps the weights, for a step may come before the batch's backward.
+        """
         if not self.is_first:
             flow = self._from(self.before)
             self._settle()
             self.spent.on("waiting")
         entered = {name: self._leaf(name, tensor) for name, tensor in flow.items()}
-        # An optimiser that steps in between must not spoil what backward needs: views with versions of their own.
-        weights = {name: each.data.requires_grad_() for name, each in self.segment.named_parameters()} if stash else {}
+        weights = self._stashed() if stash else {}
         left: Flow = functional_call(self.segment, weights, (entered,)) if stash else self.segment(entered)
         if self.is_last:
             left = {LOSS: left[LOSS].sum() / examples}
@@ -192,6 +195,13 @@ class Unit:
         if len(flows) == 1:
             return flows[0]
         return {name: torch.cat([flow[name] for flow in flows]) for name in flows[0]}
+
+    def _stashed(self) -> dict[str, Tensor]:
+        """Return the weights of this moment; a table's gradient needs no copy of the table."""
+        return {
+            name: (weights.data if id(weights) in self._owned else weights.detach().clone()).requires_grad_()
+            for name, weights in self.segment.named_parameters()
+        }
 
     def _hear(self, told: Told) -> None:
         known = {entry[0] for entry in self.told}
