@@ -23,13 +23,13 @@ PARTS = 5  # of the run, over each of which the mean loss is shown
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="ctrdnn(width=64, rows=50000)")
-    parser.add_argument("--batches", type=int, default=500)
+    parser.add_argument("--batches", type=int, default=400)
     parser.add_argument("--optimiser", default="adam")
     parser.add_argument("--lr", default="0.0001")
     asked = parser.parse_args()
     stages = (Stage("cpu", 2, 0, 0), Stage("cpu", 1, 1, 2), Stage("cpu", 2, 3, 4))
     types = {"cpu": TypeEntry(name="cpu", price_per_hour=0.0)}
-    common = ["--model", asked.model, "--data", "zipf:125x2000", "--batch-size", "500", "--lanes", "2"]
+    common = ["--model", asked.model, "--data", "zipf:125x2048", "--batch-size", "512", "--lanes", "2"]
     common += ["--batches", str(asked.batches), "--optimiser", asked.optimiser, "--lr", asked.lr]
     runs = {
         "one process": ((Stage("cpu", 1, 0, 4),), ["--mode", "sync", "--micro-batches", "1"]),

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.05, help="of a core, for a unit of the dense stage")
     parser.add_argument("--profiled", default="128,1024", help="batch sizes that are profiled")
     parser.add_argument("--batches", default="128,256,512,1024,2048", help="batch sizes that are run")
-    parser.add_argument("--steps", type=int, default=16, help="batches of each run")
+    parser.add_argument("--steps", type=int, default=20, help="batches of each run")
     asked = parser.parse_args()
     model = f"ctrdnn(width={asked.width}, rows=10000, groups=[1,4])"
     near = TypeEntry(name="near", device="cpu", price_per_hour=0.0, cores=0.2, link="1gbit", limit=1)

@@ -41,7 +41,10 @@ class Message:
 
 
 class Wire(Protocol):
-    """What a unit needs of a line."""
+    """What a unit needs of a line; `sending` and `receiving` are seconds spent on moving bytes."""
+
+    sending: float
+    receiving: float
 
     def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
         """Send tensors as soon as the device has made them."""
@@ -70,7 +73,7 @@ class Channel:
         self._mine: _rings.Ring | None = None
         self._theirs: _rings.Ring | None = None
         self._rings = 0  # made so far: a slot of an earlier one is no longer of use
-        self.sending = self.receiving = 0.0  # seconds that the two threads spent on moving bytes
+        self.sending = self.receiving = 0.0
         self._threads = [
             threading.Thread(target=self._guarded, args=(do,), daemon=True) for do in (self._send, self._read)
         ]

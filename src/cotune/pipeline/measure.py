@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cotune.errors import CotuneError
-from cotune.pipeline.channels import Channel, Message, Told
+from cotune.pipeline.channels import Message, Told
 from cotune.pipeline.layers import Flow, Network, Segment
 from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
 from cotune.pipeline.order import Share, rows
@@ -32,6 +31,7 @@ from cotune.pipeline.unit import Line, Seat, Unit
 from cotune.types import Stage
 from cotune.workloads.clicks import made_up
 from cotune.workloads.ctr import network
+from cotune.workloads.program import exit_code
 
 _WARM_UP = 3
 _LEAST, _MOST = 5, 50  # repetitions
@@ -43,6 +43,7 @@ class Still:
 
     def __init__(self, flow: Flow) -> None:
         self._message = Message(flow)
+        self.sending = self.receiving = 0.0
 
     def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
         """Forget it."""
@@ -80,7 +81,6 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
         for layer in range(1, model.depth):
             before, after = connect(placed, seat, batch, slots=_SLOTS)
             channel = (*before, *after)[0].channel
-            assert isinstance(channel, Channel)
             back = {name: tensor for name, tensor in flows[layer].items() if name not in model.columns}
             mine, its = (flows[layer], back) if seat.stage == 0 else (back, flows[layer])
             took: list[tuple[float, float]] = []
@@ -162,22 +162,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=0.5, help="for each number")
     parser.add_argument("--result", type=Path, required=True)
     asked = parser.parse_args(arguments)
+    return exit_code("measure", lambda: measure(asked))
+
+
+def measure(asked: argparse.Namespace) -> None:
+    """Measure as one unit, and let the first one write it down."""
     batches = [int(batch) for batch in asked.batches.split(",")]
-    try:
-        model = network(asked.model)
-        placed = Placed.of_environment(model.depth, "cpu")
-        seat = join(placed)
-        if asked.what == "compute":
-            found = compute(model, seat, batches, asked.seconds)
-        else:
-            found = cuts(model, placed, seat, batches, asked.seconds)
-        if seat.stage == seat.unit == 0:
-            asked.result.write_text(json.dumps(found))
-        leave()
-    except CotuneError as error:
-        print(f"measure: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    return 0
+    model = network(asked.model)
+    placed = Placed.of_environment(model.depth, "cpu")
+    seat = join(placed)
+    if asked.what == "compute":
+        found = compute(model, seat, batches, asked.seconds)
+    else:
+        found = cuts(model, placed, seat, batches, asked.seconds)
+    if seat.stage == seat.unit == 0:
+        asked.result.write_text(json.dumps(found))
+    leave()
 
 
 if __name__ == "__main__":

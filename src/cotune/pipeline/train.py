@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 import cotune
-from cotune.errors import CotuneError, UsageError
-from cotune.pipeline.channels import Channel, Told
+from cotune.errors import UsageError
+from cotune.pipeline.channels import Told
 from cotune.pipeline.layers import Flow, Network
 from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
 from cotune.pipeline.order import ahead, deeds, rows
@@ -34,7 +34,7 @@ from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
 from cotune.pipeline.unit import OPTIMISERS, Seat, Unit
 from cotune.workloads.clicks import read, shards_of
 from cotune.workloads.ctr import network
-from cotune.workloads.train import positive
+from cotune.workloads.program import exit_code, positive
 
 _REPORT_SECONDS = 0.1
 
@@ -152,9 +152,7 @@ def train(settings: Settings) -> None:
     pipeline.run()
     if settings.save is not None:
         save(settings.save, unit)
-    lines = [line.channel for line in (*unit.before, *unit.after) if isinstance(line.channel, Channel)]
-    moved = {"sending": sum(line.sending for line in lines), "receiving": sum(line.receiving for line in lines)}
-    spent = gathered(unit.spent.seconds | moved)
+    spent = gathered(unit.spent.typical())
     if is_coordinator:
         _tell(settings, placed, pipeline, spent)
     leave()
@@ -190,7 +188,7 @@ def _tell(settings: Settings, placed: Placed, pipeline: Pipeline, spent: Sequenc
     stages = []
     for number, stage in enumerate(placed.stages):
         units = [spent[rank] for rank in placed.ranks(number)]
-        means = {name: sum(unit[name] for unit in units) / len(units) / settings.batches for name in units[0]}
+        means = {name: sum(unit[name] for unit in units) / len(units) for name in units[0]}
         stages.append(
             {"device": stage.device, "units": stage.workers, "first": stage.first, "last": stage.last} | means
         )
@@ -201,12 +199,7 @@ def _tell(settings: Settings, placed: Placed, pipeline: Pipeline, spent: Sequenc
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says and return the exit code."""
     settings = parse(arguments)
-    try:
-        train(settings)
-    except CotuneError as error:
-        print(f"train: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    return 0
+    return exit_code("train", lambda: train(settings))
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:

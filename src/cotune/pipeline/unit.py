@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -63,11 +64,13 @@ class _Passing:
 
 
 class Spent:
-    """Seconds by what they were spent on."""
+    """Seconds by what they were spent on, in all and for every batch."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {"compute": 0.0, "sync": 0.0, "waiting": 0.0, "input": 0.0}
+        self.seconds = dict.fromkeys(("compute", "sync", "waiting", "input", "sending", "receiving"), 0.0)
         self._since = time.perf_counter()
+        self._before = dict(self.seconds)
+        self._batches: list[dict[str, float]] = []
 
     def on(self, name: str) -> None:
         """Count the time since the last call."""
@@ -79,6 +82,18 @@ class Spent:
         """Count seconds under another name."""
         self.seconds[wrong] -= seconds
         self.seconds[right] += seconds
+
+    def batch(self, lines: Sequence[Line]) -> None:
+        """End a batch; what its lines took in the background is taken in too."""
+        self.seconds["sending"] = sum(line.channel.sending for line in lines)
+        self.seconds["receiving"] = sum(line.channel.receiving for line in lines)
+        self._batches.append({name: now - self._before[name] for name, now in self.seconds.items()})
+        self._before = dict(self.seconds)
+
+    def typical(self) -> dict[str, float]:
+        """Return the median over the batches, the first ones, which also warm up, left out."""
+        warm = self._batches[len(self._batches) // 4 :]
+        return {name: median(batch[name] for batch in warm) for name in self.seconds}
 
 
 class Unit:
@@ -166,6 +181,7 @@ class Unit:
             optimiser.zero_grad()
         self._settle()
         self.spent.on("compute")
+        self.spent.batch((*self.before, *self.after))
 
     def goodbye(self) -> None:
         """Tell the stage before what it does not know yet, hear the same from the stage after, and part."""

@@ -25,12 +25,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 import cotune
 from cotune.balance import Balancer
-from cotune.errors import CotuneError
 from cotune.torch import agree, is_asynchronous
 from cotune.workloads import batches, checkpoint
 from cotune.workloads.checkpoint import Place
 from cotune.workloads.data import SOURCES, Data, load
 from cotune.workloads.models import MODELS, build, parameters
+from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import Pulse, Workers, join, leave
 
 _TEST_BATCH = 256
@@ -237,21 +237,21 @@ class Trainer:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says and return the exit code."""
     settings = parse(arguments)
-    try:
-        if settings.threads is not None:
-            torch.set_num_threads(settings.threads)
-        data = load(settings.data, settings.limit, settings.test_limit)
-        workers = join(settings.device)
-        trainer = Trainer(settings, data.to(workers.device), workers)
-        if workers.rank == 0:
-            print(_opening(settings, trainer), flush=True)
-        cotune.report(trainer.progress)
-        trainer.run()
-        leave()
-    except CotuneError as error:
-        print(f"train: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    return 0
+    return exit_code("train", lambda: train(settings))
+
+
+def train(settings: Settings) -> None:
+    """Train to the end."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    data = load(settings.data, settings.limit, settings.test_limit)
+    workers = join(settings.device)
+    trainer = Trainer(settings, data.to(workers.device), workers)
+    if workers.rank == 0:
+        print(_opening(settings, trainer), flush=True)
+    cotune.report(trainer.progress)
+    trainer.run()
+    leave()
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
@@ -278,14 +278,6 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     flag("--threads", type=positive, help="CPU threads of this worker; torch decides if not given")
     flag("--balance", action="store_true", help="give slower workers smaller batches (LB-BSP)")
     return Settings(**vars(parser.parse_args(arguments)))
-
-
-def positive(text: str) -> int:
-    """Return the whole number in a word, for argparse."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
 
 
 def _opening(settings: Settings, trainer: Trainer) -> str:
