@@ -206,6 +206,9 @@ def test_the_keyboard_is_enough_and_the_theme_is_remembered(browser: Any, served
         visit(page, served)
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        assert page.locator("main h1").inner_text() == "Overview"
         page.get_by_role("button", name="Theme").click()
         page.get_by_role("button", name="Theme").click()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 18, 24)"

@@ -81,6 +81,9 @@ def test_pages_of_samples_are_bounded(served: Served) -> None:
     assert served.get("/api/samples?limit=100000")[0] == 422
     assert served.json("/api/samples?state=failed")["rows"][0]["id"] == "oom"
     assert served.json("/api/samples?limit=3&offset=9")["total"] == 10
+    status, shown, _ = served.get("/api/samples/probe")
+    assert status == 400
+    assert "samples start with 'probe'" in json.loads(shown)["error"]
 
 
 def test_a_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(served: Served) -> None:

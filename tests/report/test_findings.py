@@ -73,6 +73,28 @@ def test_a_goal_that_cannot_be_met_is_a_finding_and_not_an_error() -> None:
     assert cost_time(result)["data"]
 
 
+def test_configs_that_cannot_run_at_all_leave_empty_figures() -> None:
+    few = find(JOB, GOAL, SPACE, Cluster((Device("gpu"),)), outlook=outlook())
+    assert few.refusal is not None
+    assert few.refusal.constraint == "devices"
+    assert few.scaling is None
+    assert [trace["name"] for trace in cost_time(few)["data"]] == ["frontier"]
+    assert learning_curves(few) is not None
+    assert epoch_times(few)["data"]
+
+
+def test_a_metric_that_should_fall_is_drawn_as_it_is() -> None:
+    falling = replace(outlook(), accuracy=-(2.0 - outlook().accuracy), accuracy_ceiling=0.0)  # type: ignore[operator]
+    job = replace(JOB, metric="loss", better="lower")
+    result = find(job, replace(GOAL, target=1.2), SPACE, CLUSTER, outlook=falling)
+    assert result.plan is not None
+    figure = learning_curves(result)
+    assert figure is not None
+    low, high, middle = (trace["y"] for trace in (figure["data"][1], figure["data"][0], figure["data"][2]))
+    assert middle == sorted(middle, reverse=True)
+    assert all(below <= mid <= above for below, mid, above in zip(low, middle, high, strict=True))
+
+
 def test_scaling_pays_while_an_added_worker_brings_half_of_its_share() -> None:
     result = found(seconds=[8.0, 8.0, 4.0, 4.0, 3.0, 3.0, 4.0, 4.0])
     scaling = result.scaling

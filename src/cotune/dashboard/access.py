@@ -10,11 +10,11 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from dataclasses import dataclass, field
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -86,9 +86,7 @@ class Guard:
 
     def _brings(self, headers: Headers) -> bool:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        cookies: SimpleCookie = SimpleCookie()
-        cookies.load(headers.get("cookie", ""))
-        held = cookies[COOKIE].value if COOKIE in cookies else ""
+        held = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         return (scheme.lower() == "bearer" and self._right(bearer)) or self._right(held)
 
     async def _ask(self, scope: Scope, receive: Receive) -> Response:

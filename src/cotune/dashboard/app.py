@@ -28,7 +28,7 @@ from cotune.dashboard.access import Guard
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import Asked, answer, findings, grounds
 from cotune.documents import goal_words, plan_document, sample_document
-from cotune.errors import CotuneError, NotFound
+from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.predict.eta import seconds_left
 from cotune.report.page import asset, plotly_script
 from cotune.store import Store, StoredPlan, views
@@ -191,7 +191,8 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
 def _routes(app: FastAPI, desk: Desk, beats: _Beats) -> None:
     @app.exception_handler(CotuneError)
     async def told(_: Request, error: CotuneError) -> Response:
-        return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFound) else 500)
+        status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 500
+        return JSONResponse({"error": str(error)}, status_code=status)
 
     @app.get("/")
     def index() -> Response:

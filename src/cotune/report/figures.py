@@ -93,7 +93,8 @@ def _line(axis: str, at: float, text: str, colour: str = "@warn") -> tuple[dict[
 def cost_time(found: Findings) -> Figure:
     """Return cost against time of all configs, with frontier, plan, deadline and budget."""
     judged = found.assessed
-    size, unit = clock(float(np.median(judged.seconds[np.isfinite(judged.seconds)], axis=0)))
+    known = judged.seconds[np.isfinite(judged.seconds)]
+    size, unit = clock(float(np.median(known)) if len(known) else 0.0)
     able, reaches = judged.feasible, found.sure >= found.goal.confidence
     kinds = (
         ("may miss the target", ~able & ~reaches, {"color": "@muted/0.55", "size": 5, "symbol": "circle-open"}),

@@ -18,7 +18,6 @@ const routes = [
 /* A view is async (root, parameters, state) => {title, beat?(changed)}. */
 async function show(focus = true) {
   const path = location.hash.replace(/^#\/?/, "").split("?")[0];
-  if (path === "main") return;
   const serial = ++state.serial;
   mark(path);
   const found = routes.map(([pattern, view]) => [path.match(pattern), view]).find(([match]) => match);
@@ -102,6 +101,10 @@ function theme() {
   });
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the view, so the way to the content cannot be one
+  main.focus();
+});
 theme();
 addEventListener("hashchange", () => show());
 show(false).then(listen);
