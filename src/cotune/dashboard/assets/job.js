@@ -109,6 +109,7 @@ function whatIf(key, told, before) {
   const answer = h("section.card.answer", { id: "answer", "aria-live": "polite" });
   const chart = h("div.plot.tall", { role: "img", "aria-label": "Cost against time of all configs" });
   const listed = h("div");
+  const brief = h("p.brief", { "aria-hidden": "true" }); // where the answer is below the sliders, as on a phone
   let busy = false;
   let again = false;
   let begun = 0;
@@ -127,6 +128,9 @@ function whatIf(key, told, before) {
   function show(found) {
     answer.classList.toggle("refused", !found.plan);
     answer.replaceChildren(...decision(found, told));
+    brief.textContent = found.plan
+      ? `${found.plan.words}: ${duration(found.plan.forecast.seconds.mid)}, ${number(found.plan.forecast.cost.mid)} ${found.unit}`
+      : `no plan: the ${found.refusal.constraint || "goal"} binds`;
     listed.replaceChildren(...(found.table ? [rivals(found)] : []));
     answer.dataset.milliseconds = begun ? (performance.now() - begun).toFixed(1) : "";
     answer.dataset.answers = String(Number(answer.dataset.answers ?? 0) + 1);
@@ -139,7 +143,7 @@ function whatIf(key, told, before) {
     h("div.control", {}, h("div.top", {}, h("label", { for: "prefer" }, "Prefer"), prefer)),
     assumed ? h("p.muted.small", {}, "No plan in the store tells what may be chosen, so it is the range that was measured.") : null,
     accuracy ? null : h("p.muted.small", {}, "Too few evaluations to judge a target, or the recipe is fixed."),
-    reset);
+    reset, brief);
   const element = h("div.if", {}, panel, h("div", {}, answer,
     card("Cost against time", h("figure", {}, chart, h("figcaption", {},
       "Each point is a config: the median time and cost to reach the goal. The star is the plan."))), listed));
