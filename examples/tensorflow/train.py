@@ -142,6 +142,7 @@ def parameter_server() -> None:
     cotune.report(epoch=0)
     train(model, epoch_of_steps, workers)
     done.touch()
+    os._exit(0)  # the others are gone now, and TensorFlow would complain of each
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from cotune.types import Cluster, Device, Goal, Job, LearningRate, Prefer, Value
 from cotune.units import seconds
 
 FILE_NAME = "cotune.yaml"
+LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
 _FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
@@ -117,6 +118,7 @@ class JobFile(_Section):
     run: str | list[str] | None = None
     examples: int | None = Field(default=None, gt=0)
     pattern: str | None = None
+    log: str | dict[str, str] | None = None
     env: dict[str, str] = {}
     better: Literal["higher", "lower"] | None = None
     target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
@@ -287,6 +289,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         folder=str(folder),
         env=tuple(sorted(file.env.items())),
         where=_where(engine, settings),
+        log=_log(file, source),
     )
     cluster = Cluster(
         tuple(
@@ -328,6 +331,25 @@ def _split(run: str | list[str] | None, source: str) -> tuple[str, ...]:
         return tuple(shlex.split(run) if isinstance(run, str) else run or ())
     except ValueError as error:
         raise InvalidFile(f"{source}: run: {str(error).lower()} in {run!r}") from None
+
+
+def _log(file: JobFile, source: str) -> tuple[str, str] | None:
+    """Return which log files to read while the job runs, and as what."""
+    if file.log is None:
+        return None
+    if isinstance(file.log, str):
+        if file.pattern is None:
+            raise InvalidFile(f"{source}: log: its lines are read by a `pattern` with (?P<epoch>) and (?P<accuracy>)")
+        return "text", file.log
+    if len(file.log) != 1:
+        raise InvalidFile(f"{source}: log: expected one tool and its path, not {', '.join(file.log) or 'none'}")
+    ((tool, path),) = file.log.items()
+    if tool not in LOG_TOOLS:
+        near = suggestion(tool, LOG_TOOLS)
+        raise InvalidFile(
+            f"{source}: log: no tool {tool!r} is read while a job runs; there are {', '.join(LOG_TOOLS)}{near}"
+        )
+    return tool, path
 
 
 def _where(engine: str, settings: Mapping[str, Any]) -> str:

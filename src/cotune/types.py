@@ -140,7 +140,8 @@ class Job:
     """What is trained: a command with placeholders, its data and its metric.
 
     `where` names the engine, its settings and, for one on this machine, the host:
-    seconds measured elsewhere are not this job's.
+    seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
+    of the job's own to read instead of its output.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Job:
     folder: str = "."
     env: tuple[tuple[str, str], ...] = ()
     where: str = ""
+    log: tuple[str, str] | None = None
 
     @property
     def sign(self) -> int:

@@ -21,8 +21,9 @@ from cotune.errors import EngineError
 from cotune.run import Event, Launch, Reported, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
-from cotune.run._hearing import PATTERN_GRACE, Hearing
+from cotune.run._hearing import UNHEARD_GRACE, Hearing
 from cotune.run._host import RELEASED, Begun
+from cotune.run._logged import Files, ToolLog, log_of, tool_of
 from cotune.run._messages import Group, Program, Record
 from cotune.run._reasons import aborted, foreign, reason
 from cotune.run._tail import Tail, compiled
@@ -40,7 +41,8 @@ class Away(Hearing):
     program: Program
     folder: Path
     report: Tail
-    log: Tail
+    log: Tail | Files
+    tool: ToolLog | None
     pattern: re.Pattern[str] | None
     since: float
     started: bool = False
@@ -68,7 +70,8 @@ class Away(Hearing):
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
-        return cls(launch, program, folder, Tail(folder / "rank-0.jsonl"), Tail(folder / "rank-0.log"), pattern, now)
+        report, log = Tail(folder / "rank-0.jsonl"), log_of(launch, folder / "rank-0.log")
+        return cls(launch, program, folder, report, log, tool_of(launch), pattern, now)
 
     @property
     def workers(self) -> int:
@@ -127,7 +130,7 @@ class Away(Hearing):
         if self.spoiled:
             self.terminate_at = now if self.terminate_at is None else min(self.terminate_at, now)
         elif self.target_met and not self.stopped and self.terminate_at is None:
-            self.terminate_at = now + (PATTERN_GRACE if self.pattern else target_grace)
+            self.terminate_at = now + (target_grace if self.reports_itself else UNHEARD_GRACE)
         return self.terminate_at is not None and now >= self.terminate_at
 
     def _began(self, rank: int, begun: Begun, now: float) -> None:

@@ -10,10 +10,12 @@ import math
 import re
 from collections.abc import Iterator
 
+from cotune.errors import CotuneError
 from cotune.run import Ended, Launch, Reported
+from cotune.run._logged import Files, ToolLog
 from cotune.run._tail import Tail, from_log, from_report
 
-PATTERN_GRACE = 0.5  # seconds; a job that is read by a pattern cannot know that it should stop
+UNHEARD_GRACE = 0.5  # seconds; a job that does not call cotune.report cannot know that it should stop
 
 
 class Hearing:
@@ -21,7 +23,8 @@ class Hearing:
 
     launch: Launch
     report: Tail
-    log: Tail
+    log: Tail | Files
+    tool: ToolLog | None
     pattern: re.Pattern[str] | None
     started: bool
     stopped: bool
@@ -44,6 +47,11 @@ class Hearing:
             self.target_met = self.target_met or self._meets(said.accuracy)
             yield said
 
+    @property
+    def reports_itself(self) -> bool:
+        """Say whether the job calls cotune.report, as far as is known, instead of being read."""
+        return self.pattern is None and self.tool is None
+
     def ended(self, at: float, why: str | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""
         name, warnings = self.launch.id, [warning, *self._warnings()]
@@ -62,6 +70,10 @@ class Hearing:
                 self.unread += 1
             else:
                 yield said
+        try:
+            yield from self.tool.reports(now, last=last) if self.tool else ()
+        except CotuneError as error:
+            self.spoiled = self.spoiled or str(error)
         if self.pattern is None:
             return
         for line in self.log.lines(last=last):
@@ -78,6 +90,8 @@ class Hearing:
         return target is not None and accuracy is not None and sign * accuracy >= sign * target
 
     def _warnings(self) -> Iterator[str]:
+        if self.tool is not None and self.tool.missing:
+            yield f"its log told nothing: {self.tool.missing}"
         if self.unread:
             yield f"{self.unread} line{'s' if self.unread > 1 else ''} of the report could not be read"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cotune.run import Launch
 from cotune.run._hearing import Hearing
+from cotune.run._logged import Files, ToolLog
 from cotune.run._messages import Program, Record
 from cotune.run._nodes import Nodes
 from cotune.run._tail import Tail
@@ -23,7 +24,8 @@ class Running(Hearing):
     folder: Path
     temporary: Path
     report: Tail
-    log: Tail
+    log: Tail | Files
+    tool: ToolLog | None
     pattern: re.Pattern[str] | None
     cores: list[tuple[int, ...]]
     gpus: list[int]

@@ -16,11 +16,11 @@ _LINE_END = re.compile(rb"[\r\n]+")
 
 
 class Tail:
-    """The lines that are added to a file from now on."""
+    """The lines that are added to a file from now on, or the `whole` of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, whole: bool = False) -> None:
         self._path = path
-        self._offset = path.stat().st_size if path.exists() else 0
+        self._offset = path.stat().st_size if path.exists() and not whole else 0
         self._rest = b""
 
     def lines(self, *, last: bool = False) -> Iterator[str]:

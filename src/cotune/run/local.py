@@ -28,7 +28,8 @@ from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
-from cotune.run._hearing import PATTERN_GRACE
+from cotune.run._hearing import UNHEARD_GRACE
+from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Node, Program, Slice
 from cotune.run._nodes import Nodes, Rate
 from cotune.run._reasons import aborted, foreign, memory_kills, reason
@@ -169,7 +170,8 @@ class Local:
             folder,
             Path(tempfile.mkdtemp(dir=self._connect().folder)),
             Tail(folder / "rank-0.jsonl"),
-            Tail(folder / "rank-0.log"),
+            log_of(launch, folder / "rank-0.log"),
+            tool_of(launch),
             pattern,
             [self._cores.take(share) for _ in range(workers + launch.config.servers)],
             [gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
@@ -262,7 +264,7 @@ class Local:
         if running.spoiled and not spoiled:
             self._signal(running, signal.SIGUSR1)
         if running.target_met and not met:
-            grace = self.now() + (PATTERN_GRACE if running.pattern else self.target_grace)
+            grace = self.now() + (self.target_grace if running.reports_itself else UNHEARD_GRACE)
             running.terminate_at = min(running.terminate_at or grace, grace)
         if running.terminate_at is not None and self.now() >= running.terminate_at:
             running.terminate_at = None

@@ -49,7 +49,7 @@ def measured(job: Job, tool: str, source: str, logged: Logged, asked: Asked) -> 
     """Return a run as a sample of a job; its id is the same whenever the same run is read the same way."""
     config = _config(logged, asked)
     metric = None if asked.speed_only else _metric(job, logged, asked)
-    done = _epochs(job, config, logged, asked)
+    done = epochs_of(job, config, logged, asked)
     points = [(epoch, point) for epoch, point in zip(done, logged.points, strict=True) if epoch is not None]
     told = [(epoch, point) for epoch, point in points if metric is None or metric in point.values]
     timing = _timing(logged, asked, told if len(told) > 1 else points)
@@ -128,7 +128,7 @@ def _near(wanted: str, names: Sequence[str]) -> str:
     return f"; did you mean {ending[0]!r}?" if ending else suggestion(wanted, names)
 
 
-def _epochs(job: Job, config: Config, logged: Logged, asked: Asked) -> list[float | None]:
+def epochs_of(job: Job, config: Config, logged: Logged, asked: Asked) -> list[float | None]:
     """Return the epochs that were done at each point, where they can be told."""
     points = logged.points
     if any(point.epoch is not None for point in points):

@@ -1,0 +1,115 @@
+"""Jobs that know nothing of cotune, read by the log files that they write anyway."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cotune import config
+from cotune.errors import InvalidFile
+from cotune.run import Reported
+from cotune.types import Job
+
+from launching import Played  # isort: skip
+
+Play = Callable[..., Played]
+PLAIN = (sys.executable, "-X", "utf8", "train.py")  # nothing imports torch in vain
+PATTERN = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
+
+
+def told(played: Played) -> list[tuple[float | None, float | None]]:
+    return [(event.epoch, event.accuracy) for event in played.events if isinstance(event, Reported)]
+
+
+def test_lines_of_a_log_file_are_read_by_the_pattern_also_where_the_file_comes_later(
+    play: Play, tmp_path: Path
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "old.txt").write_text("epoch 9 accuracy 0.9\n")
+    script = """
+        from pathlib import Path
+        with Path("logs/new.txt").open("w") as log, Path("logs/old.txt").open("a") as old:
+            for epoch in (1, 2):
+                print(f"epoch {epoch} accuracy 0.{epoch}", file=log, flush=True)
+            print("epoch 3 accuracy 0.3", file=old)
+        print("epoch 4 accuracy 0.4 on the terminal")
+    """
+    played = play(script, command=PLAIN, job=Job("test", pattern=PATTERN, log=("text", "logs/*.txt")))
+    assert sorted(told(played)) == [(1, 0.1), (2, 0.2), (3, 0.3)]  # type: ignore[type-var]
+
+
+def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: Play, tmp_path: Path) -> None:
+    old = tmp_path / "lightning_logs" / "version_0"
+    old.mkdir(parents=True)
+    (old / "metrics.csv").write_text("epoch,step,val_accuracy\n0,9,0.99\n")
+    script = """
+        import signal
+        from pathlib import Path
+        folder = Path("lightning_logs/version_1")
+        folder.mkdir()
+        with (folder / "metrics.csv").open("w") as log:
+            print("epoch,step,train_loss,val_accuracy", file=log)
+            print("0,9,1.0,", "0,9,,0.5", "1,19,,0.8", sep="\\n", file=log)
+        signal.pause()
+    """
+    job = Job("test", metric="val_accuracy", log=("lightning", "lightning_logs"))
+    played = play(script, command=PLAIN, job=job, target=0.75)
+    assert told(played) == [(1, None), (1, 0.5), (2, 0.8)]
+    assert played.ended.outcome == "done"
+
+
+def test_event_files_tell_when_things_happened(play: Play, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'cotune[tensorboard]'")
+    script = """
+        import time
+        from torch.utils.tensorboard import SummaryWriter
+        with SummaryWriter("runs") as writer:
+            for epoch in (1, 2, 3):
+                time.sleep(0.05)
+                writer.add_scalar("accuracy", epoch / 10, epoch * 16)
+    """
+    played = play(script, job=Job("test", examples=64, log=("tensorboard", "runs")))
+    assert [epoch for epoch, _ in told(played)] == [1, 2, 3]
+    times = [event.at for event in played.events if isinstance(event, Reported)]
+    assert 0.04 < times[1] - times[0] < 5
+    assert 0.04 < times[2] - times[1] < 5
+
+
+def test_a_log_that_never_came_is_told_at_the_end(play: Play) -> None:
+    played = play("", command=PLAIN, job=Job("test", log=("lightning", "nowhere")))
+    assert played.ended.outcome == "done"
+    assert "its log told nothing: no file or folder" in str(played.ended.warning)
+
+
+def test_a_log_whose_steps_are_no_epochs_is_a_failure_that_says_so(play: Play) -> None:
+    pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'cotune[tensorboard]'")
+    script = """
+        from torch.utils.tensorboard import SummaryWriter
+        with SummaryWriter("runs") as writer:
+            writer.add_scalar("accuracy", 0.5, 16)
+    """
+    played = play(script, job=Job("test", log=("tensorboard", "runs")))
+    assert played.ended.outcome == "failed"
+    assert "logged no epoch: give --examples" in str(played.ended.reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("log: a.txt", "log: its lines are read by a `pattern`"),
+        ("log: {tensorbord: runs}", "no tool 'tensorbord' .* did you mean 'tensorboard'"),
+        ("log: {tensorboard: a, mlflow: b}", "expected one tool and its path, not tensorboard, mlflow"),
+    ],
+)
+def test_a_wrong_log_in_a_job_file_is_explained(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match=words):
+        config.loads(text, {}, "x", tmp_path)
+
+
+def test_a_job_file_names_a_log(tmp_path: Path) -> None:
+    assert config.loads("log: {tensorboard: runs}", {}, "x", tmp_path).job.log == ("tensorboard", "runs")
+    plain = config.loads(f"log: logs/*.txt\npattern: '{PATTERN}'", {}, "x", tmp_path)
+    assert plain.job.log == ("text", "logs/*.txt")
