@@ -22,12 +22,13 @@ import tensorflow as tf
 import cotune
 
 EXAMPLES, TEST, FEATURES, CLASSES, HIDDEN = 8192, 1024, 256, 10, 128
+THREADS = 8  # a worker on one core would have one thread, and servers that wait for each other need more
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--strategy", choices=["mirrored", "parameter_server"], default="mirrored")
 parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--epochs", type=int, default=5)
-parser.add_argument("--lr", type=float, default=0.02)
+parser.add_argument("--lr", type=float, default=0.005)
 flags = parser.parse_args()
 
 
@@ -114,7 +115,8 @@ def parameter_server() -> None:
     kind, index = roles[rank]
     done = Path(os.environ["COTUNE_CHECKPOINT"]) / "done"
     if kind != "chief":
-        server = tf.distribute.Server(cluster, job_name=kind, task_index=index, protocol="grpc")
+        threads = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=THREADS)
+        server = tf.distribute.Server(cluster, job_name=kind, task_index=index, protocol="grpc", config=threads)
         while server and not done.exists():  # a server of TensorFlow never ends by itself
             time.sleep(0.1)
         os._exit(0)
@@ -146,4 +148,5 @@ def parameter_server() -> None:
 
 
 if __name__ == "__main__":
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
     {"mirrored": mirrored, "parameter_server": parameter_server}[flags.strategy]()
