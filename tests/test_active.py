@@ -14,6 +14,7 @@ from cotune.profile import Design, Limits, profile
 from cotune.recording import Recording, read
 from cotune.run.recorded import Recorded
 from cotune.types import Goal, Sample
+from recording.folders import recording as folder_of
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,25 @@ def test_a_fixed_recipe_needs_no_curves(recording: Recording) -> None:
     assert isinstance(design_for(recording.job, Goal(epochs=3), space, recording.cluster), Design)
     assert isinstance(design_for(recording.job, Goal(target=0.5), space, recording.cluster), ActiveDesign)
     assert not any(sample.curve and sample.epochs > 2 for sample in measured(recording, Goal(epochs=3)))
+
+
+def test_a_probe_of_seconds_that_shows_an_evaluation_is_no_learning_curve(tmp_path: Path) -> None:
+    """Thirty steps of the larger recipe last for two epochs; it is tried all the same, and wins."""
+    times = "workers,batch_size,epoch_seconds\n1,50,100\n1,800,20\n8,50,20\n8,800,3\n"
+    curve = [(epoch, 1 - 0.9 * 0.8**epoch) for epoch in range(1, 31)]
+    accuracy = "global_batch,epoch,accuracy\n" + "".join(f"{b},{e},{a}\n" for b in (50, 6400) for e, a in curve)
+    large = read(folder_of(tmp_path / "large", times=times, accuracy=accuracy))
+    goal = Goal(0.9, 60.0, max_epochs=30)
+    samples = measured(large, goal)
+    assert max(sample.epochs for sample in samples if sample.config.global_batch == 6400) > 2
+
+
+def test_a_curve_that_ended_before_its_first_evaluation_is_tried_twice_as_long(tmp_path: Path) -> None:
+    times = "workers,batch_size,epoch_seconds\n1,10,8\n1,40,2\n4,10,4\n4,40,1\n"
+    late = [(epoch, 0.5 + epoch / 100) for epoch in range(12, 31)]
+    accuracy = "global_batch,epoch,accuracy\n" + "".join(f"{b},{e},{a}\n" for b in (10, 160) for e, a in late)
+    seldom = read(folder_of(tmp_path / "seldom", times=times, accuracy=accuracy))
+    samples = measured(seldom, Goal(0.7, 5.0, max_epochs=30))
+    tried = [sample.epochs for sample in samples if sample.epochs >= 1]
+    assert tried[1] == min(30, 2 * tried[0])
+    assert any(sample.curve for sample in samples)

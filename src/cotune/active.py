@@ -27,7 +27,7 @@ import numpy as np
 
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
-from cotune.profile import MOST_TIME_EPOCHS, Chooser, Design, Mask, Probe
+from cotune.profile import Chooser, Design, Mask, Probe
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
@@ -115,7 +115,14 @@ class ActiveDesign:
         """Return whether a sample shows a learning curve; an evaluation within a probe of seconds is none."""
         if not sample.curve or self._decides(sample, seen):
             return bool(sample.curve)
-        return sample.curve[-1].epoch > MOST_TIME_EPOCHS
+        return self._goes_beyond(sample)
+
+    def _goes_beyond(self, sample: Sample) -> bool:
+        return sample.epochs >= self._beyond(sample.config)
+
+    def _beyond(self, config: Config) -> float:
+        """Return the first whole epoch that a probe of seconds does not get to."""
+        return float(np.floor(self._spread_out.time_epochs(config)) + 1)
 
     def _decides(self, sample: Sample, seen: Collection[int]) -> bool:
         """Return whether a sample tells all there is to know of its recipe: its target was met, or is out of reach.
@@ -164,17 +171,19 @@ class ActiveDesign:
         epochs = float(self.goal.max_epochs)
         if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
             epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
+        # A curve that ended before its first evaluation has shown nothing: the next goes on twice as far.
+        before = max((sample.epochs for sample in samples if self._goes_beyond(sample)), default=0.0)
+        epochs = min(max(epochs, 2 * before), float(self.goal.max_epochs))
         config = self._listed[row]
         reason = f"learning curve at global batch {config.global_batch}, a cheap one"
-        return Probe(config, max(1.0, epochs), reason, curve=True)
+        return Probe(config, max(self._beyond(config), epochs), reason, curve=True)
 
     def _curve(self, row: int, found: Assessment, plan: int, of: str) -> Probe:
         batch = int(self._configs.global_batch[row])
         seconds = found.outlook.epoch_seconds
         layout = self._cheapest_layout(batch, seconds)
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
-        beyond = np.floor(self._time_epochs[layout]) + 1  # the epochs that a probe of seconds does not show
-        cap = max(self._cap(batch, seconds, beaten), float(beyond))
+        cap = max(self._cap(batch, seconds, beaten), self._beyond(self._listed[layout]))
         reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
         return Probe(self._listed[layout], cap, reason, curve=True)
 
