@@ -127,7 +127,7 @@ def test_operations_follow_parameters_and_sequence_length() -> None:
         return float(operations(Configs.of([Config.data_parallel(1, 1, axes=axes_of(axes))]))[0][0])
 
     plain = model(params=10**9, layers=24, hidden=2048, seq_len=2048)
-    assert plain == 2048 * (6 * 10**9 + 12 * 24 * 2048 * 2048)
+    assert plain == 2048 * 10**9
     again = model(params=10**9, layers=24, hidden=2048, seq_len=2048, activation_checkpointing=1)
     assert again == pytest.approx(plain * 4 / 3)
     assert model(precision="bf16") == 1.0

@@ -3,7 +3,8 @@
     batch per worker, accumulation, workers, nodes    in doublings
     one worker or several, one node or several        two values, a step apart
     tensor groups inside a node or across nodes
-    numeric named axes (power limit, tensor degree)   in doublings, or in ranges when there is a zero
+    numeric named axes (power limit)                  in doublings, or in ranges when there is a zero;
+                                                      those that the law explains (`_layout`) are told apart
     devices and named axes that are words             equal or not
 
 What is a number and what is a word is settled by the configs that were measured.
@@ -18,11 +19,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from cotune.predict._layout import nodes, tensor_across
+from cotune.predict._layout import EXPLAINED, nodes, tensor_across
 from cotune.space import Configs
 from cotune.types import Floats
 
-Kind = Literal["batch", "workers", "step", "number", "word"]
+Kind = Literal["batch", "workers", "step", "number", "explained", "word"]
 _UNKNOWN = -1.0  # the code of a word never measured
 
 
@@ -64,11 +65,12 @@ def _named(name: str, column: npt.NDArray[np.generic]) -> Feature:
     values = column.tolist()
     if not all(type(value) in (int, float) for value in values):
         return _word(name, column)
+    kind: Kind = "explained" if name in EXPLAINED else "number"
     low, high = min(values), max(values)
     if low > 0:
-        return Feature(name, "number", lambda c: np.log2(np.maximum(_numbers(c, name, low), 1e-9)))
+        return Feature(name, kind, lambda c: np.log2(np.maximum(_numbers(c, name, low), 1e-9)))
     width = float(high - low) or 1.0
-    return Feature(name, "number", lambda c: _numbers(c, name, low) / width)
+    return Feature(name, kind, lambda c: _numbers(c, name, low) / width)
 
 
 def _numbers(configs: Configs, name: str, missing: float) -> Floats:

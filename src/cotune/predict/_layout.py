@@ -7,8 +7,10 @@ Axes of these names are understood where they are numbers; none of them is neede
     tensor t, pipeline p    workers that share one replica; b examples per worker are B / n
     micro_batch m           examples that a replica takes at a time, m / (t p) of them each worker's;
                             a pipeline idles while it fills: x (1 + (p - 1) / u), u = b t p / m of them a step
-    params, layers, hidden, seq_len, activation_checkpointing
-                            operations per example: s (6 params + 12 layers hidden s) (1 + checkpointing / 3)
+    params, layers, hidden, seq_len s, activation_checkpointing
+                            operations per example: 6 params s (1 + checkpointing / 3), and beside each of them
+                            2 layers hidden s / params of attention, which run at a speed of their own
+    sharding                full_shard gathers the parameters for every batch, not once for all that accumulate
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ import numpy.typing as npt
 
 from cotune.space import Configs
 from cotune.types import Floats
+
+EXPLAINED = frozenset(
+    ("tensor", "pipeline", "micro_batch", "params", "layers", "hidden", "seq_len", "activation_checkpointing")
+)
 
 
 def nodes(configs: Configs, per_node: int | None) -> Floats:
@@ -50,14 +56,23 @@ def bubble(configs: Configs) -> Floats:
     return 1 + np.where(stages > 1, (stages - 1) / np.maximum(rounds, 1.0), 0.0)
 
 
-def operations(configs: Configs) -> tuple[Floats, Floats]:
-    """Return the operations of an example and the parameters of the model, 1 where the axes do not tell."""
+def operations(configs: Configs) -> tuple[Floats, Floats, Floats]:
+    """Return operations per example, those of attention beside each, and parameters; 1, 0, 1 where axes do not tell."""
     length, layers, hidden = (_number(configs, name, 0.0) for name in ("seq_len", "layers", "hidden"))
     params = _number(configs, "params", 0.0, 12 * layers * hidden**2)
-    work = np.maximum(length, 1.0) * (6 * params + 12 * layers * hidden * length)
-    work *= 1 + _number(configs, "activation_checkpointing", 0.0) / 3
-    known = work > 0
-    return np.where(known, work, 1.0), np.where(known, params, 1.0)
+    known = params > 0
+    work = params * np.maximum(length, 1.0) * (1 + _number(configs, "activation_checkpointing", 0.0) / 3)
+    attention = 2 * layers * hidden * length / np.where(known, params, 1.0)
+    return np.where(known, work, 1.0), np.where(known, attention, 0.0), np.where(known, params, 1.0)
+
+
+def exchanged(configs: Configs) -> Floats:
+    """Return the examples that one worker takes between two exchanges with others."""
+    whole = configs.batch_size * configs.accumulate
+    if "sharding" not in configs.columns:
+        return whole.astype(np.float64)
+    full = np.array([value == "full_shard" for value in configs.columns["sharding"].tolist()], dtype=bool)
+    return np.where(full, configs.batch_size, whole).astype(np.float64)
 
 
 def _number(configs: Configs, name: str, missing: float, instead: Floats | None = None) -> Floats:

@@ -24,11 +24,25 @@ from cotune.predict._features import Kind
 from cotune.types import Floats
 
 CONSTANT = 1.0  # c: whatever the level of all seconds
-POWER = 0.5  # w: seconds change by this much (of ln) for each doubling of a numeric axis
+_POWER: dict[Kind, float] = {"number": 0.5, "explained": 0.1}  # w: of ln seconds, for each doubling of a numeric axis
 NETWORK = 0.5  # y
 TOGETHER, NOISE = 0.10, 0.015  # v, and one measurement
-_ALONE: dict[Kind, float] = {"batch": 0.12, "workers": 0.12, "step": 0.10, "number": 0.30, "word": 0.25}  # a
-_REACH: dict[Kind, float] = {"batch": 3.0, "workers": 2.5, "step": 1.0, "number": 0.7, "word": 1.0}  # s
+_ALONE: dict[Kind, float] = {  # a
+    "batch": 0.12,
+    "workers": 0.12,
+    "step": 0.10,
+    "number": 0.30,
+    "explained": 0.10,
+    "word": 0.25,
+}
+_REACH: dict[Kind, float] = {  # s, in doublings; of numeric axes in ranges
+    "batch": 3.0,
+    "workers": 2.5,
+    "step": 1.0,
+    "number": 0.7,
+    "explained": 0.7,
+    "word": 1.0,
+}
 WIDTHS = {"alone": 0.8, "reach": 0.5, "together": 0.8, "noise": 0.7}  # of the priors, as deviations of logarithms
 _ROUNDS = (192, 96, 96)  # draws
 _CALM = 0.5  # power of the likelihood in rounds after the first: a few draws must not decide alone
@@ -62,8 +76,7 @@ class Kernel:
         """Return the centres of ln a and ln s."""
         alone = np.log([_ALONE[kind] for kind in self.kinds])
         reach = [
-            _REACH[kind] * (wide if kind == "number" else 1.0)
-            for kind, wide in zip(self.kinds, self.ranges, strict=True)
+            _REACH[kind] * (wide if kind in _POWER else 1.0) for kind, wide in zip(self.kinds, self.ranges, strict=True)
         ]
         return alone, np.log(reach)
 
@@ -76,8 +89,9 @@ class Kernel:
             apart = np.abs(one[:, place, None] - other[None, :, place])
             if kind == "word":
                 apart = (apart > 0).astype(np.float64)
-            elif kind == "number":
-                total += POWER**2 * np.outer(one[:, place] - self.middle[place], other[:, place] - self.middle[place])
+            elif kind in _POWER:
+                rise = one[:, place] - self.middle[place]
+                total += _POWER[kind] ** 2 * np.outer(rise, other[:, place] - self.middle[place])
             if self.places[place]:
                 far += apart
             if not apart.any():
@@ -92,8 +106,8 @@ class Kernel:
 
     def variance(self, letters: Letters, at: Floats, share: Floats) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
-        numbers = np.array([kind == "number" for kind in self.kinds])
-        powers = POWER**2 * ((at - self.middle)[:, numbers] ** 2).sum(axis=1)
+        weights = np.array([_POWER.get(kind, 0.0) for kind in self.kinds])
+        powers = ((weights * (at - self.middle)) ** 2).sum(axis=1)
         own = CONSTANT**2 + (letters.alone**2).sum(axis=1) + letters.together**2
         return np.asarray(own[:, None] + powers[None, :] + NETWORK**2 * share**2)
 
@@ -121,7 +135,7 @@ class Prior:
         """Return the prior; what the samples do not vary stays where it is."""
         alone, reach = kernel.prior()
         free = np.array(varied, dtype=np.float64)
-        scales = np.array([kind in ("batch", "workers", "number") for kind in kernel.kinds])
+        scales = np.array([kind in ("batch", "workers", *_POWER) for kind in kernel.kinds])
         centre = [alone, reach, np.log([TOGETHER, NOISE]), law]
         width = [
             WIDTHS["alone"] * free,

@@ -37,7 +37,7 @@ _ASSUMED = 0.35
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
 _USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
-_FEW_CONFIGS = 2.0  # a process of n samples is over-confident by this / n
+_FEW_CONFIGS = 1.0  # a process of n samples is over-confident by this / n
 _LEAST = 0.02
 _WILD = 4.0
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
@@ -77,7 +77,7 @@ class SecondsOutlook:
 
     def _outside(self, configs: Configs) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the doublings outside the box that was measured, and whether a word is new."""
-        numbers = [feature for feature in self.features if feature.kind in ("batch", "workers", "number")]
+        numbers = [feature for feature in self.features if feature.kind in ("batch", "workers", "number", "explained")]
         words = [feature for feature in self.features if feature.kind == "word"]
         seen, wished = columns(numbers, self.measured.configs), columns(numbers, configs)
         beyond = np.maximum(seen.min(axis=0) - wished, 0.0) + np.maximum(wished - seen.max(axis=0), 0.0)

@@ -21,7 +21,7 @@ from cotune.space import Configs
 from cotune.types import Floats, Ints
 
 _NOISE = 0.03
-_REACH: dict[Kind, float] = {"batch": 1 / 3, "number": 0.6}  # of that of the predictor
+_REACH: dict[Kind, float] = {"batch": 1 / 3, "number": 0.6, "explained": 0.6}  # of that of the predictor
 _CANDIDATES = 4096
 _JUDGED = 512
 

@@ -1,13 +1,14 @@
 """A physical law of time, and a Gaussian process on what it leaves over.
 
     ln t(x) = level + ln law(x) + f(x) + noise                   f: see `_process`
-    law(x)  = work / n x (1 + h / u + k1 (l - 1) / (l b) + k2 (N - 1) / (N b) + (q1 + q2 [t across nodes]) (t - 1))
+    law(x)  = work / n x (1 + h / u + k1 (l - 1) / (l b) + k2 (N - 1) / (N b)
+                            + (q1 + q2 [t across nodes]) (t - 1) + q3 a)
 
-n workers on N nodes, l on each; b examples per worker between two synchronisations, u of them at
-a time; t workers share a tensor (see `_layout`). Near samples the prediction follows them, far
-away the law stands. A node border is a step, an axis that is a number counts in doublings, and seconds
-may rise with the workers where samples say so. Leaving a sample out has a closed form, so the
-errors on configs left out cost nothing:
+n workers on N nodes, l on each; b examples per worker between two exchanges, u of them at a
+time; t workers share a tensor; a is what attention adds (see `_layout`). Near samples the
+prediction follows them, far away the law stands. A node border is a step, an axis that is a
+number counts in doublings, and seconds may rise with the workers where samples say so. Leaving
+a sample out has a closed form, so the errors on configs left out cost nothing:
 
     ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii
 """
@@ -21,14 +22,14 @@ from typing import ClassVar
 import numpy as np
 
 from cotune.predict._features import Feature, columns, features_of
-from cotune.predict._layout import at_once, bubble, nodes, operations, tensor, tensor_across
+from cotune.predict._layout import at_once, bubble, exchanged, nodes, operations, tensor, tensor_across
 from cotune.predict._process import Kernel, Letters, Prior
 from cotune.predict._samples import Timings, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
 
-LAW = np.array([-0.7, -1.0, -1.0, -3.0, -3.0])  # centres of ln h, k1, k2, q1, q2 at a typical config
-_LAW_WIDTH = 1.5
+LAW = np.array([-0.7, -1.0, -1.0, -3.0, -3.0, 0.3])  # centres of ln h, k1, k2, q1, q2, q3 at a typical config
+_LAW_WIDTH = np.array([1.5, 1.5, 1.5, 1.5, 1.5, 0.5])
 _NETWORK = slice(1, 3)  # the terms of the network
 _MOST_FOR_LETTERS = 48  # configs
 _MOST = 256
@@ -141,28 +142,27 @@ class Law:
 
     @classmethod
     def of(cls, configs: Configs, per_node: int | None) -> Law:
-        plain = cls(per_node, np.ones(3))
-        idle, rate, _ = plain._scales(configs)
-        return cls(per_node, np.exp([np.log(idle).mean(), np.log(rate).mean(), 0.0]))
+        return cls(per_node, np.exp([np.log(scale).mean() for scale in cls._scales(configs)]))
 
-    def _scales(self, configs: Configs) -> tuple[Floats, Floats, Floats]:
-        """Return 1 / u and 1 / b in units of work, and 1."""
-        work, params = operations(configs)
-        examples = np.maximum(configs.batch_size * configs.accumulate, 1)
-        return 1 / (np.maximum(at_once(configs), 1e-3) * work), params / (examples * work), np.ones(configs.length)
+    @staticmethod
+    def _scales(configs: Configs) -> tuple[Floats, Floats]:
+        """Return 1 / u and 1 / b in units of work."""
+        work, _, params = operations(configs)
+        return 1 / (np.maximum(at_once(configs), 1e-3) * work), params / (np.maximum(exchanged(configs), 1) * work)
 
     def terms(self, configs: Configs) -> Floats:
         """Return what multiplies each letter (rows) for each config (columns)."""
-        idle, rate, _ = (scale / usual for scale, usual in zip(self._scales(configs), self.typical, strict=True))
+        idle, rate = (scale / usual for scale, usual in zip(self._scales(configs), self.typical, strict=True))
         across = nodes(configs, self.per_node)
         local = np.maximum(configs.workers, 1) / across
         split = tensor(configs) - 1
         inside, between = (local - 1) / local * rate, (across - 1) / across * rate
-        return np.stack([idle, inside, between, split, split * tensor_across(configs, self.per_node)])
+        far = split * tensor_across(configs, self.per_node)
+        return np.stack([idle, inside, between, split, far, operations(configs)[1]])
 
     def base(self, configs: Configs) -> Floats:
         """Return the logarithm of work / n."""
-        work, _ = operations(configs)
+        work, _, _ = operations(configs)
         return np.log(work * bubble(configs) / np.maximum(configs.workers, 1))
 
 

@@ -1,0 +1,145 @@
+"""Do intervals hold, and is P(met) what it says?
+
+    python benchmarks/calibration.py RECORDINGS [--seconds | --met]
+
+Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constants of
+`predict/_seconds.py` (what few samples add, the least spread) are chosen anew with each
+family of recordings left out, by the interval score of the others; the table shows the coverage
+of the 80 % interval of the family left out, by those constants and by the shipped ones.
+
+Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has
+a probability, and the truth says whether it meets the goal. One row per nominal probability:
+configs whose probability lies around it, their mean probability, and the share that did meet the goal, each goal
+weighing the same. Then the plans chosen when that confidence is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cotune.bench.lab import RecordedLab
+from cotune.bench.planning import _goals, _kept, _recording, _truth  # the very goals of the benchmark
+from cotune.bench.prediction import AT_LEAST_MORE, designed
+from cotune.cli.bench import recording_folders
+from cotune.plan.assess import assess
+from cotune.predict._seconds import _FEW_CONFIGS, _LEAST, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
+from cotune.predict.gaussian import Gaussian
+from cotune.recording import read
+from cotune.types import Floats
+
+COUNTS = (4, 8, 16, 24, 40)
+EIGHTY = 1.2816
+NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
+
+
+@dataclass(frozen=True)
+class Missed:
+    """Errors of one recording from so many samples, with what the process said of each."""
+
+    family: str
+    name: str
+    count: int
+    own: float  # the factor of this job's errors left out
+    errors: Floats
+    spread: Floats
+
+    def spreads(self, few: float, least: float) -> Floats:
+        return np.hypot((1 + few / self.count) * self.own * self.spread, least)
+
+    def coverage(self, few: float, least: float) -> float:
+        return float((np.abs(self.errors) <= EIGHTY * self.spreads(few, least)).mean())
+
+    def score(self, few: float, least: float) -> float:
+        half = EIGHTY * self.spreads(few, least)
+        return float((2 * half + 10 * np.maximum(np.abs(self.errors) - half, 0.0)).mean())
+
+
+def missed(folder: Path, count: int) -> Missed | None:
+    recording = read(folder)
+    if not recording.times or len(recording.space(with_accuracy=False)) < count + AT_LEAST_MORE:
+        return None
+    seen, truth = recording.halves()
+    samples = designed(seen, count, 0)
+    model = Gaussian(seen.cluster.devices[0].per_node).fit_seconds(seen.job, samples)
+    configs = truth.space(with_accuracy=False).configs()
+    known = {sample.config for sample in samples}
+    unseen = configs.take(np.array([config not in known for config in configs], dtype=bool))
+    surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
+    own = float(np.sqrt((_OTHER_JOBS + (surprises**2).sum()) / (_OTHER_JOBS + len(surprises))))
+    errors = np.log(truth.epoch_seconds(unseen) / model.predict(unseen))
+    family = {"shockwave": "gavel"}.get(recording.name.split("-")[0], recording.name.split("-")[0])
+    return Missed(family, recording.name, count, own, errors, model.spread(unseen))
+
+
+def seconds_table(folders: list[Path]) -> None:
+    found = [one for folder in folders for count in COUNTS if (one := missed(folder, count)) is not None]
+    grid = list(itertools.product((0.0, 1.0, 2.0, 3.0), (0.0, 0.01, 0.02, 0.03, 0.04)))
+    print(f"{'left out':14s}{'few, least':>14s}" + "".join(f"{count:>12d}" for count in COUNTS))
+    for family in sorted({one.family for one in found}):
+        others = [one for one in found if one.family != family]
+        few, least = min(grid, key=lambda pair: np.mean([one.score(*pair) for one in others]))
+        cells = []
+        for count in COUNTS:
+            own = [one for one in found if (one.family, one.count) == (family, count)]
+            anew, shipped = (
+                float(np.mean([one.coverage(*pair) for one in own])) if own else np.nan
+                for pair in ((few, least), (_FEW_CONFIGS, _LEAST))
+            )
+            cells.append(f"{anew:6.0%}{shipped:6.0%}" if own else f"{'':12s}")
+        print(f"{family:14s}{few:8.0f}{least:6.2f}" + "".join(cells))
+    for count in COUNTS:
+        own = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
+        print(f"{count:3d} samples, shipped: {np.mean(own):.0%} pooled, {np.min(own):.0%} at the lowest")
+
+
+def met_table(folders: list[Path]) -> None:
+    told: list[tuple[Floats, Floats]] = []
+    plans: dict[float, list[tuple[float, bool]]] = {nominal: [] for nominal, _, _ in NOMINAL}
+    for folder in _kept(folders)[0]:
+        truth, seen = _truth(folder), _recording(folder).halves()[0]
+        for goal in _goals(folder):
+            lab = RecordedLab(seen, truth, goal)
+            outlook = lab.forecaster(lab.profile(lab.space))(truth.configs, goal.max_epochs)
+            found = assess(outlook, goal, lab.cluster, lab.job.sign)
+            assert goal.target is not None
+            needed = truth.epochs_to(goal.target)
+            met = (needed <= found.epochs) & (needed * truth.epoch_seconds <= (goal.deadline or np.inf))
+            told.append((found.probability, met.astype(np.float64)))
+            for nominal, chosen in plans.items():
+                able = replace(found, goal=replace(goal, confidence=nominal)).feasible
+                if able.any():
+                    row = int(np.argmin(np.where(able, found.cost, np.inf)))
+                    chosen.append((float(found.probability[row]), bool(met[row])))
+    print("nominal   configs around it: goals, mean P, met      plans at that confidence: goals, mean P, met")
+    for nominal, low, high in NOMINAL:
+        inside = [(p[rows].mean(), m[rows].mean()) for p, m in told if (rows := (p >= low) & (p <= high)).any()]
+        chosen = plans[nominal]
+        print(
+            f"{nominal:7.0%}{len(inside):27d}{np.mean([p for p, _ in inside]):8.1%}"
+            f"{np.mean([m for _, m in inside]):7.1%}{len(chosen):34d}"
+            f"{np.mean([p for p, _ in chosen]):8.1%}{np.mean([m for _, m in chosen]):7.1%}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", type=Path, nargs="+")
+    parser.add_argument("--seconds", action="store_true", help="only the intervals of seconds")
+    parser.add_argument("--met", action="store_true", help="only the probabilities")
+    asked = parser.parse_args()
+    folders = recording_folders(asked.recordings)
+    if asked.seconds or not asked.met:
+        seconds_table(folders)
+    if asked.met or not asked.seconds:
+        met_table(folders)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
