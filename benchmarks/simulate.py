@@ -3,6 +3,8 @@
 python benchmarks/simulate.py speed        cost per job from 1,000 to 1,000,000 jobs
 python benchmarks/simulate.py decisions    one decision on a large cluster
 python benchmarks/simulate.py deadlines    ITP jobs with deadlines (needs COTUNE_DATA)
+python benchmarks/simulate.py predicted    the same, when policies believe what cotune predicts from 8 probes
+python benchmarks/simulate.py bound        joint against a linear bound from below
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 import os
 import resource
 import sys
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +21,9 @@ from time import perf_counter
 import numpy as np
 
 from cotune.adapters.traces import fitting, read
-from cotune.adapters.traces.speeds import malleable
+from cotune.adapters.traces.speeds import malleable, speed_tables
+from cotune.predict import forecaster
+from cotune.profile import Design
 from cotune.schedule import Active, Submission, rigid_config
 from cotune.schedule._placement import OnNodes
 from cotune.schedule._work import Steady
@@ -32,7 +37,12 @@ from cotune.simulate import simulate
 from cotune.simulate.beliefs import mistaken
 from cotune.simulate.clusters import parse_cluster
 from cotune.simulate.metrics import metrics
-from cotune.types import Cluster, Device
+from cotune.simulate.world import Believe, exactly
+from cotune.space import Axis, Space
+from cotune.types import Cluster, Config, Device, Goal, Job, Sample
+
+EXAMPLES = 51_200
+CLUSTERS = (("10", "16"), ("05", "16"), ("01", "64"))
 
 
 def synthetic(jobs: int, gpus: int, load: float = 0.9) -> list[Submission]:
@@ -96,23 +106,73 @@ def decisions() -> None:
 
 
 def deadlines() -> None:
+    compare(lambda jobs: {f"{noise:.1f}": mistaken(noise, jobs) for noise in (0.0, 0.1, 0.3)})
+
+
+def compare(beliefs: Callable[[int], Mapping[str, Believe]]) -> None:
+    """Play ITP jobs with deadlines under each policy and each belief."""
     data = Path(os.environ["COTUNE_DATA"])
-    for name, gpus in (("10", "16"), ("05", "16"), ("01", "64")):
+    for name, gpus in CLUSTERS:
         cluster = parse_cluster(gpus)
         trace = malleable(
             fitting(read(data / "itp/jobs.csv.gz", {"cluster": name}), cluster), data / "elasticflow", cluster
         )
         print(f"ITP cluster {name} on {gpus} GPUs, {len(trace.jobs)} jobs")
-        print("noise  policy        admitted    met  missed  GPU hours  per deadline met")
-        for noise in (0.0, 0.1, 0.3):
+        print("belief     policy        admitted    met  missed  GPU hours  per deadline met")
+        for belief, believe in beliefs(len(trace.jobs)).items():
             for policy in (Joint(), Elasticflow(), Edf(), Las()):
-                found = metrics(simulate(trace.jobs, cluster, policy, believe=mistaken(noise, len(trace.jobs))))
+                found = metrics(simulate(trace.jobs, cluster, policy, believe=believe))
                 kept, hours = found["deadlines"], found["gpu_hours"]
                 print(
-                    f"{noise:5.1f}  {type(policy).__name__.lower():<12} {kept['admitted']:9} {kept['met']:6}"
+                    f"{belief:<9}  {type(policy).__name__.lower():<12} {kept['admitted']:9} {kept['met']:6}"
                     f" {kept['admitted_missed']:7} {hours:10.0f} {hours / max(kept['met'], 1):10.2f}",
                     flush=True,
                 )
+
+
+def foreseen(folder: Path, probes: int = 8) -> Believe:
+    """Return beliefs as cotune's own predictor gives them, from a few probes of every model."""
+    believed: dict[str, dict[Config, float]] = {}
+    spreads: dict[str, float] = {}
+    for model, table in speed_tables(folder).items():
+        cells = {
+            rigid_config(gpus, batch // gpus): EXAMPLES / (batch * rate)
+            for batch, row in table.items()
+            for gpus, rate in row.items()
+            if rate > 0 and gpus <= batch
+        }
+        axes = [sorted({getattr(config, name) for config in cells}) for name in ("workers", "batch_size")]
+        only = tuple((axes[0].index(config.workers), axes[1].index(config.batch_size)) for config in cells)
+        space = Space((Axis("workers", tuple(axes[0])), Axis("batch_size", tuple(axes[1]))), only=only)
+        job, samples = Job(model, examples=EXAMPLES), list[Sample]()
+        design = Design(job, Goal(epochs=1), space, Cluster())
+        for _ in range(probes):
+            config = design.most_telling(samples)
+            assert config is not None
+            on_gpu = rigid_config(config.workers, config.batch_size)
+            samples.append(Sample(config, epochs=1.0, epoch_seconds=cells[on_gpu], ended=True))
+        outlook = forecaster(job, samples, Cluster(), accuracy=None)(space.configs(), 1)
+        found = dict(zip(outlook.configs, outlook.epoch_seconds, strict=True))
+        plain = {config: Config.data_parallel(config.batch_size, config.workers) for config in cells}
+        believed[model] = {config: seconds / float(found[plain[config]]) for config, seconds in cells.items()}
+        spreads[model] = float(np.median(outlook.spread))
+        errors = [abs(factor - 1) for factor in believed[model].values()]
+        print(f"{model}: epoch seconds off by {np.mean(errors):.1%} on average, believed spread {spreads[model]:.3f}")
+
+    def believe(job: Submission, number: int) -> Active:
+        if not isinstance(job.work, Steady):
+            return exactly(job, number)
+        factors = believed[job.model]
+        rates = {config: rate * factors.get(config, 1.0) for config, rate in job.work.rates.items()}
+        return Active(job, number, job.seconds, Steady(job.work.total, rates), spread=spreads[job.model])
+
+    return believe
+
+
+def predicted() -> None:
+    data = Path(os.environ["COTUNE_DATA"])
+    believe = foreseen(data / "elasticflow")
+    compare(lambda _: {"predicted": believe})
 
 
 def least_gpu_seconds(trace: list[Submission], gpus: int) -> float:
@@ -162,4 +222,4 @@ def bound() -> None:
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or ["speed", "decisions"]:
-        {"speed": speed, "decisions": decisions, "deadlines": deadlines, "bound": bound}[part]()
+        {"speed": speed, "decisions": decisions, "deadlines": deadlines, "predicted": predicted, "bound": bound}[part]()

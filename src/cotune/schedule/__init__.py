@@ -93,6 +93,14 @@ def rigid_config(gpus: int, batch_size: int = 1, device: str = "gpu") -> Config:
     return Config.data_parallel(batch_size, gpus, device)
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A job's part of a plan that keeps all deadlines: so many units until each of some times on the clock."""
+
+    ends: tuple[float, ...]
+    units: tuple[int, ...]
+
+
 @dataclass(slots=True, eq=False)
 class Active:
     """An unfinished job as the policy sees it now; the loop keeps it up to date.
@@ -123,6 +131,7 @@ class Active:
     starved: float = 0.0  # seconds waited after its first start, since its last promotion
     team_usage: float = 0.0  # GPU-seconds its team has held, decayed as the policy asks
     declined: bool = False
+    promise: Promise | None = None  # by which its deadline is kept, see `joint`
     synced: float = 0.0  # the present, on the cluster's clock
     ready: float = 0.0  # when it gets to work after its last start
     token: int = field(default=0, repr=False)

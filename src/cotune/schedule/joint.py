@@ -5,8 +5,8 @@ to the target differ, see the job's `Work`), its deadline the time. Among the co
 share only the cheapest in GPU-seconds can be of use; earliest-deadline-first filling with
 these gives every job the least that suffices. Forecasts have a spread: a job counts as met
 if it ends in time `z` standard deviations above the forecast, so a wide forecast buys more
-GPUs early, and gives them back as the end comes into sight. Where the least shares no longer
-meet every deadline (small shares stand in the way of a wide job later), the largest are tried.
+GPUs early, and gives them back as the end comes into sight. Every plan that meets all deadlines is
+a promise: it is kept to where the next one would break it, so what was admitted stays in time.
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
@@ -17,9 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import Share, cautious, choices, fill, seconds_left
+from cotune.schedule._deadlines import Options, Share, cautious, choices, fill, seconds_left
 from cotune.schedule.elasticflow import units
 from cotune.types import Cluster, Config
 
@@ -28,12 +29,15 @@ from cotune.types import Cluster, Config
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    z: float = 1.65
+    z: float = 2.0
     slack: float = 0.3
+    repairs: int = 4
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:
             return True
+        if min(self._needs(new, config) for config in choices(new)) > new.deadline_left:
+            return False
         return all(share.met for share in self._plan(active, sum(capacity(cluster).values())))
 
     def level_lasts(self, active: Active) -> float:
@@ -57,12 +61,27 @@ class Joint:
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
     def _plan(self, active: Sequence[Active], gpus: int) -> list[Share]:
-        """Return the least shares; where they leave a deadline unmet, the largest if these do better."""
-        thrifty = fill(active, gpus, self._needs)
-        if all(share.met for share in thrifty):
-            return thrifty
-        eager = fill(active, gpus, self._needs, eager=True)
-        return min(thrifty, eager, key=lambda plan: sum(not share.met for share in plan))
+        """Return the least shares that meet all deadlines, or as many as can be.
+
+        What was promised is a plan too, followed until now: it holds where small shares, which last longer,
+        have come to stand in the way of others. Where a new job makes both fail, those that would miss
+        their deadlines choose first in the next attempt.
+        """
+        options = cache(lambda job: Options.of(job, self._needs))
+        best: list[Share] = []
+        first: list[int] = []
+        for promised in (False, True, *[False] * self.repairs):
+            plan = fill(active, gpus, options, first=first, promised=promised)
+            unmet = [share.active.number for share in plan if not share.met]
+            if not unmet:
+                for share in plan:
+                    share.active.promise = share.promise
+                return plan
+            if not best or len(unmet) < sum(not share.met for share in best):
+                best = plan
+            if not promised:
+                first = [*unmet, *(number for number in first if number not in unmet)]
+        return best
 
     def _needs(self, job: Active, config: Config) -> float:
         return cautious(job, config, self.z)

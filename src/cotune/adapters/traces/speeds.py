@@ -25,8 +25,8 @@ Table = Mapping[int, Mapping[int, float]]  # global batch -> GPUs -> steps per s
 
 def malleable(trace: Trace, folder: Path, cluster: Cluster) -> Trace:
     """Return the trace with work for the jobs whose speed was measured."""
-    tables = _tables(folder)
-    return replace(trace, jobs=tuple(_with_work(job, tables, cluster.devices[0]) for job in trace.jobs))
+    measured = speed_tables(folder)
+    return replace(trace, jobs=tuple(_with_work(job, measured, cluster.devices[0]) for job in trace.jobs))
 
 
 def _with_work(job: Submission, tables: Mapping[str, Table], there: Device) -> Submission:
@@ -43,7 +43,8 @@ def _with_work(job: Submission, tables: Mapping[str, Table], there: Device) -> S
     return replace(job, work=Steady(job.seconds, rates), wants=wants)
 
 
-def _tables(folder: Path) -> dict[str, Table]:
+def speed_tables(folder: Path) -> dict[str, Table]:
+    """Return the tables of a folder by model."""
     if not folder.is_dir():
         raise NotFound(f"no folder of speed tables at {folder}")
     tables = {path.stem.partition("-")[2] or path.stem: _table(path) for path in sorted(folder.glob("*.csv"))}
