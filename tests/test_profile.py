@@ -155,3 +155,15 @@ def test_named_axes_are_covered_too() -> None:
     space = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64)), Axis("precision", ("fp32", "bf16"))))
     first = probes(Design(JOB, Goal(epochs=1), space, Cluster()), 4)
     assert {dict(probe.config.axes)["precision"] for probe in first} == {"fp32", "bf16"}
+
+
+def test_once_memory_ran_out_batches_are_tried_from_below_and_doubled() -> None:
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16, 32, 64, 128, 256, 512))))
+    design = Design(JOB, Goal(epochs=1), space, Cluster())
+    tried = [Sample(Config.data_parallel(512, 1), failure="out of memory on rank 0")]
+    order = []
+    while (probe := design.next(tried, 99)) is not None:
+        order.append(probe.config.batch_size)
+        fits = probe.config.batch_size < 100
+        tried.append(measured(probe.config) if fits else Sample(probe.config, failure="out of memory on rank 0"))
+    assert order == [16, 32, 64, 128], "one probe ran out of memory, and none beyond it was tried"

@@ -44,3 +44,16 @@ def test_a_fixed_global_batch_gives_each_layout_its_share_or_none() -> None:
 def test_rows_beyond_the_end_are_refused() -> None:
     with pytest.raises(IndexError):
         Configs.of([Config.data_parallel(8, 1)])[1]
+
+
+def test_memory_that_ran_out_rules_out_larger_batches_on_as_many_shards_or_fewer() -> None:
+    space = Space((Axis("workers", (1, 4)), Axis("batch_size", (16, 32, 64)), Axis("fsdp", (1, 2, 4))))
+    configs = space.configs()
+    full = Config.data_parallel(32, 1, axes=axes_of({"fsdp": 2}))
+    ruled_out = {
+        (c.batch_size, dict(c.axes)["fsdp"]) for c, out in zip(configs, configs.at_least(full), strict=True) if out
+    }
+    assert ruled_out == {(batch, shards) for batch in (32, 64) for shards in (1, 2)}
+    over_workers = Space((Axis("workers", (1, 2, 4)), Axis("batch_size", (32,)), Axis("fsdp", (True, False)))).configs()
+    failed = Config.data_parallel(32, 2, axes=axes_of({"fsdp": True}))
+    assert [config.workers for config in over_workers.take(over_workers.at_least(failed))] == [1, 2]

@@ -99,14 +99,15 @@ class ActiveDesign:
         trained = {sample.config.global_batch for sample in samples if self._decides(sample, seen)}
         found = self._assessed(samples)
         known = _Known(timed, trained, self._listed, self._configs.global_batch)
-        plan = self._plan(found)
-        row = self._wanted(found, plan, known, left)
+        able = self._spread_out.able(samples)
+        plan = self._cheapest(found, found.feasible & able, able)
+        row = self._wanted(found, plan, known, able, left)
         config, of = (
             self._listed[row],
             "the plan as it stands" if row == plan else f"decides between it and {self._listed[plan]}",
         )
         if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
-            return self._curve(row, found, plan, of)
+            return self._curve(row, found, plan, able, of)
         if not known.seconds[row]:
             return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
         return None
@@ -135,11 +136,11 @@ class ActiveDesign:
         met = self.goal.target is not None and best >= self.job.sign * self.goal.target
         return met or sample.curve[-1].epoch >= self.goal.max_epochs
 
-    def _wanted(self, found: Assessment, plan: int, known: _Known, left: int) -> int:
+    def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
         if left <= LAST_STARTS and not known.both[plan]:
             return plan
-        better = self._worthwhile(found, plan, known)
+        better = self._worthwhile(found, plan, known, able)
         return plan if better is None else better
 
     def remaining(self, samples: Sequence[Sample]) -> int:
@@ -178,10 +179,10 @@ class ActiveDesign:
         reason = f"learning curve at global batch {config.global_batch}, a cheap one"
         return Probe(config, max(self._beyond(config), epochs), reason, curve=True)
 
-    def _curve(self, row: int, found: Assessment, plan: int, of: str) -> Probe:
+    def _curve(self, row: int, found: Assessment, plan: int, able: Mask, of: str) -> Probe:
         batch = int(self._configs.global_batch[row])
         seconds = found.outlook.epoch_seconds
-        layout = self._cheapest_layout(batch, seconds)
+        layout = self._cheapest_layout(batch, np.where(able, seconds, np.inf))
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
         cap = max(self._cap(batch, seconds, beaten), self._beyond(self._listed[layout]))
         reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
@@ -197,20 +198,17 @@ class ActiveDesign:
         forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=FAST_CURVES)
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
-    def _plan(self, found: Assessment) -> int:
-        return self._cheapest(found, found.feasible)
+    def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:
+        """Return the cheapest of the feasible configs, or the surest of those that can run when there are none."""
+        if feasible.any():
+            return int(np.argmin(np.where(feasible, found.cost, np.inf)))
+        return int(np.lexsort((found.seconds, -found.probability, ~able))[0])
 
-    def _cheapest(self, found: Assessment, able: Mask) -> int:
-        """Return the cheapest of some configs, or the surest of all when there are none."""
-        if able.any():
-            return int(np.argmin(np.where(able, found.cost, np.inf)))
-        return int(np.lexsort((found.seconds, -found.probability))[0])
-
-    def _worthwhile(self, found: Assessment, plan: int, known: _Known) -> int | None:
+    def _worthwhile(self, found: Assessment, plan: int, known: _Known, able: Mask) -> int | None:
         """Return the config whose measurement gains the most for its price, or None when none gains enough."""
         gain, wins, epochs = self._gains(found, plan)
         price = self._prices(found.outlook.epoch_seconds, epochs, known)
-        worth = np.where(known.both, -np.inf, gain - WEIGHT * (1 - wins) * price)
+        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
         best = int(np.argmax(worth))
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
 

@@ -5,7 +5,8 @@ others' (`predict/_telling.py`). Accuracy depends on the
 global batch alone, so a few global batches (smallest, largest, in between) are trained
 further, each on its quickest layout, and share what is left of the budget. A curve that is
 taken up again goes on from its checkpoint, where there is one. A config that
-failed is not tried again, and after an out-of-memory nor is any larger batch.
+failed is not tried again, and after an out-of-memory nor is any larger batch; smaller ones are
+then tried from below, each at most twice the largest that did fit.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ CURVES = 4
 HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds
 CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enough was seen
+GROWTH = 2  # how much larger a batch is tried than the largest that fits, once memory has run out
 ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
 
 Mask = npt.NDArray[np.bool_]
@@ -134,7 +136,7 @@ class Design:
         """Return the global batches whose learning curve is still wanted, the middle ones first."""
         if self.space.global_batch is not None or (self.goal.epochs is not None and self.goal.target is None):
             return []
-        batches = np.unique(self._configs.global_batch[self._able(samples)])
+        batches = np.unique(self._configs.global_batch[self.able(samples)])
         if len(batches) == 0:
             return []
         levels = np.geomspace(batches[0], batches[-1], min(CURVES, len(batches)))
@@ -177,7 +179,7 @@ class Design:
         mask[[row for row in rows if row is not None]] = True
         return mask
 
-    def _able(self, samples: Sequence[Sample]) -> Mask:
+    def able(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs can run as far as is known."""
         able = self._runnable & ~self._mask([sample for sample in samples if sample.failed])
         for sample in samples:
@@ -187,7 +189,21 @@ class Design:
 
     def _closed(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs need no probe of their seconds."""
-        return self._mask([s for s in samples if s.epoch_seconds is not None]) | ~self._able(samples)
+        known = self._mask([s for s in samples if s.epoch_seconds is not None])
+        return known | ~self.able(samples) | ~self._within_reach(samples)
+
+    def _within_reach(self, samples: Sequence[Sample]) -> Mask:
+        """Return which batches are worth a try once memory has run out: up to twice the largest that did fit."""
+        reach = np.ones(len(self.space), dtype=bool)
+        for device in {sample.config.device for sample in samples if sample.out_of_memory}:
+            here = self._configs.device == device
+            fitted = [s.config.batch_size for s in samples if s.config.device == device and s.epoch_seconds is not None]
+            most = GROWTH * max(fitted) if fitted else self._smallest(here & self.able(samples))
+            reach &= ~here | (self._configs.batch_size <= most)
+        return reach
+
+    def _smallest(self, among: Mask) -> int:
+        return int(self._configs.batch_size[among].min()) if among.any() else 0
 
     def most_telling(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
         """Return the open config whose seconds would tell the most of all others'."""
@@ -200,7 +216,7 @@ class Design:
 
     def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
         """Return the quickest measured layout of a global batch, else the one with the most workers."""
-        rows = np.flatnonzero((self._configs.global_batch == global_batch) & self._able(samples))
+        rows = np.flatnonzero((self._configs.global_batch == global_batch) & self.able(samples))
         measured = {sample.config: sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None}
         layouts = [self._configs[int(row)] for row in rows]
         return min(layouts, key=lambda config: (measured.get(config, np.inf), -config.workers))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cotune.types import Config, Floats, Ints, Value, axes_of
 
 LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
+SHARDING = ("fsdp", "shards", "tensor", "pipeline", "zero")  # named axes that cut a model into so many parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +173,18 @@ class Configs(Sequence[Config]):
         return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
 
     def at_least(self, config: Config) -> npt.NDArray[np.bool_]:
-        """Return which rows take a batch as large or larger, other things being equal to one worker."""
+        """Return which rows need as much memory of a worker or more: as large a batch, cut into no more shards."""
         alike = (self.device == config.device) & (self.servers == config.servers)
         for name, value in config.axes:
-            alike &= self.columns[name] == value if name in self.columns else False
+            if name not in self.columns:
+                return np.zeros(self.length, dtype=bool)
+            column = self.columns[name]
+            if name in SHARDING and isinstance(value, int) and not isinstance(value, bool):
+                alike &= np.array([type(shards) is int and shards <= value for shards in column.tolist()])
+            else:
+                alike &= column == value
+        if any(name in SHARDING and value is True for name, value in config.axes):  # over all workers
+            alike &= self.workers <= config.workers
         return np.asarray(alike & (self.batch_size >= config.batch_size))
 
     def steps(self, examples: int) -> Floats:

@@ -84,3 +84,23 @@ def test_a_plan_without_samples_measures_first_what_decides(tmp_path: Path) -> N
     assert planned.json["profile"]["samples"] >= 2
     again = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
     assert again.json["profile"] == planned.json["profile"], "what was measured is not measured again"
+
+
+def test_memory_that_runs_out_never_ends_a_profile_nor_gets_into_a_plan(tmp_path: Path) -> None:
+    limit = (
+        "import resource\n"
+        "used = int(open('/proc/self/statm').read().split()[5]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (used + 200 * 2**20,) * 2)\n"
+        "activations = np.ones((batch, 2**18))"
+    )
+    script(tmp_path, setup=limit)
+    words = (*ONE[:6], "--batch-size", "16,48,144,480", *ONE[8:])
+    done = cotune(tmp_path, "profile", *words, *GOAL, "--json", *TRAINING)
+    assert done.code == 0, done.err
+    full = [sample for sample in done.json["samples"] if "out of memory" in (sample["failure"] or "")]
+    assert full, "two megabytes for each example of a batch, and 200 in all"
+    assert all(sample["config"]["batch_size"] > 48 for sample in full)
+    planned = cotune(tmp_path, "plan", *GOAL, "--max-epochs", "6", "--json")
+    assert planned.code == 0, planned.err
+    chosen = [planned.json["plan"], *planned.json["rivals"]]
+    assert all(one["config"]["batch_size"] <= 48 for one in chosen)
