@@ -31,7 +31,7 @@ HEAD = (
 JOB = """\
 name: lenet5-fashion
 run:
-  python -m cotune.workloads.train --model lenet5 --data fashion-mnist --limit {limit} --test-limit 2000
+  {python} -m cotune.workloads.train --model lenet5 --data fashion-mnist --limit {limit} --test-limit 2000
   --batch-size {{batch_size}} --epochs {{epochs}} --lr {{lr}} --device {device}
 examples: {limit}
 max_epochs: 30
@@ -68,6 +68,7 @@ def main() -> int:
         else f"{{nodes: 8, cores: {asked.share}, link: 1gbit}}"
     )
     text = JOB.format(
+        python=sys.executable,
         limit=asked.limit,
         device="cuda" if asked.gpu_slices else "cpu",
         workers="[1, 2, 4, 8]",
