@@ -27,7 +27,7 @@ from cotune.pipeline.layers import Flow, Network, Segment
 from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
 from cotune.pipeline.order import Share, rows
 from cotune.pipeline.placed import Placed
-from cotune.pipeline.unit import Line, Seat, Unit
+from cotune.pipeline.unit import Line, Seat, Unit, together
 from cotune.types import Stage
 from cotune.workloads.clicks import made_up
 from cotune.workloads.ctr import network
@@ -69,7 +69,7 @@ def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) 
             unit.before = [] if unit.is_first else [Line(Still(flows[first]), share)]
             unit.after = [] if unit.is_last else [Line(Still(_like(unit.segment, flows[first])), share)]
             took = _repeated(unit, flows[first], batch, seconds)
-            found.append({"layer": layer, "batch": batch, "units": seat.units} | _together(gathered(took)))
+            found.append({"layer": layer, "batch": batch, "units": seat.units} | together(gathered(took)))
     return found
 
 
@@ -97,12 +97,6 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
             size = sum(tensor.nbytes for tensor in flows[layer].values())
             found.append({"layer": layer, "batch": batch, "bytes": size, "sending": sending, "receiving": receiving})
     return found
-
-
-def _together(units: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the seconds of a stage: a unit that computes faster only waits longer for the others."""
-    compute = max(each["compute"] for each in units)
-    return {"compute": compute, "sync": max(each["compute"] + each["sync"] for each in units) - compute}
 
 
 def _flows(model: Network, examples: int, seat: Seat) -> list[Flow]:

@@ -31,7 +31,7 @@ from cotune.pipeline.order import ahead, deeds, rows
 from cotune.pipeline.placed import Placed
 from cotune.pipeline.saving import save
 from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
-from cotune.pipeline.unit import OPTIMISERS, Seat, Unit
+from cotune.pipeline.unit import OPTIMISERS, Seat, Unit, together
 from cotune.workloads.clicks import read, shards_of
 from cotune.workloads.ctr import network
 from cotune.workloads.program import exit_code, positive
@@ -187,10 +187,9 @@ def _tell(settings: Settings, placed: Placed, pipeline: Pipeline, spent: Sequenc
         return
     stages = []
     for number, stage in enumerate(placed.stages):
-        units = [spent[rank] for rank in placed.ranks(number)]
-        means = {name: sum(unit[name] for unit in units) / len(units) for name in units[0]}
+        seconds = together([spent[rank] for rank in placed.ranks(number)])
         stages.append(
-            {"device": stage.device, "units": stage.workers, "first": stage.first, "last": stage.last} | means
+            {"device": stage.device, "units": stage.workers, "first": stage.first, "last": stage.last} | seconds
         )
     result: dict[str, Any] = {"examples_per_second": rate, "losses": losses, "stages": stages}
     settings.result.write_text(json.dumps(result))

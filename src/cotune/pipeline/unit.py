@@ -13,9 +13,9 @@ weights, a few steps old. The last stage goes backward at once and keeps nothing
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -244,6 +244,18 @@ class Unit:
         """Let an emulated core take the time of its arithmetic, and no more for having waited."""
         if self.seat.device.type == "cpu":
             torch.cpu.synchronize()
+
+
+def together(units: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds of a stage from those of its units.
+
+    A unit that computes faster only waits longer for the others: synchronising is what the whole takes beyond
+    the longest computing. Of everything else it is the mean.
+    """
+    means = {name: fmean(unit[name] for unit in units) for name in units[0]}
+    compute = max(unit["compute"] for unit in units)
+    sync = max(unit["compute"] + unit["sync"] for unit in units) - compute
+    return means | {"compute": compute, "sync": sync}
 
 
 def _cut(flow: Flow, share: Share) -> Flow:
