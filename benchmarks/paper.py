@@ -36,7 +36,7 @@ from cotune.strategies.lb_bsp import LbBsp
 from cotune.types import Config, Evaluation, Floats, Goal, Sample
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1)  # of the time a middling config takes for all epochs
-DRAWS = 3
+DRAWS = 5
 METHODS = {
     "manual": "manual",
     "lb_bsp": "LB-BSP",
@@ -198,7 +198,7 @@ def _both(off: Callable[[Sequence[int], Sequence[int]], float], count: int) -> t
             halves.append(off(sorted(order[: (count + 1) // 2]), sorted(order[(count + 1) // 2 :])))
         except TooFewSamples:
             continue
-    return f"{off(everything, everything):.1%}", f"{np.mean(halves):.1%}" if halves else "too few"
+    return f"{off(everything, everything):.1%}", f"{np.median(halves):.1%}" if halves else "too few"
 
 
 def fixed_time(work: Workload) -> Iterator[str]:
@@ -292,7 +292,7 @@ def _outcome(work: Workload, decision: Decision, target: float, deadline: float)
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def _turns(values: Floats) -> int:
@@ -330,7 +330,7 @@ def main() -> None:
         for work in works:
             print(f"#### {part}: {work.name}\n")
             for block in PARTS[part](work):
-                print(block)
+                print(f"{block}\n")
 
 
 if __name__ == "__main__":

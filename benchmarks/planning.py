@@ -1,23 +1,31 @@
 """How long planning takes: 8 x 241 configs (at most 50 ms) and 100,000 (at most 1 s).
 
-    python benchmarks/planning.py
+    python benchmarks/planning.py [RECORDING...]
 
-Also Tabu beside the grid on the small space: share of optimal plans and cost gap.
+Also Tabu beside the grid on the small space: share of optimal plans and cost gap. With recordings: `cotune plan
+--recording` once the program has started, all its probes and fits included (at most 0.5 s).
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
+from cotune.bench.truth import Truth
+from cotune.cli.main import app
+from cotune.errors import CotuneError
 from cotune.forecast import Outlook, standard_draws
 from cotune.plan.grid import Grid
 from cotune.plan.planner import choose
 from cotune.plan.tabu import Tabu
+from cotune.recording import read
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Goal, Job
 
@@ -62,7 +70,27 @@ def seconds(space: Space, repeats: int) -> float:
     return statistics.median(times)
 
 
+def on_recording(folder: Path) -> None:
+    """Plan for each target of a recording, as the command does, in this process; the first plan is not counted."""
+    truth = Truth(read(folder).halves()[1])
+    times, cpu = [], []
+    for goal in [truth.goals()[0], *truth.goals()[:: max(1, len(truth.goals()) // 5)]]:
+        words = ["plan", "--recording", str(folder), "--target", repr(goal.target), "--deadline", f"{goal.deadline}s"]
+        begun, spent = time.perf_counter(), time.process_time()
+        silent = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+        with silent[0], silent[1], contextlib.suppress(SystemExit, CotuneError):
+            app([*words, "--store", ":memory:", "--json"], standalone_mode=False)
+        times.append(time.perf_counter() - begun)
+        cpu.append(time.process_time() - spent)
+    for what, found in (("elapsed", times[1:]), ("processor", cpu[1:])):
+        print(f"plan on {folder.name}: {what} {statistics.median(found):.2f} s, at most {max(found):.2f} s")
+
+
 def main() -> None:
+    for folder in sys.argv[1:]:
+        on_recording(Path(folder))
+    if sys.argv[1:]:
+        return
     small, large = space_of(8, 241), space_of(100, 1000)
     seconds(small, 1)
     print(f"plan {len(small):>7,} configs: {seconds(small, 9) * 1e3:6.1f} ms")
