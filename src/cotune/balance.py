@@ -11,6 +11,8 @@ is weighted by x_i / X, so it is the one of a single worker with the whole batch
 
 Speeds are predicted from recent steps (the median of the last three looks), and shares change
 only when the straggler effect (max t - min t) / mean t passes a threshold.
+
+Reference: Chen et al., Semi-dynamic load balancing (LB-BSP), SoCC 2020; its poster, SoCC 2018.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ large tensors are split and every server has the same load. A server knows two t
 
 Optimisers stay with the workers. Synchronous workers add up gradients; asynchronous ones add
 the change of the weights that their own step made and go on from what the others made of it.
+
+Reference: Li et al., Scaling distributed machine learning with the parameter server, OSDI 2014.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""AIBox's rule: the first layer (the embedding) on the CPU, all others on the accelerator."""
+"""AIBox's rule: the first layer (the embedding) on the CPU, all others on the accelerator.
+
+Reference: Zhao et al., AIBox: CTR prediction model training on a single node, CIKM 2019.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ cheaper is missed.
 Balanced: every stage reaches just the throughput asked for, rounded up to whole units:
 
     k >= a O / (batch / throughput - (1 - a) O)       the larger of compute and communication
+
+Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023, its formulas corrected (docs/placement.md).
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
 
 subject to a least throughput and to the units that there are of each type. Neighbouring
 stages are of different types, unless cuts inside a type are free to make.
+
+Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023, its formulas corrected (docs/placement.md).
 """
 
 from __future__ import annotations

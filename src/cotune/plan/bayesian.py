@@ -1,7 +1,12 @@
 """Bayesian optimisation: a tree of Parzen estimators (Optuna's) proposes the next point.
 
-Numbers are searched as ordered indices, names as categories. Points that are not valid are
-told as infinite, which the estimator counts among the bad ones.
+    next = argmax over points of  l(x) / g(x)
+
+l is the density of the good points so far and g that of the others. Numbers are searched as
+ordered indices, names as categories. Points that are not valid are told as infinite, which
+the estimator counts among the bad ones.
+
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Each round keeps the `elite` best points and fills up with children: two parents, each the
 best of `tournament` drawn at random, give every axis with equal chance, and every axis of
 the child is drawn anew with chance 1 / axes.
+
+Reference: Holland, Adaptation in Natural and Artificial Systems, University of Michigan Press, 1975.
 """
 
 from __future__ import annotations

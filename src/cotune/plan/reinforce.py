@@ -9,6 +9,8 @@ points drawn at random, then on its own. Paper and code leave open the hidden si
 of plans, the rates and what an infeasible plan earns: the defaults are our choice. Features
 are the paper's five per layer for a placement (index, kind, input size, weight size,
 communication); any other space has the index alone.
+
+Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023; Williams, REINFORCE, Machine Learning 8, 1992.
 """
 
 from __future__ import annotations

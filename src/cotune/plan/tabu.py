@@ -11,6 +11,8 @@ As published a config that is not tabu is visited again in the next round, found
 then, and only then left: half of the rounds move. Our reading of `move`: a random step
 of -step..step along every axis, not all zero, kept inside the space. The list holds the
 last `tenure` configs (all of them by default, as the paper's `update` is not specified).
+
+Reference: Liang et al., Chinese Journal of Computers 45(2), 2022; Glover and Laguna, Tabu Search, 1998.
 """
 
 from __future__ import annotations

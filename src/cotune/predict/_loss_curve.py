@@ -10,6 +10,8 @@ counts; b2 is found on a grid that is refined around its best point.
 A curve has converged at the first epoch from which it falls by less than 0.05 of its first
 loss over ten epochs; past a hundred epochs the law gives up. Many jobs have no smooth loss, or
 never reach what is asked of them (Tiresias): the verdict then says so instead of an epoch.
+
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
 
 from __future__ import annotations

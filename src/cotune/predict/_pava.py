@@ -5,6 +5,8 @@
 Walk through y; whenever a block is lower than the one before it, merge the two into
 their weighted mean. A curve that first rises and then falls is two monotone pieces
 around its peak, the peak being where the two together fit best.
+
+Reference: Mair, Hornik and de Leeuw, Isotone optimization in R, Journal of Statistical Software 32(5), 2009.
 """
 
 from __future__ import annotations

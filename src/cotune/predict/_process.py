@@ -10,6 +10,8 @@ batches, in proportion to the network's share: that is the last term. The letter
 noise and those of the law (`_mean`) have log-normal priors. They are not maximised but averaged:
 draws that fill the prior evenly are weighted by their likelihood, the average and the spread
 of the weighted draws make the next and narrower round, and its average is used.
+
+Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ tensor cores convolves in TF32 and multiplies matrices in full, as torch does by
 
     ring      2 (n - 1) / n x P / link, of which half of backward hides what it can
     input     travels beside the step before: only what is longer than the step is waited for
+
+Reference: Williams, Waterman and Patterson, Roofline, Communications of the ACM 52(4), 2009.
 """
 
 from __future__ import annotations

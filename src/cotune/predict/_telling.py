@@ -5,6 +5,8 @@
 is by how much measuring x shrinks the variance of all seconds together. The covariance is that of
 `gaussian` before any letter is learnt, but rougher along batch sizes and numeric axes: a batch
 size may be odd (another kernel, another padding), and what was never tried cannot show it.
+
+Reference: Cohn, Ghahramani and Jordan, Active learning with statistical models, JAIR 4, 1996.
 """
 
 from __future__ import annotations

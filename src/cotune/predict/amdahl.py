@@ -4,6 +4,8 @@
 
 s is the serial part of an epoch and p the part that n workers share. The law is blind to the
 batch. Fitted by non-negative least squares on the relative error.
+
+Reference: Amdahl, Validity of the single processor approach, AFIPS Spring Joint Computer Conference, 1967.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ the weights of a robust (Huber) loss.
 What the law leaves over is kept: the residual of each measured batch is added at its own
 place and shared out between neighbours, straight in ln B; after the end of a curve its last
 residual stays. A curve that has collapsed stays where it is: it never rises again.
+
+Reference: McCandlish et al., An empirical model of large-batch training, arXiv:1812.06162, 2018.
 """
 
 from __future__ import annotations

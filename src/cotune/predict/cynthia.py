@@ -5,6 +5,8 @@
 `t_comp` is measured on the fewest workers. 2 g / B, the seconds one more worker adds at the
 servers, is what the steps of the most workers say once they are longer than computing:
 with all-reduce instead of servers it stands for whatever grows with the workers.
+
+Reference: Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ mean, and costs c_i, take the weights
     min trace (sum_i l_i f_i f_i^T)^-1       0 <= l_i <= 1,   sum_i l_i c_i <= budget
 
 and run those with a weight above 0.3.
+
+Reference: Venkataraman et al., Ernest: efficient performance prediction for advanced analytics, NSDI 2016.
 """
 
 from __future__ import annotations

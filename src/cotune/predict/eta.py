@@ -18,6 +18,8 @@ part of this run has been from that of the part before it, for cuts at a quarter
 and three quarters. Both are drawn to what is usual while little was seen: 6 % on a machine of one's own,
 more on one whose cores are asked for by several (`usual_scatter`), where the others may come
 and go. So the error falls as the run goes on, and the interval says how far it has.
+
+Reference: a master's thesis of UESTC on scheduling TensorFlow tasks, as told in a survey of time prediction of 2020.
 """
 
 from __future__ import annotations

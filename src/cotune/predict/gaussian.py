@@ -11,6 +11,8 @@ number counts in doublings, and seconds may rise with the workers where samples 
 a sample out has a closed form, so the errors on configs left out cost nothing:
 
     ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii
+
+Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006 (5.4.2).
 """
 
 from __future__ import annotations

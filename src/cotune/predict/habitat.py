@@ -11,6 +11,8 @@ operations per byte and R = peak / bandwidth,
 
 The paper reads I from hardware counters, which need privileges; here it is counted. Operators that
 are small on both (below a few microseconds) take what it takes to launch them, and are kept.
+
+Reference: Yu et al., Habitat: a runtime-based performance predictor for DNN training, USENIX ATC 2021.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ The paper does not say what a 1-D fit holds fixed. `pooled` fits g_p through all
 whatever their other factor; `sliced` fits one g_p for each value of the other factor and
 uses the nearest. It takes b of a worker in f2 too; `batch=worker` is that reading, while
 the global batch is what accuracy really depends on.
+
+Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022.
 """
 
 from __future__ import annotations

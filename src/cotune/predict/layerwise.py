@@ -13,6 +13,8 @@ the mean of the seen devices, those of like peak, bandwidth and clock counting m
 framework takes for the emptiest layer; it does not follow the GPU. A network's step is the
 sum of its layers, and an epoch steps x that. Models are trained when they are wanted, from the
 rows themselves; nothing trained is kept or shipped.
+
+Reference: Justus et al., Predicting the computational cost of deep learning models, IEEE Big Data 2018.
 """
 
 from __future__ import annotations

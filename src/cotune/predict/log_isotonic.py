@@ -4,6 +4,8 @@
 
 g and h fall, and may rise again after their lowest point. They are fitted in turns,
 each by PAVA to what the other leaves over (back-fitting), until nothing moves.
+
+Reference: Bacchetti, Additive isotonic models, Journal of the American Statistical Association 84, 1989.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ in the paper, so that what is judged is the law.
 
 Accuracy follows the loss curve of the nearest measured batch (`_loss_curve`), the loss being
 what is missing to a perfect score.
+
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
 
 from __future__ import annotations

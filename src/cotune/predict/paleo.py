@@ -14,6 +14,8 @@ Weak scaling keeps the batch of a worker, strong scaling divides one batch by th
 
 As a predictor of samples, whose layers nobody knows, the same law has its counts fitted:
 T(b, n) = u + w b + k s(n), all terms >= 0, with s(n) the scheme's multiple of L.
+
+Reference: Qi, Sparks and Talwalkar, Paleo: a performance model for deep neural networks, ICLR 2017.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Fitted to the root mean square of the log error
 + 1e-3 (g - 1)^2 + 1e-2 ((bn / an)^2 + (br / ar)^2). What the samples cannot show is set by
 rule: with one batch size ac is half the step; with at most two replicas nothing grows with
 R; without samples across nodes these are 1.1 times those inside one, and the other way round.
+
+Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optimized deep learning, OSDI 2021.
 """
 
 from __future__ import annotations

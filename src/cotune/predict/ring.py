@@ -11,6 +11,8 @@ Where workers share the cores or the bus of a machine their compute slows each o
 The letters are found by non-negative least squares on the relative error, with a whisper
 of a ridge: it shares out what the samples cannot tell apart (one batch size only: half to
 a, half to c b).
+
+Reference: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, J. Parallel Distrib. Comput. 69(2), 2009.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ Small batches all need about a examples; beyond a / c each further example in a 
 its work. A level of accuracy that several batches have reached gives one line, on relative errors;
 the accuracy of a batch after e epochs is the highest level whose line it has passed, straight
 between levels. Below the first level and above the last it stays there.
+
+Reference: McCandlish et al., An empirical model of large-batch training, arXiv:1812.06162, 2018.
 """
 
 from __future__ import annotations

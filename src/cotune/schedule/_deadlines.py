@@ -4,6 +4,8 @@ Time until the last deadline is cut at every deadline, and where a job of the pl
 deadline, each job gets the smallest share k with which it ends in time, taking in each stretch the
 largest of its configs within k and within what earlier deadlines left free. A job that no share
 saves gets what is left, as soon as possible (ElasticFlow's progressive filling).
+
+Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPLOS 2023.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Blocks by falling size, with A = bytes / servers:
     under A / 100     to the server with the fewest requests
     up to A           best fit: where the least room (A less what is there) is left, else where most is
     larger            cut into pieces of at most A, each placed as above
+
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
 
 from __future__ import annotations

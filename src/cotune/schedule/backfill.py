@@ -3,6 +3,8 @@
 The first job that does not fit gets a reservation at the shadow time, when enough of the
 running jobs are believed to have ended. A later job may start now if it is believed to end
 before the shadow time, or if it takes only GPUs that are spare even then.
+
+Reference: Lifka, The ANL/IBM SP scheduling system, Job Scheduling Strategies for Parallel Processing, 1995.
 """
 
 from __future__ import annotations

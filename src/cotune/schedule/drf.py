@@ -1,8 +1,11 @@
 """Dominant resource fairness between teams: the team with the smallest dominant share is next.
 
-A team's dominant share is the largest part it holds of any kind of device, divided by its
-weight. Its jobs are taken in order of submission; a team whose next job does not fit passes.
+    share(team) = max over kinds of  held / capacity,  divided by the team's weight
+
+A team's jobs are taken in order of submission; a team whose next job does not fit passes.
 Running jobs are not stopped.
+
+Reference: Ghodsi et al., Dominant resource fairness: fair allocation of multiple resource types, NSDI 2011.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A new job is admitted if earliest-deadline-first filling (`_deadlines`) still meets every
 admitted deadline with it. GPUs beyond the shares go, one step at a time, to the job whose
 time falls the most per GPU; jobs without a deadline come after all that have one.
+
+Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPLOS 2023.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 
 Jobs stand by (priority, usage / weight, submission). A team never holds more than its
 `quota` (a part of the cluster). Running jobs are not stopped.
+
+Reference: Kay and Lauder, A fair share scheduler, Communications of the ACM 31(1), 1988.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 
 thr is the speed of a job on a type, w its weight. Each round runs the jobs that have had
 least of what X promises them, X / time received, as long as they fit.
+
+Reference: Narayanan et al., Heterogeneity-aware cluster scheduling policies (Gavel), OSDI 2020.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 S is the GPU time of past jobs, a what this one has had; the largest index goes first. The
 index is looked up at steps of attained service that grow by a fifth each, starting with
 `quantum`, and in between a job keeps its place, so that two jobs do not take turns.
+
+Reference: Gittins, J. Royal Statistical Society B 41, 1979; Gu et al., Tiresias, NSDI 2019.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
 g is the believed progress per second: throughput x statistical efficiency, so that a larger
 batch counts only for what it is worth. A config other than the present one is discounted by
 the restart factor r = max(age - restarts * delay, 0) / (age + delay).
+
+Reference: Jayaram Subramanya et al., Sia, SOSP 2023; Qiao et al., Pollux, OSDI 2021.
 """
 
 from __future__ import annotations

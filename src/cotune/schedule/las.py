@@ -13,6 +13,8 @@ average completion time several times over, so each variant has its name:
     lucid      submit   18000         by submission; rounds of 60 s
     blox       service  none          no levels: least attained service first; rounds of 60 s
     paper      start    3250          by first start, never started last
+
+Reference: Gu et al., Tiresias: a GPU cluster manager for distributed deep learning, NSDI 2019.
 """
 
 from __future__ import annotations

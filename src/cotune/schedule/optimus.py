@@ -9,6 +9,8 @@ with Q the work left and f the believed speed. For a job with parameter servers 
 of one more worker and one more server counts. Decisions come in rounds; a job whose size
 stays the same is left alone. `whole_epochs` counts only the work after the present epoch, as
 the baseline in Pollux's simulator does; jobs in their last epoch then hardly gain.
+
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ class FifoSkip(Ordered):
 
 @dataclass(frozen=True)
 class Sjf(Ordered):
-    """Shortest believed run time first, never stopping a job."""
+    """Shortest believed run time first, never stopping a job.
+
+    Reference: Smith, Various optimizers for single-stage production, Naval Research Logistics Quarterly 3, 1956.
+    """
 
     def rank(self, active: Active) -> Rank:
         return (active.total, active.number)
@@ -51,7 +54,10 @@ class Sjf(Ordered):
 
 @dataclass(frozen=True)
 class Srtf(Ordered):
-    """Shortest believed remaining time first, stopping longer jobs."""
+    """Shortest believed remaining time first, stopping longer jobs.
+
+    Reference: Schrage, Operations Research 16(3), 1968.
+    """
 
     preempts: ClassVar[bool] = True
 
@@ -64,7 +70,10 @@ class Srtf(Ordered):
 
 @dataclass(frozen=True)
 class Srsf(Ordered):
-    """Smallest believed remaining GPU time first, stopping larger jobs."""
+    """Smallest believed remaining GPU time first, stopping larger jobs.
+
+    Reference: Gu et al., Tiresias: a GPU cluster manager for distributed deep learning, NSDI 2019.
+    """
 
     preempts: ClassVar[bool] = True
 
@@ -87,7 +96,10 @@ class Smallest(Ordered):
 
 @dataclass(frozen=True)
 class Edf(Ordered):
-    """Earliest deadline first, stopping jobs that have more time or no deadline."""
+    """Earliest deadline first, stopping jobs that have more time or no deadline.
+
+    Reference: Liu and Layland, Scheduling algorithms for multiprogramming, Journal of the ACM 20(1), 1973.
+    """
 
     preempts: ClassVar[bool] = True
 

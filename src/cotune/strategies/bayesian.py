@@ -3,6 +3,8 @@
 A Tree-structured Parzen Estimator (or a Gaussian process) chooses which batch sizes are
 trained to the end at one number of workers; the best final accuracy wins. Then the fewest
 workers that meet the goal.
+
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The joint choice of workers and batch size: profile, forecast, plan over the whole space."""
+"""The joint choice of workers and batch size: profile, forecast, plan over the whole space.
+
+    min over (workers r, batch b) of  r x N x epoch(b, r)      N: epochs to the target
+    subject to  P(target, deadline and budget are met) >= confidence                  (11)
+
+Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
 """LB-BSP on identical workers: everybody takes the batch with the highest throughput.
 
+    b = argmax over batches of  b / t(b)      t(b): seconds of one worker's step
+
 Equal finishing times are had with equal batches there, so what is left of the method is
 the batch: the one that one worker gets through the most examples per second with. Then
 the fewest workers that meet the goal.
+
+Reference: Chen et al., Semi-dynamic load balancing (LB-BSP), SoCC 2020; its poster, SoCC 2018.
 """
 
 from __future__ import annotations

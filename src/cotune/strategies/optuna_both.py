@@ -2,6 +2,8 @@
 
 A run that meets the goal scores its cost; one that does not scores what it spent, ten
 times over, so that near misses still guide the tuner.
+
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
 """
 
 from __future__ import annotations

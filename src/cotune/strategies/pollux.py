@@ -1,7 +1,11 @@
 """Pollux: the workers and batch with the highest goodput, which is the least time to the target.
 
-Goodput is throughput x statistical efficiency. Its throughput law is used as published;
-the efficiency of a batch is what the learning curves say instead of the gradient noise.
+    goodput(b, r) = throughput(b, r) x efficiency(b r)
+
+Its throughput law is used as published. The efficiency of a global batch, the progress that
+one example makes in it, is what the learning curves say instead of the gradient noise.
+
+Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optimized deep learning, OSDI 2021.
 """
 
 from __future__ import annotations
