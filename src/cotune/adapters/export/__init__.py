@@ -15,13 +15,13 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cotune import redact
+from cotune.adapters import modules
 from cotune.config import reads_environment
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run import Launch
@@ -68,8 +68,7 @@ class Order:
 
 def names() -> tuple[str, ...]:
     """Return the targets that can be written."""
-    entries = (entry.name for entry in files(__name__).iterdir())
-    return tuple(sorted(name[:-3] for name in entries if name.endswith(".py") and not name.startswith("_")))
+    return modules(__name__)
 
 
 def write(target: str, order: Order) -> str:

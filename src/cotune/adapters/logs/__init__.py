@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import importlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from cotune.adapters import modules
 from cotune.errors import CotuneError, InvalidFile, NotFound
 
 _BUSY_SECONDS = 5.0
@@ -56,8 +56,7 @@ class Logged:
 
 def names() -> tuple[str, ...]:
     """Return the tools whose logs can be read."""
-    entries = (entry.name for entry in files(__name__).iterdir())
-    return tuple(sorted(name[:-3] for name in entries if name.endswith(".py") and not name.startswith("_")))
+    return modules(__name__)
 
 
 def logs_of(tool: str, source: Path) -> list[Logged]:
@@ -77,6 +76,16 @@ def logs_of(tool: str, source: Path) -> list[Logged]:
 def below(source: Path, pattern: str) -> list[Path]:
     """Return the files of that name at a path or anywhere below it."""
     return [source] if source.is_file() else sorted(source.rglob(pattern))
+
+
+def by_step(numbers: Iterable[tuple[float, str, float, float]]) -> tuple[Point, ...]:
+    """Return (step, name, value, time) as one point for each step, at the latest time of its numbers."""
+    values: dict[float, dict[str, float]] = {}
+    times: dict[float, float] = {}
+    for step, name, value, at in numbers:
+        values.setdefault(step, {})[name] = value
+        times[step] = max(at, times.get(step, 0.0))
+    return tuple(Point(values[step], step, times[step]) for step in sorted(values))
 
 
 def hyperparameters(folder: Path) -> Mapping[str, object]:

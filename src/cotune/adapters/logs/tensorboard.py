@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cotune.adapters.logs import Logged, Point, below, hyperparameters
+from cotune.adapters.logs import Logged, below, by_step, hyperparameters
 from cotune.errors import InvalidFile, missing_extra
 
 _PATTERN = "*tfevents*"
@@ -27,7 +27,7 @@ def runs(source: Path) -> Iterator[Logged]:
         torn = [path.name for path in files if _is_torn(path)]
         yield Logged(
             name=str(folder.relative_to(source)) if folder != source and source.is_dir() else folder.name,
-            points=_points(events),
+            points=by_step(_scalars(events)),
             params=hyperparameters(folder),
             began=min(event.wall_time for event in events),
             warning=f"the last record of {torn[0]} is torn: the run was killed, or still writes" if torn else None,
@@ -50,17 +50,13 @@ def _events(path: Path) -> list[Any]:
     return events
 
 
-def _points(events: list[Any]) -> tuple[Point, ...]:
-    """Return what was logged at each step, at the latest time of its numbers."""
-    values: dict[int, dict[str, float]] = {}
-    times: dict[int, float] = {}
+def _scalars(events: list[Any]) -> Iterator[tuple[float, str, float, float]]:
+    """Yield the numbers of events, each with its step and time."""
     for event in events:
         for value in event.summary.value:
             number = _scalar(value)
             if number is not None:
-                values.setdefault(event.step, {})[value.tag] = number
-                times[event.step] = max(event.wall_time, times.get(event.step, 0.0))
-    return tuple(Point(values[step], step, times[step]) for step in sorted(values))
+                yield event.step, value.tag, number, event.wall_time
 
 
 def _scalar(value: Any) -> float | None:

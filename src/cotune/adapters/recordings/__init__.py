@@ -12,9 +12,9 @@ import csv
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
+from cotune.adapters import modules
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.recording import AccuracyRow, TimeRow, write
 from cotune.types import Device, Job
@@ -32,8 +32,7 @@ class Imported:
 
 def names() -> tuple[str, ...]:
     """Return the data sets that can be read."""
-    entries = (entry.name for entry in files(__name__).iterdir())
-    return tuple(sorted(name[:-3] for name in entries if name.endswith(".py") and not name.startswith("_")))
+    return modules(__name__)
 
 
 def import_recordings(name: str, source: Path, into: Path) -> list[Path]:
