@@ -91,7 +91,7 @@ class AccuracyOutlook:
         return Learning(best, np.sqrt(variance + self.noise**2 / tries), median, np.sqrt(other), source)
 
     def _put_measured(self, wished: Floats, median: Floats) -> None:
-        """Put what was measured of a recipe in its place; later epochs are no worse than its end."""
+        """Put what was measured of a recipe in its place; later epochs rise from its end as those of the law do."""
         epochs = np.arange(1.0, median.shape[1] + 1)
         for place in {float(np.log2(curve.global_batch)) for curve in self.found}:
             rows = np.flatnonzero(np.abs(wished - place) < 1e-9)
@@ -105,8 +105,9 @@ class AccuracyOutlook:
                 continue
             shown = np.nanmean(each[:, told], axis=0)
             later = np.ix_(rows, np.flatnonzero(epochs > end))
+            rise = median[later] - median[rows, told[-1], None]
             median[np.ix_(rows, told)] = shown
-            median[later] = np.maximum(median[later], shown[-1])
+            median[later] = np.minimum(np.maximum(median[later], shown[-1] + np.maximum(rise, 0.0)), self.ceiling)
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""

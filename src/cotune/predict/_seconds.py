@@ -37,7 +37,7 @@ _ASSUMED = 0.35
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
 _USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
-_FEW_CONFIGS = 1.0  # a process of n samples is over-confident by this / n
+_FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
 _LEAST = 0.02
 _WILD = 4.0
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
