@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import os
 import random
@@ -85,6 +86,40 @@ def test_an_algorithm_names_the_publication_it_comes_from() -> None:
             found = algorithms.describe(kind, name)
             told = re.findall(r"^Reference: \S.*\b\d{4}\b.*\.$", f"{found.text}\n{found.idea}", re.MULTILINE)
             assert bool(told) is (f"{kind}/{name}" not in NOT_PUBLISHED), f"{kind}/{name}"
+
+
+def named_in(tree: ast.Module | ast.ClassDef, name: str) -> bool:
+    """Whether a file or class has that function, class or `Class.method`."""
+    first, _, rest = name.partition(".")
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == first]
+    return any(not rest or (isinstance(node, ast.ClassDef) and named_in(node, rest)) for node in found)
+
+
+def test_every_place_that_implements_an_equation_exists() -> None:
+    rows = [line for line in (ROOT / "docs" / "equations.md").read_text().splitlines() if line.startswith("| ")]
+    for row in rows:
+        _, source, _, places, _, _ = (cell.strip() for cell in row.split("|"))
+        if source.startswith(("in the", "---")):
+            continue
+        listed = re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", row)
+        assert re.search(r"`[\w/]+\.py", places), f"{source} is implemented nowhere"
+        for file, name in listed:
+            path = ROOT / file if file.startswith("benchmarks/") else ROOT / "src" / "cotune" / file
+            assert path.is_file(), f"{source}: no {file}"
+            assert not name or named_in(ast.parse(path.read_text()), name), f"{source}: no {name} in {file}"
+
+
+@pytest.mark.parametrize(("kind", "last"), [("Eq.", 12), ("Algorithm", 2), ("Table", 11), ("Figure", 6)])
+def test_the_table_of_equations_leaves_out_nothing_of_the_joint_paper(kind: str, last: int) -> None:
+    paper = (ROOT / "docs" / "equations.md").read_text().partition("## Predicting")[0]
+    cells = [line.split("|")[1] for line in paper.splitlines() if line.startswith("| ")]
+    told = {int(number) for cell in cells if kind in cell for number in numbers(cell.partition(kind)[2])}
+    assert told >= set(range(1, last + 1)), sorted(set(range(1, last + 1)) - told)
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers at the beginning of 's 2, 3 and 4 and Figure 5': those of one kind alone."""
+    return re.findall(r"\d+", re.split(r"[A-Z]", text)[0])
 
 
 def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
