@@ -24,6 +24,8 @@ LAYERS = {
     "space": 2,
     "forecast": 3,
     "reuse": 3,
+    "commands": 2,
+    "job_file": 2,
     "config": 3,
     "store": 3,
     "devices": 3,

@@ -9,6 +9,7 @@ import yaml
 
 from cotune import config
 from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
+from cotune.job_file import json_schema
 
 FULL = """
 name: lenet5-mnist
@@ -142,10 +143,10 @@ def test_named_axes_are_kept_with_their_types(tmp_path: Path) -> None:
 
 def test_the_published_schema_is_current_and_accepts_the_example() -> None:
     published = Path(__file__).parent.parent / "docs" / "cotune.schema.json"
-    assert json.loads(published.read_text()) == config.json_schema(), "run: make schema"
-    jsonschema.validate(yaml.safe_load(FULL), config.json_schema())
+    assert json.loads(published.read_text()) == json_schema(), "run: make schema"
+    jsonschema.validate(yaml.safe_load(FULL), json_schema())
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"exampels": 3}, config.json_schema())
+        jsonschema.validate({"exampels": 3}, json_schema())
 
 
 def test_the_job_file_is_found_in_a_folder_above(tmp_path: Path) -> None:

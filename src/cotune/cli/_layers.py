@@ -92,8 +92,8 @@ def _floats(settings: Any) -> dict[str, Any]:
 
 
 def _numbers(text: str | None, default: tuple[int, ...], flag: str) -> list[int]:
-    from cotune.config import axis_values
     from cotune.errors import UsageError
+    from cotune.job_file import axis_values
 
     try:
         values = default if text is None else axis_values(text)

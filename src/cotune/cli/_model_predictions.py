@@ -98,8 +98,8 @@ def _price(cluster: Any, device: str | None) -> float | None:
 
 
 def _whole(text: str | None, flag: str) -> tuple[int, ...]:
-    from cotune.config import axis_values
     from cotune.errors import UsageError
+    from cotune.job_file import axis_values
 
     if text is None:
         return ()

@@ -145,8 +145,8 @@ def _check(recording: Recording, folder: Path, needs_curves: bool) -> None:
 
 
 def _restricted(recording: Recording, space: Space, axes: dict[str, object]) -> Space:
-    from cotune.config import axis_values
     from cotune.errors import NotFound
+    from cotune.job_file import axis_values
 
     asked = {name: axis_values(value) for name, value in axes.items() if value is not None}
     known = {axis.name for axis in space.axes}

@@ -38,6 +38,7 @@ def init(
 
     from cotune import config
     from cotune.cli._output import emit_json, say
+    from cotune.commands import require_batch
     from cotune.errors import UsageError
 
     file = Path.cwd() / config.FILE_NAME
@@ -52,7 +53,7 @@ def init(
         lr="" if any("{lr}" in word for word in words) else "# ",
     )
     settings = config.loads(text, {}, str(file), Path.cwd())
-    config.require_batch(settings.job, "the command")
+    require_batch(settings.job, "the command")
     file.write_text(text, encoding="utf-8")
     folder = Path.cwd() / PROJECT_FOLDER
     folder.mkdir(exist_ok=True)

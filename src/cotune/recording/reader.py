@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-from cotune.config import DeviceSection, parse_yaml
 from cotune.errors import InvalidFile, NotFound, suggestion
+from cotune.job_file import DeviceSection, parse_yaml
 from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
 from cotune.types import Cluster, Device, Job, Value, axes_of
 

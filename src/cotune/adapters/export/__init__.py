@@ -22,7 +22,7 @@ import yaml
 
 from cotune import redact
 from cotune.adapters import modules
-from cotune.config import reads_environment
+from cotune.commands import reads_environment
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run import Launch
 from cotune.run._command import fill, is_python, numbers, python_target
