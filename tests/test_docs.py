@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from cotune import algorithms
-from cotune.cli.main import app
+from cotune.cli.main import VERBS, app
 from cotune.errors import CotuneError
 from cotune.schedule import Active, Submission
 from cotune.space import Axis, Configs, Space
@@ -25,6 +25,7 @@ from cotune.types import Cluster, Config, Device, Job, Sample
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_PUBLISHED = {  # our own, rules without an author, and engines: those who drive other people's programs
     *(f"predict/{name}" for name in ("auto", "saturating")),
     *(f"plan/{name}" for name in ("greedy", "grid")),
@@ -88,6 +89,11 @@ def test_an_algorithm_names_the_publication_it_comes_from() -> None:
             assert bool(told) is (f"{kind}/{name}" not in NOT_PUBLISHED), f"{kind}/{name}"
 
 
+def test_the_readme_lists_every_verb_in_the_order_of_the_flow() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert tuple(listed) == VERBS
+
+
 def named_in(tree: ast.Module | ast.ClassDef, name: str) -> bool:
     """Whether a file or class has that function, class or `Class.method`."""
     first, _, rest = name.partition(".")
@@ -120,6 +126,27 @@ def test_the_table_of_equations_leaves_out_nothing_of_the_joint_paper(kind: str,
 def numbers(text: str) -> list[str]:
     """The numbers at the beginning of 's 2, 3 and 4 and Figure 5': those of one kind alone."""
     return re.findall(r"\d+", re.split(r"[A-Z]", text)[0])
+
+
+def shown(page: Path) -> list[str]:
+    """Every command line that begins with cotune in a page's code, as one line, up to the job's own command."""
+    text = page.read_text().replace("\\\n", " ")
+    blocked = re.findall(r"^(?:    |\$ )?(cotune [a-z].*)$", text, re.MULTILINE)
+    lines = [*blocked, *re.findall(r"`(cotune [a-z][^`\n]*)`", text)]
+    return [re.split(r" -- |  #| \|| && |  +(?=[a-z])", line)[0] for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_shown_has_only_flags_that_exist(page: Path) -> None:
+    for line in shown(page):
+        command = typer.main.get_command(app)
+        words = line.split()[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert line == "cotune" or command.name != "cotune", f"no such verb: {line}"
+        known = {spelled for flag in command.params for spelled in (*flag.opts, *flag.secondary_opts)} | {"--help"}
+        used = [flag for flag in re.findall(r"(?<=\s)--?[a-z][\w-]*", f" {' '.join(words)}") if flag != "--"]
+        assert set(used) <= known, f"{line}: {set(used) - known}"
 
 
 def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
