@@ -50,7 +50,7 @@ def _page(kind: str, name: str) -> str:
     found = algorithms.describe(kind, name)
     parts = [
         f"# {name}",
-        f"A {algorithms.KINDS[kind]}, in `src/cotune/{kind}/{found.module}.py`.",
+        f"{algorithms.KINDS[kind].capitalize()} in `src/cotune/{kind}/{found.module}.py`.",
         found.text,
         found.idea,
     ]
