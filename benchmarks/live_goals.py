@@ -83,8 +83,9 @@ def main() -> int:
         for slack in SLACK:
             if time.monotonic() - begun > asked.seconds:
                 break
+            before = _spent(folder)
             unit = unit or _unit(folder, target)
-            rows.append(_goal(folder, target, max(5.0, slack * (unit or 30.0))))
+            rows.append(_goal(folder, target, max(5.0, slack * (unit or 30.0)), before))
             print(_line(rows[-1]), file=sys.stderr, flush=True)
     print("| " + " | ".join(HEAD) + " |")
     print("|" + " --- |" * len(HEAD))
@@ -102,9 +103,9 @@ def _unit(folder: Path, target: float) -> float | None:
     return document["plan"]["forecast"]["seconds"]["mid"] if document and "plan" in document else None
 
 
-def _goal(folder: Path, target: float, deadline: float) -> Row:
+def _goal(folder: Path, target: float, deadline: float, before: float) -> Row:
+    """Return a goal as answered; what probes had cost `before` it is not its own."""
     goal = ("--target", f"accuracy={target}", "--deadline", f"{deadline:.1f}s")
-    before = _spent(folder)
     _cotune(folder, "profile", "--for-goal", *goal)
     planned = _cotune(folder, "plan", *goal)
     measuring = _spent(folder) - before

@@ -216,3 +216,36 @@ def test_tabu_never_beats_the_grid_and_often_meets_it() -> None:
     ]
     assert min(costs) == pytest.approx(best)
     assert all(cost >= best - 1e-9 for cost in costs)
+
+
+def test_what_is_trained_already_is_not_paid_again_and_the_forecast_stays_whole() -> None:
+    goal = Goal(target=0.9, max_epochs=30)
+    fresh = plan_of(goal)
+
+    def trained(configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.where(configs.global_batch == fresh.config.global_batch, 2.0, 0.0)
+
+    going_on = choose(JOB, goal, SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=trained)
+    assert going_on.forecast == fresh.forecast
+    assert going_on.rest is not None
+    assert going_on.rest.epochs_needed is not None
+    assert fresh.forecast.epochs_needed is not None
+    assert going_on.rest.epochs_needed.mid == fresh.forecast.epochs_needed.mid - 2
+    assert going_on.rest.cost.mid < fresh.forecast.cost.mid
+    assert fresh.rest is None
+
+
+def test_weights_that_meet_the_target_are_sure_where_nothing_else_is() -> None:
+    goal = Goal(target=0.995, max_epochs=30)
+    with pytest.raises(Infeasible):
+        plan_of(goal)
+
+    def met(configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.where(configs.global_batch == 64, np.inf, 0.0)
+
+    found = choose(JOB, goal, SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=met)
+    assert found.config.global_batch == 64
+    assert found.rest is not None
+    assert (found.rest.seconds.high, found.rest.probability) == (0.0, 1.0)
+    with pytest.raises(Infeasible):
+        choose(JOB, replace(goal, deadline=1.0), SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=met)

@@ -64,8 +64,15 @@ class Assessment:
 
     @property
     def feasible(self) -> npt.NDArray[np.bool_]:
-        """Return which configs meet the goal with the confidence asked for."""
-        return self.probability >= self.goal.confidence
+        """Return which configs meet the goal with the confidence asked for.
+
+        Where none does, weights that meet the target already are as sure as can be, if such a
+        training is expected to keep to deadline and budget.
+        """
+        sure = self.probability >= self.goal.confidence
+        if sure.any() or self.trained is None:
+            return sure
+        return np.isinf(self.trained) & _affordable(self.goal, self.seconds[:, None], self.rate)[:, 0]
 
     @property
     def final_accuracy(self) -> Floats | None:
