@@ -70,6 +70,8 @@ def test_the_document_has_what_the_page_shows(folder: Path) -> None:
     assert told["runs"][0]["forecast"]["config"] == told["plan"]["config"]
     assert told["profile"]["samples"] <= 16
     plan = json.loads(cotune(folder, "plan", "--recording", folder, *ASKED, "--json").stdout)
+    for made in (plan, told):
+        made["plan"].get("continues", {}).pop("sample", None)  # each replays its own probes
     assert plan["plan"] == told["plan"], "report and plan tell the same"
 
 

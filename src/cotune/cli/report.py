@@ -33,6 +33,7 @@ from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolde
 if TYPE_CHECKING:
     from cotune.cli._recording import Replay
     from cotune.config import Settings
+    from cotune.history import History
     from cotune.report import Findings
     from cotune.store import Store
     from cotune.types import Plan, Sample
@@ -92,6 +93,8 @@ def report(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store) as kept:
+            if all(value is None for value in asked.values()):
+                settings = _as_last_planned(settings, kept)
             found = _stored(settings, kept, predictor, accuracy, seed)
     if output is not None:
         _write(output, found)
@@ -107,18 +110,22 @@ def report(
         raise found.refusal
 
 
-def _stored(settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int) -> Findings:
-    """Return the findings of a job of the store; without a goal of its own it is that of the latest plan."""
+def _as_last_planned(settings: Settings, kept: Store) -> Settings:
+    """Return the settings with the goal of the latest plan, as `cotune run` would take it."""
     from dataclasses import replace
 
-    from cotune.cli._forecasting import known_samples
+    latest = kept.latest_plan(settings.job)
+    return replace(settings, goal=latest.goal) if latest else settings
 
-    samples = known_samples(settings, kept)
-    plans = kept.plans(settings.job)
-    goal = settings.goal
-    if plans and goal.target is None and goal.deadline is None and goal.epochs is None and goal.max_cost is None:
-        settings = replace(settings, goal=plans[0].plan.goal)
-    return _found(settings, samples, [(made.created, made.plan) for made in plans], predictor, accuracy, seed)
+
+def _stored(settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int) -> Findings:
+    """Return the findings of a job of the store."""
+    from cotune.cli._forecasting import known_samples, recalled
+
+    history = recalled(settings, kept)
+    samples = known_samples(settings, kept, history)
+    plans = [(made.created, made.plan) for made in kept.plans(settings.job)]
+    return _found(settings, samples, plans, predictor, accuracy, seed, history=history)
 
 
 def _replayed(played: Replay, store: str | None, predictor: str, accuracy: str, seed: int) -> Findings:
@@ -156,6 +163,7 @@ def _found(
     accuracy: str,
     seed: int,
     learn_from: list[Sample] | None = None,
+    history: History | None = None,
 ) -> Findings:
     from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
     from cotune.report import find
@@ -163,8 +171,8 @@ def _found(
     known = samples if learn_from is None else learn_from
     replayed = settings.engine == "recorded" and any(sample.curve for sample in known)
     if needs_curves(settings) and not replayed:
-        require_curves(settings, known)
-    forecast = make_forecaster(settings, known, predictor, accuracy, seed)
+        require_curves(settings, history.blended(known) if history else known)
+    forecast = make_forecaster(settings, known, predictor, accuracy, seed, history)
     outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     return find(
         settings.job, settings.goal, settings.space, settings.cluster, outlook=outlook, samples=samples, plans=plans

@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from cotune.errors import NotFound
 from cotune.forecast import Outlook
 from cotune.predict import forecaster
+from cotune.reuse import Kept
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
 from cotune.store.views import JobSummary
@@ -45,6 +47,11 @@ class Learnt:
     assumed: bool  # whether space and cluster had to be read off the samples
     seconds_range: tuple[float, float]
     accuracy_range: tuple[float, float] | None  # of the metric, worst first; None where no target can be judged
+
+    @cached_property
+    def kept(self) -> Kept:
+        """Return the probes that a run would go on from."""
+        return Kept.among(self.samples)
 
 
 class Learner:

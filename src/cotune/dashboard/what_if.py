@@ -60,6 +60,7 @@ def findings(learnt: Learnt, asked: Asked, *, history: bool = False) -> Findings
         learnt.space,
         asked.cluster(learnt.cluster),
         outlook=learnt.outlook,
+        kept=learnt.kept,
         samples=learnt.samples if history else (),
         plans=[(stored.created, stored.plan) for stored in learnt.plans] if history else (),
     )

@@ -20,6 +20,7 @@ from cotune.plan.assess import Assessment, assess, rates
 from cotune.plan.grid import Grid
 from cotune.plan.planner import decide
 from cotune.report.scaling import Scaling, scaling
+from cotune.reuse import Kept
 from cotune.run.training import missed
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan, Sample
@@ -99,12 +100,20 @@ def find(
     outlook: Outlook,
     samples: Sequence[Sample] = (),
     plans: Sequence[tuple[str, Plan]] = (),
+    kept: Kept | None = None,
 ) -> Findings:
-    """Return what there is to say of a job; `plans` are those made so far with their times, newest first."""
-    found = assess(outlook, goal, cluster, job.sign)
+    """Return what there is to say of a job.
+
+    `plans` are those made so far with their times, newest first; `kept` are the probes to go on from, those of
+    the samples unless they are given.
+    """
+    kept = Kept.among(samples) if kept is None else kept
+    found = assess(outlook, goal, cluster, job.sign, kept.epochs(job, goal, outlook.configs))
     plan, refusal = None, None
     try:
         plan = decide(job, space, found, search=Grid())
+        before = kept.of(plan.config)
+        plan = replace(plan, continues=before.id if before else None)
     except Infeasible as error:
         refusal = error
     outcomes = _outcomes(job, cluster, samples, plans)
