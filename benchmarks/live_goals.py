@@ -39,6 +39,7 @@ search: {{workers: {workers}, batch_size: {batches}}}
 lr: {{at: 0.05, global_batch: 64, rule: sqrt}}
 budget: {{profile: {budget}s}}
 engine: {{local: {engine}}}
+devices: {devices}
 """
 
 
@@ -75,6 +76,7 @@ def main() -> int:
         batches="[32, 64, 128, 256]",
         budget=asked.budget,
         engine=engine,
+        devices=f"{{slice: {{count: {asked.gpu_slices}}}}}" if asked.gpu_slices else "{cpu: {}}",
     )
     (folder / "cotune.yaml").write_text(text)
     begun, rows = time.monotonic(), []

@@ -288,7 +288,7 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(tmp_path: Path, verb: str) -> None:
-    words = (verb, "planning") if verb == "bench" else (verb,)
+    words = (verb, *{"bench": ("planning",), "prices": ("list",)}.get(verb, ()))
     done = cotune(tmp_path, *words, "--help")
     assert done.code == 0
     assert "--json" in done.out

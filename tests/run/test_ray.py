@@ -312,8 +312,9 @@ def test_one_worker_alone_finds_its_server(play_on: Play) -> None:
 
 def test_a_killed_server_ends_the_launch_and_is_named(play_on: Play) -> None:
     def kill(event: Event) -> None:
-        if isinstance(event, Reported) and (found := writing_to(f"{tempfile.gettempdir()}/cotune-*/rank-3.log")):
-            os.kill(found[-1], signal.SIGKILL)  # the server, not its host
+        writing = writing_to(f"{tempfile.gettempdir()}/cotune-*/rank-3.log")
+        if isinstance(event, Reported) and len(writing) == 2:
+            os.kill(writing[-1], signal.SIGKILL)  # the server, not its host
 
     played = play_on(SERVED, config=Config.data_parallel(8, 2, servers=2), epochs=1_000_000, each=kill)
     assert played.ended.outcome == "failed"
