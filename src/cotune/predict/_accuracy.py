@@ -38,6 +38,7 @@ _BETWEEN = 0.8  # of the errors at batches left out: the nearest batch left is f
 _LEAST_NOISE = 0.003  # of the range of accuracies
 _UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
 _UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too short to hide a part of them
+_NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
@@ -82,6 +83,9 @@ class AccuracyOutlook:
         tries = _on_plateau(median, self.noise)
         best = np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling)
         self._put_measured(wished, best)
+        # A job that is first evaluated after some epochs meets no target before.
+        first = min(float(curve.epochs[0]) for curve in self.found)
+        best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
         variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
