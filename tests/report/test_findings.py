@@ -43,6 +43,8 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
         recipe=np.zeros(count, dtype=np.int64),
         accuracy=rising[None, :],
         accuracy_spread=np.full((1, 10), 0.001),
+        evaluation=rising[None, :],
+        evaluation_spread=np.full((1, 10), 0.001),
         accuracy_source=np.array(["measured"], dtype=object),
     )
 

@@ -85,7 +85,8 @@ class AccuracyOutlook:
         self._put_measured(wished, best)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
-        best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
+        if first <= max_epochs:
+            best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
         variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"

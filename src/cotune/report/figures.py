@@ -294,11 +294,11 @@ def learning_curves(found: Findings) -> Figure | None:
 
 def _forecast_curve(found: Findings) -> list[Trace]:
     outlook = found.assessed.outlook
-    if outlook.accuracy is None or outlook.accuracy_spread is None or outlook.recipe is None:
+    if outlook.evaluation is None or outlook.evaluation_spread is None or outlook.recipe is None:
         return []
     row = _row(found)
     recipe, sign = outlook.recipe[row], found.job.sign
-    middle, spread = outlook.accuracy[recipe], outlook.accuracy_spread[recipe]
+    middle, spread = outlook.evaluation[recipe], outlook.evaluation_spread[recipe]
     ends = [np.minimum(middle + z * spread, outlook.accuracy_ceiling) * sign for z in (-_Z10, _Z10)]
     x = list(range(1, len(middle) + 1))
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
