@@ -86,7 +86,8 @@ def test_configs_that_cannot_run_at_all_leave_empty_figures() -> None:
 
 
 def test_a_metric_that_should_fall_is_drawn_as_it_is() -> None:
-    falling = replace(outlook(), accuracy=-(2.0 - outlook().accuracy), accuracy_ceiling=0.0)  # type: ignore[operator]
+    losses = -(2.0 - outlook().accuracy)  # type: ignore[operator]
+    falling = replace(outlook(), accuracy=losses, evaluation=losses, accuracy_ceiling=0.0)
     job = replace(JOB, metric="loss", better="lower")
     result = find(job, replace(GOAL, target=1.2), SPACE, CLUSTER, outlook=falling)
     assert result.plan is not None

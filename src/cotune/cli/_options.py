@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cotune.store import Store
     from cotune.types import Value
 
+_RECENT = 50  # plans that are looked through for the last one of a job
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -126,6 +127,20 @@ def search_overrides(workers: str | None, batch_size: str | None, axis: list[str
     """Return what the flags say about the axes."""
     axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size, **_axes(axis)}
     return {name: values for name, values in axes.items() if values is not None} or None
+
+
+def as_last_planned(settings: Settings, kept: Store) -> Settings:
+    """Return the settings with the metric that was planned for last, which a flag may have named."""
+    from dataclasses import replace
+
+    job = settings.job
+    metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
+    alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
+    by_fingerprint = {one.fingerprint: one for one in (*alike, job)}
+    for stored in kept.plans(last=_RECENT):
+        if stored.job == job.name and stored.fingerprint in by_fingerprint:
+            return replace(settings, job=by_fingerprint[stored.fingerprint])
+    return settings
 
 
 def goal_overrides(

@@ -19,6 +19,8 @@ from cotune.units import duration
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WIDEST = 1000
+
 
 def emit_json(verb: str, document: Mapping[str, Any]) -> None:
     """Print one document with its schema and version; numbers that are not finite become null."""
@@ -47,6 +49,7 @@ def console(stderr: bool = False) -> Console:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
     """Print a table; the first column is left-aligned, columns of numbers are right-aligned."""
     from rich import box
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -58,7 +61,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         grid.add_column(name, justify="right" if numeric and listed else "left", overflow="fold")
     for row in listed:
         grid.add_row(*(Text(cell) for cell in row))
-    out.print(grid)
+    # A row that is too long wraps as a whole: cells folded letter by letter cannot be read.
+    needed = Measurement.get(out, out.options.update(max_width=_WIDEST), grid).maximum
+    out.print(grid, width=max(out.width, needed), crop=False, soft_wrap=needed > out.width)
 
 
 def say(text: str = "") -> None:

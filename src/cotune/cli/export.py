@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write the latest plan (or a config given by flags) as another launcher's own file."""
     from cotune.adapters.export import order, use, write
-    from cotune.cli._options import axis_values, load_settings, open_store
+    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._output import emit_json, note
     from cotune.documents import config_document
     from cotune.errors import NotFound, UsageError
@@ -41,6 +41,7 @@ def export(
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": axis_values(axis)}
     with open_store(store) as kept:
+        settings = as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)
     config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
     plan = plan if plan and plan.config == config else None

@@ -61,7 +61,8 @@ def init(
     if json:
         emit_json("init", {"file": str(file), "store": str(folder)})
     else:
-        say(f"wrote {file.name}; next: cotune profile, then cotune plan, then cotune run")
+        say(f"wrote {file.name}: look at target and search, and at pattern if the script never calls cotune.report")
+        say("next: cotune profile, then cotune plan, then cotune run")
 
 
 def _word(word: str) -> str:

@@ -117,6 +117,7 @@ def plan(
         return
     _show(settings, chosen, took)
     _show_rest(chosen, samples)
+    _doubt_target(settings, samples)
 
 
 def _enough_samples(
@@ -221,6 +222,17 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
     for line in price_words(settings.cluster):
         say(f"price     {line}")
     say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")
+
+
+def _doubt_target(settings: Settings, samples: list[Sample]) -> None:
+    """Ask whether the target is in the unit of the metric where even the worst evaluation meets it."""
+    from cotune.cli._output import note
+
+    sign, target = settings.job.sign, settings.goal.target
+    shown = [point.accuracy for sample in samples for point in sample.curve]
+    if target is not None and shown and min(sign * value for value in shown) >= sign * target:
+        found = f"{settings.job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
 
 
 def _show_rest(chosen: Plan, samples: list[Sample]) -> None:

@@ -136,6 +136,8 @@ def profile(
         f"measured {len(new) - failed} new samples in {duration(sum(sample.seconds for sample in new))} "
         f"({spent:.3g} device-seconds)" + (f", {failed} failed" if failed else "") + f"; {len(usable)} usable in all"
     )
+    if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
+        say(f"{skipped} configs failed before and were not tried again; --retry-failed tries them")
     say("next: cotune plan --target ... --deadline ...")
 
 

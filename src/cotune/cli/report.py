@@ -70,7 +70,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Show a job's plan, its grounds and what came of it; -o writes a page to keep or to send."""
-    from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
+    from cotune.cli._options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, note
     from cotune.cli._recording import replay
     from cotune.config import load
@@ -94,7 +94,7 @@ def report(
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store) as kept:
             if all(value is None for value in asked.values()):
-                settings = _as_last_planned(settings, kept)
+                settings = _with_planned_goal(as_last_planned(settings, kept), kept)
             found = _stored(settings, kept, predictor, accuracy, seed)
     if output is not None:
         _write(output, found)
@@ -110,7 +110,7 @@ def report(
         raise found.refusal
 
 
-def _as_last_planned(settings: Settings, kept: Store) -> Settings:
+def _with_planned_goal(settings: Settings, kept: Store) -> Settings:
     """Return the settings with the goal of the latest plan, as `cotune run` would take it."""
     from dataclasses import replace
 

@@ -88,7 +88,7 @@ def run(
         run_placement(placement, command, seed or 0, json=json)
         return
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
-    from cotune.cli._options import axis_values, load_settings, open_store
+    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._recording import replay
     from cotune.config import load
     from cotune.errors import EngineError, Missed, NotFound
@@ -117,13 +117,13 @@ def run(
             _plan_anew(
                 settings, kept, played.kept_samples(store, seed or 0), seed or 0, save=store is None and not all_samples
             )
+        settings = settings if target or played or resume else as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)
         begin = unfinished(settings, kept, seed) if resume else None
-        device = settings.cluster.devices[0].name
         given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "servers": servers}
         given["axes"] = axis_values(axis)
         last = begin.before if begin else None
-        config = last.config if last else config_of_run(plan, settings.space, device, **given)
+        config = last.config if last else config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
         _announce(settings, config, goal)

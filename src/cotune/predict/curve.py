@@ -18,6 +18,7 @@ Reference: McCandlish et al., An empirical model of large-batch training, arXiv:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ from cotune.predict._samples import curves
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
+_SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _NEVER = 1e9
 _ROUNDS = 5
@@ -63,11 +65,13 @@ def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
 
 
 def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
-    """Return what sign x metric cannot pass: 1 where it looks like a share, 0 where it looks like minus a loss."""
+    """Return what sign x metric cannot pass: 1 or 100 where it is like a share, 0 where it is like minus a loss."""
     values = np.concatenate([curve.accuracy for curve in found])
     low, high = float(values.min()), float(values.max())
     if job.sign > 0 and low >= 0 and high <= 1:
         return 1.0
+    if job.sign > 0 and low >= 0 and high <= 100 and _SHARE.search(job.metric):
+        return 100.0
     return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 

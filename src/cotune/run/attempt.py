@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from statistics import median
 
 from cotune.run import Ended, Engine, Launch, Reported, Started
-from cotune.types import INTERRUPTED, Evaluation, Sample, Terms
+from cotune.types import INTERRUPTED, Evaluation, Job, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
@@ -174,12 +174,18 @@ class _Growing:
         if stopping not in (None, _ENOUGH):
             failure = stopping
         elif failure is None and not self.marks and stopping is None:
-            failure = "ended without a report: call cotune.report(epoch=..., accuracy=...) or give a --pattern"
+            failure = f"ended without a report: {_unheard(self.launch.job)}"
         warning = event.warning
         if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
             alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
             warning = f"{warning}; {alone}" if warning else alone
         return replace(self.sample, seconds=seconds, failure=failure, warning=warning, ended=True)
+
+
+def _unheard(job: Job) -> str:
+    if job.pattern:
+        return f"no line matched the pattern {job.pattern!r}"
+    return "call cotune.report(epoch=..., accuracy=...) or give a --pattern"
 
 
 def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]:
