@@ -51,7 +51,7 @@ LAYERS = {
     "active": 7,
     "history": 7,
     "documents": 2,
-    "report": 7,
+    "reports": 7,
     "dashboard": 8,
     "bench": 8,
     "cli": 9,

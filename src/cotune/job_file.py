@@ -44,6 +44,11 @@ def axis_values(value: object) -> tuple[Value, ...]:
     return tuple(values)
 
 
+def target_parts(text: str | None) -> Mapping[str, Any]:
+    """Return the parts of a target that a flag gives: its metric, and its level by the name of its direction."""
+    return _given(_target(text)) if text is not None else {}
+
+
 def _target(value: object) -> object:
     """Read 'accuracy=0.98', 'loss<=0.3', 0.98 or a mapping."""
     if isinstance(value, str) and (said := _TARGET.fullmatch(value.strip())):

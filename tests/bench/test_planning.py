@@ -90,7 +90,7 @@ def test_the_oracle_scores_one_and_a_row_tells_what_it_says(folder: Path) -> Non
 
 
 def test_a_summary_counts_what_its_name_says() -> None:
-    row = Row("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5)
+    row = Row("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
     rows = [row, replace(row, met=False, score=5.0, score_with_profile=6.0)]
     total = summaries(rows)[0]
     assert (total.goals, total.met, total.median, total.mean, total.profile_samples) == (2, 0.5, 3.0, 3.0, 4.0)

@@ -88,6 +88,15 @@ def test_no_overlap_is_never_faster_and_free_cuts_are_never_dearer(cli: Cli, pro
     )
 
 
+def test_a_layer_that_fits_no_type_is_named(cli: Cli, profile: Path) -> None:
+    told = json.loads(profile.read_text())
+    told["layers"][1]["compute"] = [None] * len(told["types"])
+    profile.write_text(json.dumps(told))
+    code, _, said = cli(profile, "--throughput", 1)
+    assert code == 5
+    assert f"layer {told['layers'][1]['name']!r} fits no type" in said
+
+
 def test_an_infeasible_throughput_ends_with_code_5_and_the_nearest_plans(cli: Cli, profile: Path) -> None:
     code, out, err = cli(profile, "--throughput", 1e9, "--json")
     assert code == 5

@@ -50,6 +50,29 @@ def test_every_row_may_be_read_for_study(folder: Path) -> None:
     assert told["profile"]["samples"] == 20 * 2 + 5 * 2
 
 
+def test_a_target_must_be_of_the_recorded_metric_and_direction(folder: Path) -> None:
+    wrong = cotune("plan", "--recording", folder, "--target", "f1=0.8", code=2)["error"]
+    assert "has accuracy, not f1" in wrong["message"]
+    wrong = cotune("plan", "--recording", folder, "--target", "accuracy<=0.8", code=2)["error"]
+    assert "a higher accuracy is better" in wrong["message"]
+
+
+def test_a_run_goes_by_the_plan_that_a_store_holds(folder: Path, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store.db")
+    plan = cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "1h", *store)["plan"]
+    ran = cotune("run", "--recording", folder, *store)
+    assert ran["goal"]["target"] == 0.8
+    assert ran["run"]["config"] == plan["config"]
+
+
+def test_a_config_that_was_not_recorded_is_not_found(folder: Path) -> None:
+    assert cotune("run", "--recording", folder, "--workers", 99, "--batch-size", 16, code=3)["error"]
+
+
+def test_wrong_flags_are_a_document_too(folder: Path) -> None:
+    assert cotune("plan", "--recording", folder, "--nosuch", code=2)["error"]["kind"] == "UsageError"
+
+
 def test_a_run_on_a_recording_reaches_its_target(folder: Path) -> None:
     told = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1h")
     assert told["met"]

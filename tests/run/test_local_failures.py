@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cotune.errors import UsageError
 from cotune.run import Launch, Reported, Started
 from cotune.run._messages import Record
 from cotune.run._processes import descendants
@@ -82,6 +83,12 @@ def test_a_pattern_that_finds_no_number_is_a_failure(play: Play) -> None:
     ended = play("print('epoch 1 accuracy 98%')", job=job).ended
     assert ended.outcome == "failed"
     assert "98%" in (ended.reason or "")
+
+
+def test_a_pattern_of_several_metrics_must_name_the_one_asked_for(play: Play) -> None:
+    pattern = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+) loss (?P<loss>\S+)"
+    with pytest.raises(UsageError, match="the pattern names accuracy, loss, not acc; did you mean 'accuracy'"):
+        play("", job=Job("test", pattern=pattern, metric="acc"))
 
 
 def test_an_abort_after_a_complete_record_is_only_a_warning(play: Play) -> None:

@@ -54,6 +54,7 @@ class Row:
     profile_cost: float
     reused_cost: float
     score_with_profile: float
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +264,7 @@ def _judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]
         profile_cost=spent,
         reused_cost=reused,
         score_with_profile=extra + (cost + spent - reused) / oracle,
+        unit=lab.seen.cluster.unit,
     )
     return row, decision
 

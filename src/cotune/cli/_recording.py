@@ -6,12 +6,12 @@ recorded. Samples stay in memory unless a store is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,7 +109,8 @@ class Replay:
 
 def replay(
     folder: Path,
-    settings: Settings,
+    asked: Mapping[str, Any],
+    file: Path | None = None,
     *,
     max_epochs: int | None,
     axes: dict[str, object] | None,
@@ -119,9 +120,12 @@ def replay(
     seed: int = 0,
 ) -> Replay:
     """Return the settings of a recording: its job, devices and space under the goal that is asked."""
+    from cotune.config import load
     from cotune.recording import read
 
     recording = read(folder)
+    _check_target(recording, asked.get("target"))
+    settings = load(file, {**asked, "better": recording.job.better})
     goal = settings.goal
     last = max_epochs or goal.epochs or recording.last_epoch or goal.max_epochs
     goal = replace(goal, max_epochs=last)
@@ -133,6 +137,20 @@ def replay(
         engine_settings={"folder": str(folder), "seed": seed},
     )  # fmt: skip
     return Replay(laid, recording, folder, max_samples, budget, everything)
+
+
+def _check_target(recording: Recording, target: str | None) -> None:
+    """Refuse a target of another metric than the recorded one, or in the wrong direction."""
+    from cotune.errors import UsageError
+    from cotune.job_file import target_parts
+
+    parts = target_parts(target)
+    metric, job = parts.get("metric"), recording.job
+    if metric is not None and metric not in (job.metric, "accuracy"):  # `accuracy` stands for any metric
+        raise UsageError(f"--target {target}: recording {recording.name} has {job.metric}, not {metric}")
+    wrong = "at_most" if job.better == "higher" else "at_least"
+    if wrong in parts:
+        raise UsageError(f"--target {target}: in recording {recording.name} a {job.better} {job.metric} is better")
 
 
 def _check(recording: Recording, folder: Path, needs_curves: bool) -> None:

@@ -42,7 +42,7 @@ def dashboard(
         from cotune.dashboard.access import loopback
         from cotune.dashboard.app import create
         from cotune.dashboard.serving import serve
-        from cotune.report.page import plotly_script
+        from cotune.reports.page import plotly_script
     except ImportError as error:
         raise missing_extra(f"{error.name}, a part of the dashboard,", "dashboard") from None
     from cotune.cli._output import emit_json, note

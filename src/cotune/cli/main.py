@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cotune import __version__
-from cotune.errors import CotuneError, Infeasible
+from cotune.errors import CotuneError, Infeasible, UsageError
 
 VERBS = (
     "init",
@@ -74,9 +74,19 @@ def main() -> None:
     except CotuneError as error:
         _tell(error)
         sys.exit(error.exit_code)
+    except SystemExit as leaving:  # the parser has said on stderr what is wrong
+        if leaving.code == UsageError.exit_code:
+            _document(UsageError("wrong arguments: see stderr"))
+        raise
 
 
 def _tell(error: CotuneError) -> None:
+    _document(error)
+    print(f"cotune: {error}", file=sys.stderr)
+
+
+def _document(error: CotuneError) -> None:
+    """Print an error as the one document on stdout, where one was asked for."""
     ours = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
     if "--json" in ours:
         from cotune.cli._output import emit_json
@@ -87,4 +97,3 @@ def _tell(error: CotuneError) -> None:
         if isinstance(known := getattr(error, "known", None), Mapping):
             facts["known"] = dict(known)
         emit_json("error", {"error": facts})
-    print(f"cotune: {error}", file=sys.stderr)

@@ -72,7 +72,6 @@ def plan(
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
-    from cotune.config import load
     from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
     from cotune.reuse import reused_device_seconds
 
@@ -83,7 +82,8 @@ def plan(
     if recording:
         played = replay(
             recording,
-            load(file, asked),
+            asked,
+            file,
             max_epochs=max_epochs,
             axes=axes,
             max_samples=max_samples,
@@ -163,7 +163,7 @@ def planned(
     from cotune import algorithms
     from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
     from cotune.documents import forecast_document
-    from cotune.errors import Infeasible
+    from cotune.errors import Infeasible, OverBudget
     from cotune.plan.planner import choose
     from cotune.reuse import Kept
     from cotune.types import Forecast
@@ -171,6 +171,8 @@ def planned(
     searcher = algorithms.create("plan", search)
     # A recording may hold two evaluations in all; what was replayed of them has to do.
     replayed = settings.engine == "recorded" and any(sample.curve for sample in samples)
+    if needs_curves(settings) and settings.engine == "recorded" and not replayed:
+        raise OverBudget("no learning curve was replayed: allow a larger --budget or more --max-samples")
     if needs_curves(settings) and not replayed:
         require_curves(settings, history.blended(samples) if history else samples)
     forecast = make_forecaster(settings, samples, predictor, accuracy, seed, history)

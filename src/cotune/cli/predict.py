@@ -148,7 +148,6 @@ def _predict_job(
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import replay
-    from cotune.config import load
     from cotune.documents import config_document, quantity_document
     from cotune.plan.assess import assess
     from cotune.predict import forecaster
@@ -157,10 +156,10 @@ def _predict_job(
     history = None
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
-        asked = load(file, {"epochs": None if all_samples else 1})
         played = replay(
             recording,
-            asked,
+            {"epochs": None if all_samples else 1},
+            file,
             max_epochs=None,
             axes=searched,
             max_samples=max_samples,

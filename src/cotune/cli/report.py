@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cotune.cli._recording import Replay
     from cotune.config import Settings
     from cotune.history import History
-    from cotune.report import Findings
+    from cotune.reports import Findings
     from cotune.store import Store
     from cotune.types import Plan, Sample
 
@@ -73,8 +73,7 @@ def report(
     from cotune.cli._options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, note
     from cotune.cli._recording import replay
-    from cotune.config import load
-    from cotune.report.document import document
+    from cotune.reports.document import document
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -82,7 +81,8 @@ def report(
     if recording:
         played = replay(
             recording,
-            load(file, asked),
+            asked,
+            file,
             max_epochs=max_epochs,
             axes=axes,
             max_samples=max_samples,
@@ -166,7 +166,7 @@ def _found(
     history: History | None = None,
 ) -> Findings:
     from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
-    from cotune.report import find
+    from cotune.reports import find
 
     known = samples if learn_from is None else learn_from
     replayed = settings.engine == "recorded" and any(sample.curve for sample in known)
@@ -181,7 +181,7 @@ def _found(
 
 def _write(output: Path, found: Findings) -> None:
     from cotune.errors import InvalidFile
-    from cotune.report.page import page
+    from cotune.reports.page import page
 
     text = page(found)
     try:
@@ -193,7 +193,7 @@ def _write(output: Path, found: Findings) -> None:
 def _show(found: Findings, *, plots: bool) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import decision_table, goal_words, time_spread
-    from cotune.report import sketches
+    from cotune.reports import sketches
     from cotune.types import Forecast
     from cotune.units import duration, number
 

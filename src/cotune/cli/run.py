@@ -90,8 +90,7 @@ def run(
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
     from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._recording import replay
-    from cotune.config import load
-    from cotune.errors import EngineError, Missed, NotFound
+    from cotune.errors import Missed, NotFound
     from cotune.run.training import config_of_run, goal_of_run
 
     asked = {"target": target, "deadline": deadline, "epochs": epochs}
@@ -100,7 +99,7 @@ def run(
     if recording:
         played = replay(
             recording,
-            load(None, asked),
+            asked,
             max_epochs=None,
             axes=None,
             max_samples=max_samples,
@@ -113,7 +112,7 @@ def run(
     if not settings.job.command and not played:
         raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
     with played.store(store) if played else open_store(store) as kept:
-        if played and not (workers and batch_size):
+        if played and not (workers and batch_size) and (any(asked.values()) or not kept.latest_plan(settings.job)):
             _plan_anew(
                 settings, kept, played.kept_samples(store, seed or 0), seed or 0, save=store is None and not all_samples
             )
@@ -135,13 +134,23 @@ def run(
         first = first_start(settings, config, goal, begin, plan)
         sample = done or _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
         before = _before(kept, sample)
-    if sample.failed:
-        raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
+    _refuse_failure(sample)
     shortfall = _show(settings, goal, plan, sample, before, json=json)
     if shortfall and json:
         raise typer.Exit(Missed.exit_code)
     if shortfall:
         raise Missed(shortfall)
+
+
+def _refuse_failure(sample: Sample) -> None:
+    """Raise what a run that failed has to say."""
+    from cotune.errors import EngineError, NotFound
+    from cotune.run.recorded import NOT_RECORDED
+
+    if sample.failure and sample.failure.startswith(NOT_RECORDED):
+        raise NotFound(sample.failure)
+    if sample.failed:
+        raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
 
 
 def _plan_anew(settings: Settings, kept: Store, samples: list[Sample], seed: int, *, save: bool) -> None:

@@ -30,7 +30,7 @@ from cotune.dashboard.what_if import Asked, answer, findings, grounds
 from cotune.documents import goal_words, plan_document, sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.predict.eta import seconds_left
-from cotune.report.page import asset, plotly_script
+from cotune.reports.page import asset, plotly_script
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned
 from cotune.types import Plan, Prefer

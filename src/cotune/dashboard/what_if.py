@@ -12,7 +12,7 @@ from typing import Any
 
 from cotune.dashboard.learning import Learnt
 from cotune.documents import decision_table, goal_document, plan_document, quantity_document
-from cotune.report import Findings, figures, find
+from cotune.reports import Findings, figures, find
 from cotune.types import Cluster, Forecast, Goal, Prefer
 
 

@@ -21,6 +21,8 @@ from cotune.types import INTERRUPTED, Config, Evaluation, Floats, Sample
 
 _NO_BUDGET = f"{INTERRUPTED}: the budget for measuring ran out"
 
+NOT_RECORDED = "not recorded"
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
@@ -108,7 +110,7 @@ class Recorded:
         rng = np.random.default_rng((self.seed, seed))
         pace = self.recording.draw_epoch_seconds(config, rng)
         if pace is None:
-            return f"not recorded: {config} on {config.device} lies outside what {self.recording.name} recorded"
+            return f"{NOT_RECORDED}: {config} on {config.device} lies outside what {self.recording.name} recorded"
         accuracy = self.recording.draw_accuracy(config, rng)
         known = np.empty(0) if accuracy is None else accuracy
         return Replay(config, pace, known, least_epochs(config, self.recording.examples), begin)

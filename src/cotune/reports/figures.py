@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cotune.report.findings import Findings
+from cotune.reports.findings import Findings
 from cotune.types import Floats, Ints, Sample
 from cotune.units import duration, number
 

@@ -14,10 +14,10 @@ from importlib import import_module, resources
 from cotune import __version__
 from cotune.documents import decision_table, goal_words, spread, time_spread
 from cotune.errors import missing_extra
-from cotune.report import figures
-from cotune.report.figures import Figure
-from cotune.report.findings import Findings, Outcome
-from cotune.report.markup import Markup, data, escaped, join, table, tag
+from cotune.reports import figures
+from cotune.reports.figures import Figure
+from cotune.reports.findings import Findings, Outcome
+from cotune.reports.markup import Markup, data, escaped, join, table, tag
 from cotune.types import Forecast, Quantity, Sample
 from cotune.units import duration, number
 
@@ -26,7 +26,7 @@ _SHOWN = 200  # samples in the table; more are counted
 
 def asset(name: str) -> str:
     """Return the text of a file that pages are made of."""
-    return resources.files("cotune.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("cotune.reports").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def plotly_script() -> str:

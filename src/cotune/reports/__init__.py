@@ -8,6 +8,6 @@
 dictionaries in plotly's format, so that the dashboard draws the same ones.
 """
 
-from cotune.report.findings import Findings, Outcome, find
+from cotune.reports.findings import Findings, Outcome, find
 
 __all__ = ["Findings", "Outcome", "find"]

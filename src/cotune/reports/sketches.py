@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cotune.errors import missing_extra
-from cotune.report.figures import clock
-from cotune.report.findings import Findings
+from cotune.reports.figures import clock
+from cotune.reports.findings import Findings
 
 _WIDTH, _HEIGHT = 56, 12
 

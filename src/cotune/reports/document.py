@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotune.documents import forecast_document, goal_document, plan_document, profile_document, sample_document
-from cotune.report.findings import Findings, Outcome
+from cotune.reports.findings import Findings, Outcome
 from cotune.types import Forecast
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotune.forecast import Outlook, standard_draws
-from cotune.report import Findings, find
-from cotune.report.figures import clock, cost_time, epoch_times, learning_curves, words
-from cotune.report.markup import data, table, tag
-from cotune.report.scaling import Scaling, Step
+from cotune.reports import Findings, find
+from cotune.reports.figures import clock, cost_time, epoch_times, learning_curves, words
+from cotune.reports.markup import data, table, tag
+from cotune.reports.scaling import Scaling, Step
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Plan, Sample
 

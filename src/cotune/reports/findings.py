@@ -19,7 +19,7 @@ from cotune.forecast import Outlook
 from cotune.plan.assess import Assessment, assess, rates
 from cotune.plan.grid import Grid
 from cotune.plan.planner import decide
-from cotune.report.scaling import Scaling, scaling
+from cotune.reports.scaling import Scaling, scaling
 from cotune.reuse import Kept
 from cotune.run.training import missed
 from cotune.space import Configs, Space
