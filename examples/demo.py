@@ -67,10 +67,11 @@ def main() -> None:
         (folder / ".cotune").mkdir()
         (folder / "cotune.yaml").write_text(JOB)
         print(JOB)
-        for verb in ("profile", "predict", "plan", "run"):
-            print(f"\n$ cotune {verb}", flush=True)
-            cotune(folder, verb)
-            if verb == "profile":
+        # A probe may have met the target by now; the demo trains from scratch, to hold the forecast against all of it.
+        for words in (("profile",), ("predict",), ("plan",), ("run", "--from-scratch")):
+            print(f"\n$ cotune {' '.join(words)}", flush=True)
+            cotune(folder, *words)
+            if words == ("profile",):
                 knee(folder)
         starts = json.loads(cotune(folder, "samples", "--json", stdout=subprocess.PIPE))["samples"]
         spent = sum(start["device_seconds"] for start in starts if start["purpose"] == "probe")
