@@ -1,11 +1,13 @@
 """How far predictions of a model's step are off: from counts alone, then from two measured batch sizes.
 
     python benchmarks/predict_models.py [--device auto|cpu|cuda] [--seconds 2] [--inspect cpu,cuda] [--out FILE]
+    python benchmarks/predict_models.py --device cuda --precisions fp32,bf16 --truth recordings/models-h200.json
 
 Truth: the median step of ResNet-18, VGG-19, a transformer block and LeNet-5 at some batches on the
 device at hand. "published" takes the rates of the table, "calibrated" those measured here first,
 "two batches" a line through the smallest and the largest batch, judged on the ones between. The
-80 % interval of each tier is checked as well. `--inspect` shows how few operator types make 90 % of
+80 % interval of each tier is checked as well. `--truth` takes what was measured from a file that
+`--out` wrote, and judges today's predictions by it. `--inspect` shows how few operator types make 90 % of
 the time of Fathom's eight workloads on those devices. The first line is
 the cost of counting itself: ResNet-50 at batch 256, CPU seconds and the most memory held.
 """
@@ -30,6 +32,7 @@ from cotune.counting.profiler import profiled
 from cotune.counting.timing import Timing, measure
 from cotune.counting.trace import count
 from cotune.devices import known
+from cotune.devices.calibration import Calibration
 from cotune.predict._roofline import Rates
 from cotune.predict.model import Prediction, StepTime, Target, from_counts, from_steps
 from cotune.types import Config
@@ -46,11 +49,13 @@ def main() -> None:
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16")
     parser.add_argument("--seconds", type=float, default=2.0, help="most seconds for one batch")
     parser.add_argument("--inspect", default="", help="cpu,cuda")
+    parser.add_argument("--truth", type=Path, help="what was measured before, instead of measuring")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     device = asked.device if asked.device != "auto" else ("cuda" if torch.cuda.is_available() else "cpu")
     results: Row = {"device": device, "torch": torch.__version__, "counting": counting(), "rows": [], "inspect": []}
-    calibration = calibrate(device)
+    before: Row | None = json.loads(asked.truth.read_text(encoding="utf-8")) if asked.truth else None
+    calibration = Calibration(**before["calibration"]) if before else calibrate(device)
     results["calibration"] = asdict(calibration)
     print(calibration, flush=True)
     spec = known(calibration.name)
@@ -59,7 +64,8 @@ def main() -> None:
         targets = {"published": Target(spec.name, Rates.published(spec)), **targets}
     for precision in asked.precisions.split(","):
         for name in MODELS:
-            rows = predicted(name, device, precision, targets, asked.seconds)
+            truth = remembered(before, name, precision) if before else measured(name, device, precision, asked.seconds)
+            rows = predicted(name, precision, targets, truth)
             results["rows"] += rows
             show(name, precision, rows)
             save(results, asked.out)
@@ -82,13 +88,26 @@ def counting() -> Row:
     return row
 
 
-def predicted(name: str, device: str, precision: str, targets: dict[str, Target], seconds: float) -> list[Row]:
-    """Return truth and every prediction, one row per batch."""
+def measured(name: str, device: str, precision: Any, seconds: float) -> dict[int, Timing]:
+    """Return steps timed here, by batch."""
     workload = find(name)
-    batches = BATCHES[device]
-    kind: Any = precision
-    counted = {batch: count(workload, batch, precision=kind) for batch in batches}
-    truth = {batch: measure(workload, batch, device, precision=kind, seconds=seconds) for batch in batches}
+    return {batch: measure(workload, batch, device, precision=precision, seconds=seconds) for batch in BATCHES[device]}
+
+
+def remembered(before: Row, name: str, precision: str) -> dict[int, Timing]:
+    """Return steps as they were timed for an earlier call, by batch."""
+    rows = [row for row in before["rows"] if (row["model"], row["precision"]) == (name, precision)]
+    return {row["batch"]: _timing(row) for row in rows}
+
+
+def _timing(row: Row) -> Timing:
+    return Timing(row["batch"], row["seconds"], row["spread"], 0, row["measured_bytes"])
+
+
+def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict[int, Timing]) -> list[Row]:
+    """Return truth and every prediction, one row per batch."""
+    workload, batches = find(name), sorted(truth)
+    counted = {batch: count(workload, batch, precision=precision) for batch in batches}
     ends = [_step(truth[batch]) for batch in (batches[0], batches[-1])]
     rows = []
     for batch in batches:
