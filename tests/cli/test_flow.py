@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune import config
-from cotune.cli.main import VERBS
+from cotune.cli.main import VERBS, app
 
 LENET = """\
 name: lenet5-digits
@@ -287,8 +288,15 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(tmp_path: Path, verb: str) -> None:
+def test_every_verb_explains_itself(verb: str) -> None:
     words = (verb, *{"bench": ("planning",), "prices": ("list",)}.get(verb, ()))
-    done = cotune(tmp_path, *words, "--help")
-    assert done.code == 0
-    assert "--json" in done.out
+    done = CliRunner().invoke(app, [*words, "--help"])
+    assert done.exit_code == 0
+    assert "--json" in done.output
+
+
+def test_the_list_of_verbs_fits_a_narrow_terminal_without_a_word_lost() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    listed = shown.partition("Commands:\n")[2].splitlines()
+    assert {line.split()[0] for line in listed} == set(VERBS)
+    assert [line for line in listed if "..." in line or len(line) > 80] == []

@@ -15,7 +15,7 @@ def algorithms(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List every predictor, search, strategy, policy and engine with its one line."""
+    """List every algorithm with its one line. Predictors, searches, strategies, policies and engines."""
     from cotune import algorithms as box
     from cotune.cli._output import emit_json, table
     from cotune.errors import UsageError, suggestion

@@ -31,7 +31,7 @@ def dashboard(
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Look at a store in the browser: jobs, live runs, samples, plans, simulations, what if."""
+    """Look at jobs, live runs, plans and what-ifs in a browser. Reads a store, simulations included."""
     import secrets
     from pathlib import Path
 

@@ -21,7 +21,7 @@ def doctor(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Check this machine: cores, GPUs, packages, isolation of workers, the store."""
+    """Check this machine: its cores, GPUs and packages, the store. And whether workers can be isolated."""
     from cotune.cli._output import emit_json, table
 
     if calibrate:

@@ -29,7 +29,7 @@ def export(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Write the latest plan (or a config given by flags) as another launcher's own file."""
+    """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
     from cotune.adapters.export import order, use, write
     from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._output import emit_json, note

@@ -45,7 +45,7 @@ def import_(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Read the runs that a tool has logged as samples of a job; or a published data set as recordings."""
+    """Read other tools' logs as samples of a job. Or a published data set as recordings."""
     from cotune.adapters import logs, recordings
     from cotune.adapters.logs._measured import Asked
     from cotune.cli._options import axis_values, load_settings

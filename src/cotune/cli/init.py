@@ -33,7 +33,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over an existing cotune.yaml.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a cotune.yaml for this folder and a .cotune folder for its samples."""
+    """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples."""
     import os
 
     from cotune import config

@@ -31,7 +31,7 @@ def inspect(
     counts_only: Annotated[bool, typer.Option("--counts", help="Count, but run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Show a model's time by operator type, and its work, parameters and memory by layer."""
+    """Show where a model's time, work and memory go. Time by operator type; work, parameters and memory by layer."""
     from cotune.cli._modelling import checked
     from cotune.cli._output import emit_json
     from cotune.counting.models import find

@@ -42,7 +42,7 @@ def place(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Assign layers to device types at the least cost for a throughput, with proof."""
+    """Assign layers to device types at the least cost, proven. The plan reaches the throughput asked for."""
     import math
 
     from cotune import units

@@ -65,7 +65,7 @@ def plan(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Choose workers and batch size: reach the target by the deadline at the least cost."""
+    """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
     from cotune.cli._forecasting import recalled

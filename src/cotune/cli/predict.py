@@ -74,7 +74,7 @@ def predict(
     explain: Explain = False,
     json: Json = False,
 ) -> None:
-    """Predict seconds per epoch (and accuracy) of configs, measured or not, with intervals."""
+    """Predict seconds per epoch and accuracy, with intervals. Of configs measured or not, or of a model never run."""
     if model is not None:
         from cotune.cli._model_predictions import predict_model
 

@@ -12,7 +12,7 @@ from cotune.cli._options import Json
 if TYPE_CHECKING:
     from cotune.prices import Price
 
-prices = typer.Typer(no_args_is_help=True, help="What devices cost an hour: the list that is known, and a user's own.")
+prices = typer.Typer(no_args_is_help=True, help="List what devices cost an hour, or import prices.")
 
 
 @prices.command(name="list")

@@ -81,7 +81,7 @@ def profile(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure a job with a few short real runs, within a budget; or the layers of a network, or random layers."""
+    """Measure a job with a few short real runs, within a budget. Or the layers of a network, or random layers."""
     if layers is not None:
         from cotune.cli._layers import profile_layers
 

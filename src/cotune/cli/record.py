@@ -23,7 +23,7 @@ def record(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Write the samples of a job as a recording that anybody can replay."""
+    """Write a job's samples as a recording that can be replayed."""
     from cotune.adapters.samples import recorded_tables
     from cotune.cli._options import load_settings, open_store
     from cotune.cli._output import emit_json, say

@@ -69,7 +69,7 @@ def report(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show a job's plan, its grounds and what came of it; -o writes a page to keep or to send."""
+    """Show a plan, its grounds and what came of it. -o writes a page to keep or to send."""
     from cotune.cli._options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, note
     from cotune.cli._recording import replay

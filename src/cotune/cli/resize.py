@@ -16,7 +16,7 @@ def resize(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Ask the run under way to go on with other workers from its next epoch; its global batch stays."""
+    """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
     from pathlib import Path
 
     from cotune.cli._options import load_settings, open_store

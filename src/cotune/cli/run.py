@@ -78,7 +78,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the latest plan (or a config given by flags) to its target; exit 6 when it misses."""
+    """Run the latest plan, or a config of your own, to its target. Exit 6 when it misses."""
     if placement is not None:
         from cotune.cli._placement import run_placement
         from cotune.errors import UsageError

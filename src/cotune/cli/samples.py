@@ -14,7 +14,7 @@ def samples(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """List what was measured: every start with its speed, accuracy and cost."""
+    """List what was measured, start by start. Each with its speed, its metric and its cost."""
     from cotune.cli._options import open_store
     from cotune.cli._output import emit_json, say, table
     from cotune.documents import sample_document

@@ -40,7 +40,7 @@ def simulate(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Simulate a job trace on a cluster under scheduling policies, and compare them."""
+    """Compare scheduling policies on a trace of jobs. On a cluster that is simulated."""
     from cotune.adapters.traces import fitting, read
     from cotune.adapters.traces.speeds import malleable
     from cotune.cli._output import emit_json, note
