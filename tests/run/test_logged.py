@@ -10,7 +10,7 @@ import pytest
 
 from cotune import config
 from cotune.errors import InvalidFile
-from cotune.run import Reported
+from cotune.run import Reported, _hearing
 from cotune.types import Job
 
 from launching import Played  # isort: skip
@@ -59,6 +59,20 @@ def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: 
     played = play(script, command=PLAIN, job=job, target=0.75)
     assert told(played) == [(1, None), (1, 0.5), (2, 0.8)]
     assert played.ended.outcome == "done"
+
+
+def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_further(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_hearing, "_UNHEARD_GRACE", 600.0)  # only what it says next can end it
+    script = """
+        import signal
+        print(*(f"epoch {epoch} accuracy 0.{epoch}" for epoch in (1, 2, 3)), sep="\\n", flush=True)
+        signal.pause()
+    """
+    played = play(script, command=PLAIN, job=Job("test", pattern=PATTERN), target=0.2)
+    assert told(played) == [(1, 0.1), (2, 0.2)]
+    assert (played.ended.outcome, played.ended.reason) == ("done", None)
 
 
 def test_event_files_tell_when_things_happened(play: Play, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class Progress:
     ) -> None:
         """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
         spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
-        tail = f", about {duration(left)}{spread} left" if left is not None else ""
+        tail = f", about {duration(left)}{spread} left" if left is not None and left > 0 else ""
         if self._bar is not None:
             self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
         elif text != self._said:

@@ -217,6 +217,7 @@ def _tell(
 ) -> None:
     """Show how far a run is, and its ETA as the run itself tells it."""
     from cotune.predict.eta import expected_end
+    from cotune.run.training import reached
 
     countdown.see(sample)
     if sample.epoch_seconds is None:  # no ETA before the first real step
@@ -224,11 +225,14 @@ def _tell(
         return
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
     words = f"epoch {sample.epochs:.3g} of at most {launch.epochs}{accuracy}"
+    if reached(settings.job, launch.target, sample):
+        shown.update(sample.epochs, f"{words}: target met")
+        return
     left = countdown.left(expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan))
     if left is None:
         shown.update(sample.epochs, words)
         return
-    shown.update(sample.epochs, words, left.mid, (left.low, left.high) if left.mid > 0 else None)
+    shown.update(sample.epochs, words, left.mid, (left.low, left.high))
 
 
 def _show(

@@ -10,6 +10,7 @@ differ, and held between the start of the launch and now.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from cotune.errors import EngineError
 from cotune.run import Event, Launch, Reported, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
-from cotune.run._hearing import UNHEARD_GRACE, Hearing
+from cotune.run._hearing import Hearing
 from cotune.run._host import RELEASED, Begun
 from cotune.run._logged import Files, ToolLog, log_of, tool_of
 from cotune.run._messages import Group, Program, Record
@@ -48,6 +49,9 @@ class Away(Hearing):
     started: bool = False
     stopped: bool = False
     target_met: bool = False
+    last_epoch: float = math.inf
+    went_on: bool = False
+    terminating: bool = False
     spoiled: str | None = None
     terminate_at: float | None = None
     unread: int = 0
@@ -57,7 +61,6 @@ class Away(Hearing):
     shift: float = 0.0
     failures: list[int] = field(default_factory=list)
     failed_at: float | None = None
-    terminating: bool = False  # how workers end from now on is our doing
 
     @classmethod
     def of(cls, launch: Launch, program: Program, now: float) -> Away:
@@ -129,8 +132,8 @@ class Away(Hearing):
         """Say, once, that it is time to end the workers: after a stop, a target met, or a worthless number."""
         if self.spoiled:
             self.terminate_at = now if self.terminate_at is None else min(self.terminate_at, now)
-        elif self.target_met and not self.stopped and self.terminate_at is None:
-            self.terminate_at = now + (target_grace if self.reports_itself else UNHEARD_GRACE)
+        elif not self.stopped:
+            self.end_at_target(now, target_grace)
         return self.terminate_at is not None and now >= self.terminate_at
 
     def _began(self, rank: int, begun: Begun, now: float) -> None:

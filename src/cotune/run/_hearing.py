@@ -15,7 +15,7 @@ from cotune.run import Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
 from cotune.run._tail import Tail, from_log, from_report
 
-UNHEARD_GRACE = 0.5  # seconds; a job that does not call cotune.report cannot know that it should stop
+_UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
 
 
 class Hearing:
@@ -29,13 +29,18 @@ class Hearing:
     started: bool
     stopped: bool
     target_met: bool
+    last_epoch: float
+    went_on: bool
+    terminating: bool  # how workers end from now on is our doing
+    terminate_at: float | None
     spoiled: str | None
     unread: int
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
         """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.
 
-        A quick job may report before the word of its start is here: that waits.
+        A quick job may report before the word of its start is here: that waits. What lies after the
+        evaluation that met the target is no part of the run any more.
         """
         if not (self.started or last):
             return
@@ -44,13 +49,24 @@ class Hearing:
                 when = "" if said.epoch is None else f" after epoch {said.epoch:g}"
                 self.spoiled = self.spoiled or f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}"
                 continue
-            self.target_met = self.target_met or self._meets(said.accuracy)
+            if said.epoch is not None and said.epoch > self.last_epoch:
+                self.went_on = True
+                continue
+            if not self.target_met and self._meets(said.accuracy):
+                self.target_met = True
+                self.last_epoch = math.inf if said.epoch is None else said.epoch
             yield said
 
-    @property
-    def reports_itself(self) -> bool:
-        """Say whether the job calls cotune.report, as far as is known, instead of being read."""
-        return self.pattern is None and self.tool is None
+    def end_at_target(self, now: float, target_grace: float) -> None:
+        """Let a job whose target is met finish by itself, for a while.
+
+        One that calls cotune.report was told; one that is read has gone on once it says more.
+        """
+        if not self.target_met or self.terminating:
+            return
+        told = self.pattern is None and self.tool is None
+        end = now + (target_grace if told else 0.0 if self.went_on else _UNHEARD_GRACE)
+        self.terminate_at = end if self.terminate_at is None else min(self.terminate_at, end)
 
     def ended(self, at: float, why: str | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""

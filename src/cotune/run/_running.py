@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ class Running(Hearing):
     started: bool = False
     stopped: bool = False
     target_met: bool = False
+    last_epoch: float = math.inf
+    went_on: bool = False
+    terminating: bool = False
     spoiled: str | None = None
     terminate_at: float | None = None
     unread: int = 0

@@ -28,7 +28,6 @@ from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
-from cotune.run._hearing import UNHEARD_GRACE
 from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Node, Program, Slice
 from cotune.run._nodes import Nodes, Rate
@@ -259,15 +258,13 @@ class Local:
 
     def _attend(self, running: Running) -> None:
         """Take in what a launch reports, and end it when it is time."""
-        met, spoiled = running.target_met, running.spoiled
+        spoiled = running.spoiled
         self._events.extend(running.hear(self.now()))
         if running.spoiled and not spoiled:
             self._signal(running, signal.SIGUSR1)
-        if running.target_met and not met:
-            grace = self.now() + (self.target_grace if running.reports_itself else UNHEARD_GRACE)
-            running.terminate_at = min(running.terminate_at or grace, grace)
+        running.end_at_target(self.now(), self.target_grace)
         if running.terminate_at is not None and self.now() >= running.terminate_at:
-            running.terminate_at = None
+            running.terminate_at, running.terminating = None, True
             self._signal(running, signal.SIGTERM)
 
     def _signal(self, running: Running, number: signal.Signals) -> None:
