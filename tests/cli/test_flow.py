@@ -168,6 +168,7 @@ def test_another_project_with_the_same_command_is_history_and_trusted_less(tmp_p
     own = cotune(tmp_path / "one", "plan", *store, "--json")
     assert own.code == 0, own.err
     assert cotune(tmp_path / "other", "plan", *store, "--no-measure", "--no-history").code == 3
+    assert cotune(tmp_path / "other", "report", *store, "--no-history").code == 3
     alike = cotune(tmp_path / "other", "plan", *store, "--no-measure", "--json")
     assert alike.code == 0, alike.err
     forecasts = [done.json["plan"]["forecast"]["epoch_seconds"] for done in (own, alike)]

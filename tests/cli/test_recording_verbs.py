@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from bench.worlds import world
+from cotune.cli.main import main
 from recording.folders import recording
 
 
@@ -20,10 +23,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cotune(*words: object, code: int = 0) -> dict[str, Any]:
-    call = [sys.executable, "-c", "from cotune.cli.main import main; main()", *map(str, words), "--json"]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["cotune", *map(str, words), "--json"]
+    told = mock.patch.object(sys, "argv", argv)
+    with told, redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code or 0) == code, err.getvalue()
+    document: dict[str, Any] = json.loads(out.getvalue())
     return document
 
 
@@ -63,6 +69,9 @@ def test_a_run_goes_by_the_plan_that_a_store_holds(folder: Path, tmp_path: Path)
     ran = cotune("run", "--recording", folder, *store)
     assert ran["goal"]["target"] == 0.8
     assert ran["run"]["config"] == plan["config"]
+    as_planned = ("--workers", plan["config"]["workers"], "--batch-size", plan["config"]["batch_size"])
+    easier = cotune("run", "--recording", folder, *store, *as_planned, "--target", "0.6")
+    assert easier["plan"]["forecast"]["seconds"]["mid"] < plan["forecast"]["seconds"]["mid"], "of the goal that is run"
 
 
 def test_a_config_that_was_not_recorded_is_not_found(folder: Path) -> None:

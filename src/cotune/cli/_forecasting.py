@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cotune.config import Settings
-from cotune.errors import NotFound
+from cotune.errors import CotuneError, NotFound
 from cotune.plan.planner import Forecaster
-from cotune.reuse import joined
+from cotune.reuse import Kept, joined
 from cotune.store import Store
-from cotune.types import Sample
+from cotune.types import Goal, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
@@ -57,6 +58,28 @@ def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
             f"the longest learning curve of {job.name} has {words} of {job.metric}: too little to judge a target by; "
             "measure more: cotune profile --budget 5m (the job must report its metric)"
         )
+
+
+def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int) -> Plan | None:
+    """Return the plan as it is, or with its config forecast anew where another goal is asked; None if none can be."""
+    asked, planned = ((one.target, one.deadline, one.epochs) for one in (goal, plan.goal))
+    if asked == planned:
+        return plan
+    from cotune.plan.assess import assess
+    from cotune.space import Configs
+
+    history, known, configs = recalled(settings, kept), kept.samples(settings.job), Configs.of([plan.config])
+    wanted = replace(settings, goal=goal)
+    try:
+        samples = known_samples(wanted, kept, history)
+        if needs_curves(wanted):
+            require_curves(wanted, history.blended(samples) if history else samples)
+        outlook = make_forecaster(wanted, samples, "auto", "auto", seed, history)(configs, goal.max_epochs)
+    except CotuneError:  # too little was measured to say anything of this goal
+        return None
+    trained = Kept.among(known).epochs(settings.job, goal, configs)
+    found = assess(outlook, goal, settings.cluster, settings.job.sign, trained)
+    return replace(plan, forecast=found.forecast(0), goal=goal, rivals=(), notes=outlook.notes, rest=found.rest(0))
 
 
 def make_forecaster(

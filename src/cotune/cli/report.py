@@ -21,6 +21,7 @@ from cotune.cli._options import (
     MaxCost,
     MaxEpochs,
     Name,
+    NoHistory,
     Predictor,
     Prefer,
     Seed,
@@ -63,6 +64,7 @@ def report(
     max_samples: MaxSamples = 16,
     budget: Budget = None,
     all_samples: AllSamples = False,
+    no_history: NoHistory = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
@@ -95,7 +97,7 @@ def report(
         with open_store(store) as kept:
             if all(value is None for value in asked.values()):
                 settings = _with_planned_goal(as_last_planned(settings, kept), kept)
-            found = _stored(settings, kept, predictor, accuracy, seed)
+            found = _stored(settings, kept, predictor, accuracy, seed, with_history=not no_history)
     if output is not None:
         _write(output, found)
     if json:
@@ -118,11 +120,13 @@ def _with_planned_goal(settings: Settings, kept: Store) -> Settings:
     return replace(settings, goal=latest.goal) if latest else settings
 
 
-def _stored(settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int) -> Findings:
+def _stored(
+    settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int, *, with_history: bool
+) -> Findings:
     """Return the findings of a job of the store."""
     from cotune.cli._forecasting import known_samples, recalled
 
-    history = recalled(settings, kept)
+    history = recalled(settings, kept, wanted=with_history)
     samples = known_samples(settings, kept, history)
     plans = [(made.created, made.plan) for made in kept.plans(settings.job)]
     return _found(settings, samples, plans, predictor, accuracy, seed, history=history)

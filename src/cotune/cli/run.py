@@ -88,6 +88,7 @@ def run(
         run_placement(placement, command, seed or 0, json=json)
         return
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
+    from cotune.cli._forecasting import for_goal
     from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._recording import replay
     from cotune.errors import Missed, NotFound
@@ -125,6 +126,7 @@ def run(
         config = last.config if last else config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
         plan = plan if plan and plan.config == config else None
         goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
+        plan = plan and for_goal(settings, kept, plan, goal, seed or 0)
         _announce(settings, config, goal)
         if begin is None:
             begin = (None if from_scratch else probed(settings, kept, config, None if played else seed)) or fresh(seed)
