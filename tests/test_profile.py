@@ -122,6 +122,13 @@ def test_a_profile_of_one_or_two_epochs_never_repeats_itself() -> None:
         assert len({(step.sample.config, step.probe.curve) for step in done}) == len(done)
 
 
+def test_the_number_of_probes_that_may_come_stays_the_same_while_they_are_made() -> None:
+    assert {step.of for step in starts(SPACE, Goal(target=0.99), 300)} == {16}
+    few = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64))))
+    done = starts(few, Goal(epochs=1), 10_000)
+    assert [(step.number, step.of) for step in done] == [(number, 4) for number in range(1, 5)]
+
+
 def test_a_profile_keeps_to_its_budget() -> None:
     engine = Clockwork()
     starts(SPACE, Goal(target=0.99), 300, engine)

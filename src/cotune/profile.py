@@ -63,12 +63,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a profile stands: the probe in hand and its sample so far."""
+    """Where a profile stands: the probe in hand, of how many at most, and its sample so far."""
 
     number: int
     of: int
     probe: Probe
     sample: Sample
+
+    def __str__(self) -> str:
+        return f"probe {self.number} of at most {self.of}: {self.probe.reason}"
 
 
 class Chooser(Protocol):
@@ -236,7 +239,7 @@ def profile(
     begun = engine.now()
     samples = list(known)
     seen: set[int] = set()
-    number = 0
+    number, most = 0, min(limits.samples, design.remaining(joined(samples)))
     while number < limits.samples:
         left = limits.seconds - (engine.now() - begun)
         whole = joined(samples)
@@ -249,7 +252,6 @@ def profile(
         if share is None:
             continue
         number += 1
-        of = min(limits.samples, number - 1 + design.remaining(whole))
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
         until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
         before = Kept.among(whole).of(probe.config) if probe.curve else None
@@ -265,7 +267,7 @@ def profile(
             seed=launch.seed,
         )
         for sample in attempt(engine, launch, until, begin):
-            yield Step(number, of, probe, sample)
+            yield Step(number, max(number, most), probe, sample)
         if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
             return
         samples.append(sample)

@@ -40,8 +40,7 @@ def measure(
             if step.sample.ended:
                 tidy([*known, *finished.values()])
             spent = engine.now() - begun
-            words = f"{step.number} of {step.of}: {step.probe.reason}"
-            shown.update(spent, words, limits.seconds - spent if step.probe.curve else None)
+            shown.update(spent, str(step), limits.seconds - spent if step.probe.curve else None)
             if step.sample.ended and step.sample.failed:
                 note(f"failed: {step.probe.config}: {step.sample.failure}")
     return list(finished.values())

@@ -101,7 +101,7 @@ class Replay:
             ):
                 finished[step.sample.id] = step.sample
                 if step.sample.ended:
-                    shown.update(step.number, f"{step.number} of {step.of}: {step.probe.reason}")
+                    shown.update(step.number, str(step))
                     if step.sample.failure:
                         note(f"{step.probe.config}: {step.sample.failure}")
         return list(finished.values())
