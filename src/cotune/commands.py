@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from cotune.errors import UsageError
 from cotune.types import Job
 
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
+_PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
+_LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+_TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
 
 
 def takes(job: Job, name: str) -> bool:
@@ -16,24 +21,60 @@ def takes(job: Job, name: str) -> bool:
     return any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
 
 
-def require_batch(job: Job, source: str) -> None:
-    """Refuse a command through which cotune cannot set the batch, with the one to write instead."""
+def require_settable(job: Job, source: str) -> None:
+    """Refuse a command whose workers another launcher starts, or whose batch cotune cannot set; say what to write."""
+    own = without_launcher(job.command)
+    if own != job.command:
+        raise UsageError(
+            f"{source}: cotune starts the workers itself, so leave out torchrun; write: {line(_with_batch(own))}"
+        )
     if takes(job, "batch_size") or takes(job, "global_batch"):
         return
-    words = list(job.command)
+    raise UsageError(
+        f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "
+        f"write: {line(_with_batch(own))} (or let the script read COTUNE_BATCH_SIZE)"
+    )
+
+
+def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that torchrun would start once per worker, or the command itself."""
+    words = list(command)
+    if words and Path(words[0]).name == "torchrun":
+        rest, python = words[1:], "python"
+    elif len(words) > 2 and words[1] == "-m" and words[2] in _LAUNCH_MODULES:
+        rest, python = words[3:], words[0]
+    else:
+        return tuple(command)
+    start = [python]
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in ("-m", "--module"):
+            start.append("-m")
+        elif option in ("--no-python", "--no_python"):
+            start = []
+        elif option not in _TORCHRUN_FLAGS and "=" not in option and rest:
+            rest.pop(0)
+    return (*start, *(rest or ["train.py"]))
+
+
+def line(command: Sequence[str]) -> str:
+    """Return a command as one would type it, placeholders left readable."""
+    return " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in command)
+
+
+def _with_batch(command: Sequence[str]) -> list[str]:
+    """Return the command with a placeholder for the batch, in the place of the number it has."""
+    words = list(command)
+    if any("{batch_size}" in word or "{global_batch}" in word for word in words):
+        return words
     for place, word in enumerate(words):
         if _BATCH_FLAG.match(word):
             if "=" in word:
                 words[place] = word.partition("=")[0] + "={batch_size}"
             elif place + 1 < len(words):
                 words[place + 1] = "{batch_size}"
-            break
-    else:
-        words.append("--batch-size={batch_size}")
-    raise UsageError(
-        f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; write: {' '.join(words)}"
-        " (or let the script read COTUNE_BATCH_SIZE)"
-    )
+            return words
+    return [*words, "--batch-size={batch_size}"]
 
 
 def reads_environment(job: Job, *names: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cotune.commands import require_batch, takes
+from cotune.commands import require_settable, takes
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.job_file import DeviceSection, JobFile, TargetSection, checked
 from cotune.space import LAYOUT, Axis, Space
@@ -189,7 +189,7 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     if file.global_batch is not None and "batch_size" in file.search:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
     if job.command:
-        require_batch(job, source)
+        require_settable(job, source)
     return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
 
 

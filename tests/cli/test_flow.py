@@ -109,6 +109,14 @@ def test_init_writes_a_file_that_reads_back_whatever_the_words(tmp_path: Path, w
     assert settings.job.command == command
 
 
+def test_init_turns_a_torchrun_command_into_the_one_that_cotune_starts(tmp_path: Path) -> None:
+    done = cotune(tmp_path, "init", "--", "torchrun", "--nproc-per-node=2", "train.py", "--batch-size={batch_size}")
+    assert done.code == 0, done.err
+    assert "torchrun was left out: run is python train.py --batch-size={batch_size}" in done.out
+    settings = config.load(tmp_path / "cotune.yaml", {})
+    assert settings.job.command == ("python", "train.py", "--batch-size={batch_size}")
+
+
 def test_init_refuses_a_command_whose_batch_it_could_not_set(tmp_path: Path) -> None:
     done = cotune(tmp_path, "init", "--", "python", "train.py", "--batch-size", "32")
     assert done.code == 2

@@ -8,28 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.errors import UsageError
 from cotune.run._command import fill, program
 
 ENV = {"PATH": "/usr/bin:/bin"}
-
-
-@pytest.mark.parametrize(
-    ("command", "own"),
-    [
-        ("torchrun train.py --lr 1", "python train.py --lr 1"),
-        ("torchrun --standalone --nproc-per-node 2 train.py -m 3", "python train.py -m 3"),
-        ("torchrun --nproc-per-node=2 --nnodes 1 -m pack.train 'a b'", "python -m pack.train 'a b'"),
-        ("torchrun --no-python ./train.sh", "./train.sh"),
-        ("python3 -m torch.distributed.run --standalone train.py", "python3 train.py"),
-    ],
-)
-def test_torchrun_is_answered_with_the_command_it_stands_for(command: str, own: str, tmp_path: Path) -> None:
-    import shlex
-
-    with pytest.raises(UsageError) as refused:
-        program(shlex.split(command), tmp_path, ENV, {})
-    assert str(refused.value).endswith(f"give: {own}")
 
 
 @given(st.text(alphabet='ab"{}:, 1').filter(lambda text: "{{" not in text and not re.search(r"\{\w+\}", text)))

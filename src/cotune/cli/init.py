@@ -38,39 +38,33 @@ def init(
 
     from cotune import config
     from cotune.cli._output import emit_json, say
-    from cotune.commands import require_batch
+    from cotune.commands import line, without_launcher
     from cotune.errors import UsageError
 
     file = Path.cwd() / config.FILE_NAME
     if file.exists() and not force:
         raise UsageError(f"{file} is there already; --force writes over it")
-    words = command or ["python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"]
+    given = tuple(command or ("python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"))
+    words = without_launcher(given)
     text = TEMPLATE.format(
         name=_yaml(name or Path.cwd().name),
-        run=_yaml(" ".join(_word(word) for word in words)),
+        run=_yaml(line(words)),
         examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
         cores=len(os.sched_getaffinity(0)),
         lr="" if any("{lr}" in word for word in words) else "# ",
     )
-    settings = config.loads(text, {}, str(file), Path.cwd())
-    require_batch(settings.job, "the command")
+    config.loads(text, {}, "the command", Path.cwd())
     file.write_text(text, encoding="utf-8")
     folder = Path.cwd() / PROJECT_FOLDER
     folder.mkdir(exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     if json:
-        emit_json("init", {"file": str(file), "store": str(folder)})
+        emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})
     else:
         say(f"wrote {file.name}: look at target and search, and at pattern if the script never calls cotune.report")
+        if words != given:
+            say(f"cotune starts the workers itself, so torchrun was left out: run is {line(words)}")
         say("next: cotune profile, then cotune plan, then cotune run")
-
-
-def _word(word: str) -> str:
-    """Return a word of a command as a shell would want it, placeholders left readable."""
-    import re
-    import shlex
-
-    return word if re.fullmatch(r"[\w{}=./:,@%+-]+", word) else shlex.quote(word)
 
 
 def _yaml(text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -28,8 +27,6 @@ from cotune.types import Config, Value
 _PLACEHOLDER = re.compile(r"\{\{|\{(\w+)\}")
 _INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?")
 _AT_START_ONLY = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_")
-_LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
-_TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
 
 
 def numbers(launch: Launch) -> dict[str, str]:
@@ -58,7 +55,6 @@ def program(command: Sequence[str], folder: Path, env: Mapping[str, str], own_en
     """Return how a filled-in command is run in `folder`; `own_env` is what the job itself sets."""
     if not command:
         raise UsageError("there is no command to run; give one after --, such as: python train.py")
-    _refuse_launchers(command)
     path = _find(command[0], folder, env)
     script, module, rest = python_target(command[1:]) if is_python(path) else (None, None, [])
     if script is not None and not (folder / script).is_file():
@@ -105,28 +101,6 @@ def _fill(argument: str, values: Mapping[str, str]) -> str:
 
     filled = _PLACEHOLDER.sub(replaced, argument)
     return filled.replace("}}", "}") if "{{" in argument else filled
-
-
-def _refuse_launchers(command: Sequence[str]) -> None:
-    """Refuse torchrun, with the command that it stands for."""
-    words = list(command)
-    if Path(words[0]).name == "torchrun":
-        rest, python = words[1:], "python"
-    elif len(words) > 2 and words[1] == "-m" and words[2] in _LAUNCH_MODULES:
-        rest, python = words[3:], words[0]
-    else:
-        return
-    prefix = [python]
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option in ("-m", "--module"):
-            prefix.append("-m")
-        elif option in ("--no-python", "--no_python"):
-            prefix = []
-        elif option not in _TORCHRUN_FLAGS and "=" not in option and rest:
-            rest.pop(0)
-    own = shlex.join([*prefix, *(rest or ["train.py"])])
-    raise UsageError(f"cotune starts the workers itself, so leave out torchrun and give: {own}")
 
 
 def _find(name: str, folder: Path, env: Mapping[str, str]) -> str:
