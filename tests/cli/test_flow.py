@@ -213,7 +213,11 @@ def test_a_loss_that_should_fall_is_measured_planned_and_met_by_its_own_name(tmp
     script(tmp_path, after="loss = 2.0 / (1 + epoch)")
     text = (tmp_path / "train.py").read_text().replace("accuracy=accuracy):", "accuracy=accuracy, loss=loss):")
     (tmp_path / "train.py").write_text(text)
-    assert cotune(tmp_path, "profile", *JOB, "--target", "loss<=0.3", "--max-epochs", "8", *TRAINING).code == 0
+    profiled = cotune(tmp_path, "profile", *JOB, "--target", "loss<=0.3", "--max-epochs", "8", *TRAINING)
+    assert profiled.code == 0, profiled.err
+    for table in (profiled.out, cotune(tmp_path, "samples", "--job", "digits").out):
+        assert "loss" in table.splitlines()[0]
+        assert "accuracy" not in table.splitlines()[0]
     planned = cotune(tmp_path, "plan", "--target", "loss<=0.3", "--max-epochs", "8", "--json")
     assert planned.code == 0, planned.err
     assert planned.json["goal"]["metric"] == "loss"

@@ -129,7 +129,7 @@ def profile(
         documents = [sample_document(sample) for sample in new]
         emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(usable)})
         return
-    _table(new)
+    _table(settings.job.metric, new)
     failed = sum(sample.failed for sample in new)
     spent = sum(sample.device_seconds for sample in new)
     say(
@@ -155,11 +155,11 @@ def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], 
     return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
 
 
-def _table(samples: list[Sample]) -> None:
+def _table(metric: str, samples: list[Sample]) -> None:
     from cotune.cli._output import table
     from cotune.units import number
 
-    columns = ("workers", "batch", "global batch", "epochs", "s/epoch", "accuracy", "start-up s", "outcome")
+    columns = ("workers", "batch", "global batch", "epochs", "s/epoch", metric, "start-up s", "outcome")
     rows = [
         (
             sample.config.workers,

@@ -18,34 +18,41 @@ def samples(
     from cotune.cli._options import open_store
     from cotune.cli._output import emit_json, say, table
     from cotune.documents import sample_document
+    from cotune.errors import NotFound, suggestion
     from cotune.units import number
 
     with open_store(store) as kept:
+        jobs = kept.jobs()
         found = [
-            (known.name, sample) for known in kept.jobs() if job in (None, known.name) for sample in kept.samples(known)
+            (known.definition, sample) for known in jobs if job in (None, known.name) for sample in kept.samples(known)
         ]
+    if job is not None and all(known.name != job for known in jobs):
+        raise NotFound(f"no job named {job!r} in the store{suggestion(job, {known.name for known in jobs})}")
     if json:
-        emit_json("samples", {"samples": [{"job": name, **sample_document(sample)} for name, sample in found]})
+        documents = [{"job": of.name, "metric": of.metric, **sample_document(sample)} for of, sample in found]
+        emit_json("samples", {"samples": documents})
         return
     if not found:
         say("no samples yet: cotune profile measures a job")
         return
-    columns = ("id", "job", "what", "workers", "batch", "epochs", "s/epoch", "accuracy", "device-s", "outcome")
+    metrics = {of.metric for of, _ in found}
+    metric = metrics.pop() if len(metrics) == 1 else None
+    columns = ("id", "job", "what", "workers", "batch", "epochs", "s/epoch", metric or "metric", "device-s", "outcome")
     table(
         columns,
         [
             (
                 sample.id,
-                name,
+                of.name,
                 sample.purpose,
                 sample.config.workers,
                 sample.config.batch_size,
                 f"{sample.epochs:.3g}",
                 number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
-                number(sample.accuracy) if sample.accuracy is not None else "",
+                "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),
                 number(sample.device_seconds, 3),
                 sample.failure or ("running" if not sample.ended else sample.warning or "ok"),
             )
-            for name, sample in found
+            for of, sample in found
         ],
     )
