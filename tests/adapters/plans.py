@@ -18,20 +18,23 @@ max_epochs: 9
 
 
 def planned(folder: Path, text: str = JOB, *, chosen: Config | None = None, max_cost: float | None = None) -> Path:
-    """Write a job file, and a plan of one epoch in 100 to 200 seconds; return the folder."""
+    """Write a job file, and a plan that takes one epoch of four allowed, in 100 to 200 seconds; return the folder."""
     (folder / ".cotune").mkdir(exist_ok=True)
     file = folder / config.FILE_NAME
     file.write_text(text)
     seconds = Quantity(100.0, 150.0, 200.0, "measured", "s")
     forecast = Forecast(
         config=chosen or Config.data_parallel(32, 2),
-        epochs=1,
+        epochs=4,
         seconds=seconds,
         cost=Quantity(1.0, 1.5, 2.0, "measured", "USD"),
         epoch_seconds=seconds,
         accuracy=None,
         probability=0.95,
+        epochs_needed=Quantity(0.5, 0.7, 0.9, "measured", "epochs"),
     )
     with open_store(None, folder) as kept:
-        kept.save_plan(config.load(file, {}).job, Plan(forecast, Goal(max_cost=max_cost), "the cheapest of 8"))
+        kept.save_plan(
+            config.load(file, {}).job, Plan(forecast, Goal(target=0.5, max_cost=max_cost), "the cheapest of 8")
+        )
     return folder

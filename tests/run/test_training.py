@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotune.errors import NotFound, UsageError
-from cotune.run.training import config_of_run, goal_of_run, missed
+from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, missed
 from cotune.space import Axis, Space
 from cotune.types import Config, Evaluation, Forecast, Goal, Job, Plan, Quantity, Sample
 
@@ -26,6 +28,16 @@ def test_a_flag_wins_over_the_plan_and_time_flags_over_its_cap() -> None:
     assert goal_of_run(PLAN, asked, ["target"]).max_epochs == 12
     assert goal_of_run(PLAN, asked, ["deadline"]).max_epochs == 30
     assert goal_of_run(None, asked, []) == asked
+
+
+def test_a_launcher_that_cannot_stop_at_the_target_gets_the_epochs_that_it_takes() -> None:
+    needed = replace(PLAN, forecast=replace(PLAN.forecast, epochs_needed=Quantity(4.0, 5.0, 6.4, "measured", "epochs")))
+    goal = goal_of_run(needed, Goal(), [])
+    assert epochs_elsewhere(needed, goal) == 7
+    assert epochs_elsewhere(needed, replace(goal, max_epochs=5)) == 5
+    assert epochs_elsewhere(needed, replace(goal, epochs=9)) == 9
+    assert epochs_elsewhere(needed, replace(goal, prefer="accurate")) == 12
+    assert epochs_elsewhere(None, Goal(max_epochs=30)) == 30
 
 
 def test_what_is_given_is_laid_over_the_planned_config() -> None:

@@ -35,7 +35,7 @@ def export(
     from cotune.cli._output import emit_json, note
     from cotune.documents import config_document
     from cotune.errors import NotFound, UsageError
-    from cotune.run.training import config_of_run, goal_of_run, seconds_limit
+    from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
@@ -49,7 +49,7 @@ def export(
     asked = order(
         settings.job,
         config,
-        goal.epochs or goal.max_epochs,
+        epochs_elsewhere(plan, goal),
         settings.cluster,
         forecast=plan.forecast if plan else None,
         limit=seconds(limit) if limit else seconds_limit(plan) if plan else None,
@@ -68,7 +68,12 @@ def export(
             raise NotFound(f"cannot write {output}: {error.strerror}") from None
     if json:
         where = {"file": str(output) if output else None, "text": text, "use": use(target, str(output or "FILE"))}
-        layout = {"nodes": asked.nodes, "per_node": asked.per_node, "limit_seconds": asked.limit}
+        layout = {
+            "epochs": asked.epochs,
+            "nodes": asked.nodes,
+            "per_node": asked.per_node,
+            "limit_seconds": asked.limit,
+        }
         emit_json("export", {"target": target, "config": config_document(asked.config), **layout, **where})
     elif output is None:
         print(text, end="")

@@ -6,6 +6,7 @@ for is the goal that is run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -57,6 +58,15 @@ def config_of_run(
 def seconds_limit(plan: Plan) -> float:
     """Return what to ask a queue for: one run in ten outlasts the forecast's upper end, few half as much again."""
     return 1.5 * plan.forecast.seconds.high + 60.0
+
+
+def epochs_elsewhere(plan: Plan | None, goal: Goal) -> int:
+    """Return the epochs for a launcher that cannot stop at a target: what nine runs of ten need, up to the cap."""
+    cap = goal.epochs or goal.max_epochs
+    needed = plan.forecast.epochs_needed if plan else None
+    if needed is None or goal.epochs or goal.target is None or goal.prefer == "accurate":
+        return cap
+    return max(1, min(cap, math.ceil(needed.high)))
 
 
 def _first_values(space: Space) -> dict[str, Value]:

@@ -185,7 +185,9 @@ def _hourly(max_cost: float | None, cluster: Cluster, forecast: Forecast | None)
 
 
 def _about(job: Job, config: Config, epochs: int, forecast: Forecast | None, per_node: int | None) -> tuple[str, ...]:
-    lines = [f"{job.name}: {config}, at most {epochs} epochs"]
+    lines = [f"{job.name}: {config}, {epochs} epochs"]
+    if forecast is not None and epochs < forecast.epochs:
+        lines.append("nothing here stops it at its target: nine forecasts of ten need no more epochs than these")
     if forecast is not None:
         seconds, cost = forecast.seconds, forecast.cost
         time = f"{duration(seconds.mid)} ({duration(seconds.low)}..{duration(seconds.high)})"
