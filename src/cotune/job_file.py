@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from cotune.errors import InvalidFile, UsageError, suggestion
-from cotune.types import Prefer, Value
+from cotune.types import LearningRateRule, Prefer, Value
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
@@ -85,7 +85,7 @@ class LearningRateSection(_Section):
 
     at: float = Field(gt=0)
     global_batch: int = Field(gt=0)
-    rule: Literal["linear", "sqrt", "fixed"] = "linear"
+    rule: LearningRateRule = "linear"
 
 
 class BudgetSection(_Section):

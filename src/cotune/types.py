@@ -21,6 +21,7 @@ Ints = npt.NDArray[np.int64]
 Value = str | int | float | bool
 Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
+LearningRateRule = Literal["linear", "sqrt", "fixed"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 INTERRUPTED = "interrupted"
 OUT_OF_MEMORY = "out of memory"
@@ -127,7 +128,7 @@ class LearningRate:
 
     at: float
     global_batch: int
-    rule: Literal["linear", "sqrt", "fixed"] = "linear"
+    rule: LearningRateRule = "linear"
 
     def of(self, global_batch: int) -> float:
         """Return the rate for a global batch."""

@@ -33,6 +33,10 @@ BROKEN = {
     "no tables": ({"times": None, "accuracy": None}, r"needs epoch_time\.csv, accuracy\.csv or both"),
     "no examples": ({"job": "name: x\n"}, r"job\.yaml: examples"),
     "a wrong better": ({"job": JOB.replace("higher", "best")}, r"job\.yaml:4: better: expected higher or lower"),
+    "a rule that is none": (
+        {"job": JOB + "lr_rule: cosine\n"},
+        r"lr_rule: expected linear, sqrt or fixed, not 'cosine'",
+    ),
     "a key misspelt": ({"job": JOB.replace("metric", "metrik")}, r"job\.yaml:3: metrik: unknown key"),
     "not YAML": ({"job": "name: [x\n"}, r"job\.yaml:\d+: not valid YAML"),
     "not a mapping": ({"job": "- x\n"}, r"job\.yaml: expected keys and values"),

@@ -11,17 +11,18 @@ import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import yaml
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.job_file import DeviceSection, parse_yaml
 from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
-from cotune.types import Cluster, Device, Job, Value, axes_of
+from cotune.types import Cluster, Device, Job, LearningRateRule, Value, axes_of
 
 JOB, TIMES, ACCURACY = "job.yaml", "epoch_time.csv", "accuracy.csv"
 _KEYS = ("name", "examples", "metric", "better", "lr_rule", "devices", "currency")
+_RULES = get_args(LearningRateRule)
 _TIME_COLUMNS = ("workers", "batch_size", "epoch_seconds")
 _TIME_EXTRAS = ("device", "nodes", "repeat", "accumulate", "servers")
 _ACCURACY_COLUMNS = ("global_batch", "epoch", "accuracy")
@@ -70,6 +71,9 @@ class _Facts:
             self._wrong("examples", f"expected the number of examples in an epoch, not {examples!r}")
         if better not in ("higher", "lower"):
             self._wrong("better", f"expected higher or lower, not {better!r}")
+        rule = self.raw.get("lr_rule")
+        if rule is not None and rule not in _RULES:
+            self._wrong("lr_rule", f"expected {', '.join(_RULES[:-1])} or {_RULES[-1]}, not {rule!r}")
         name = str(self.raw.get("name") or self.path.parent.resolve().name)
         return Job(name, examples=examples, metric=str(self.raw.get("metric") or "accuracy"), better=better)
 
