@@ -66,17 +66,26 @@ def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
 
 
 def price_document(cluster: Cluster) -> dict[str, Any]:
-    """Return what devices cost, and where a price comes from that was not given."""
+    """Return what devices cost, and where the price comes from."""
     return {
-        device.name: {"price_per_hour": device.price_per_hour, "source": device.price_source or "the job file"}
+        device.name: {
+            "price_per_hour": device.price_per_hour,
+            "unit": f"{cluster.currency} per hour",
+            "source": device.price_source or "as given",
+        }
         for device in cluster.devices
         if device.price_per_hour is not None
     }
 
 
 def price_words(cluster: Cluster) -> list[str]:
-    """Return the prices that were not given, each with its source and date."""
-    return [f"{device.name} at {device.price_source}" for device in cluster.devices if device.price_source]
+    """Return the prices in use, each with its source, and the date of one that is listed."""
+    return [
+        f"{device.name} at {device.price_source or f'{device.price_per_hour:g} {cluster.currency} an hour, as given'}"
+        + (f", by whole nodes of {device.per_node}" if device.bill == "node" and device.per_node else "")
+        for device in cluster.devices
+        if device.price_per_hour is not None
+    ]
 
 
 def goal_words(job: Job, goal: Goal) -> str:

@@ -43,6 +43,7 @@ def test_no_secret_of_a_job_is_in_any_answer(served: Served) -> None:
 def test_another_goal_gets_another_plan_and_the_same_gets_the_same(served: Served) -> None:
     key = served.json("/api/overview")["jobs"][0]["key"]
     told = served.json(f"/api/jobs/{key}")
+    assert told["question"]["priced"] == ["t4 at 0.35 USD an hour, as given"]
     asked = f"target={GOAL.target}&deadline={GOAL.deadline}"
     again = served.json(f"/api/jobs/{key}/what-if?{asked}")
     assert again["plan"] == told["answer"]["plan"]

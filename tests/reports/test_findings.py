@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotune.documents import price_words
 from cotune.forecast import Outlook, standard_draws
 from cotune.reports import Findings, find
-from cotune.reports.figures import clock, cost_time, epoch_times, learning_curves, words
+from cotune.reports.document import document
+from cotune.reports.figures import clock, cost_time, counted, epoch_times, learning_curves, logarithmic, words
 from cotune.reports.markup import data, table, tag
+from cotune.reports.page import page
 from cotune.reports.scaling import Scaling, Step
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Plan, Sample
@@ -170,6 +173,21 @@ def test_money_is_counted_at_the_price_of_each_device() -> None:
     assert result.cost([sample]) == pytest.approx(11.0 * 2 * 0.001)
 
 
+def test_a_report_tells_the_prices_in_use_and_where_they_come_from() -> None:
+    listed = Device("t4", price_per_hour=0.35, price_source="0.35 USD an hour at gcp, a list, 2026-09-20")
+    cluster = Cluster((listed, Device("a100", price_per_hour=2.0, per_node=4, bill="node")))
+    assert price_words(cluster) == [
+        "t4 at 0.35 USD an hour at gcp, a list, 2026-09-20",
+        "a100 at 2 USD an hour, as given, by whole nodes of 4",
+    ]
+    result = replace(found(), cluster=cluster)
+    assert document(result)["prices"]["t4"] == {
+        "price_per_hour": 0.35, "unit": "USD per hour", "source": listed.price_source
+    }  # fmt: skip
+    assert "Prices: t4 at 0.35 USD an hour at gcp" in page(result)
+    assert "no prices are given" in page(found())
+
+
 @given(st.text(max_size=40))
 def test_no_text_can_become_markup(text: str) -> None:
     for made in (tag("p", text, title=text), table(["head"], [[text]], text)):
@@ -182,6 +200,24 @@ def test_no_text_can_become_markup(text: str) -> None:
 @pytest.mark.parametrize(("seconds", "unit"), [(20, "seconds"), (600, "minutes"), (20_000, "hours"), (1e6, "days")])
 def test_times_are_shown_in_a_unit_of_their_size(seconds: float, unit: str) -> None:
     assert clock(seconds)[1] == unit
+
+
+@given(st.floats(1e-3, 1e6), st.floats(1.0, 1e7))
+def test_a_logarithmic_axis_has_round_numbers_about_its_values(low: float, ratio: float) -> None:
+    axis = logarithmic([low, low * ratio])
+    ticks = axis["tickvals"]
+    assert ticks[0] <= low * 1.0001 or ratio < 8
+    assert len(ticks) <= 15
+    assert len(set(axis["ticktext"])) == len(ticks), "no two read the same"
+    if ratio >= 1.2:
+        assert sum(low <= tick <= low * ratio * 1.0001 for tick in ticks) >= min(3, np.log10(ratio))
+
+
+@given(st.integers(1, 5000))
+def test_workers_are_counted_in_whole_numbers(most: int) -> None:
+    step = counted([1, most])["dtick"]
+    assert isinstance(step, int)
+    assert most / step <= 8 or step == 1
 
 
 def test_figures_hold_every_config_measured_point_and_curve() -> None:

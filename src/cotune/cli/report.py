@@ -196,7 +196,7 @@ def _write(output: Path, found: Findings) -> None:
 
 def _show(found: Findings, *, plots: bool) -> None:
     from cotune.cli._output import say, table
-    from cotune.documents import decision_table, goal_words, time_spread
+    from cotune.documents import decision_table, goal_words, price_words, time_spread
     from cotune.reports import sketches
     from cotune.types import Forecast
     from cotune.units import duration, number
@@ -219,6 +219,8 @@ def _show(found: Findings, *, plots: bool) -> None:
     say(f"measured  {len(probes)} probes of {len({probe.config for probe in probes})} configs for {spent}")
     for line in found.notes:
         say(f"note      {line}")
+    for line in price_words(found.cluster):
+        say(f"price     {line}")
     if plots:
         for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=sys.stdout.isatty())):
             if sketch:

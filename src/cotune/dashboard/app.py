@@ -27,7 +27,7 @@ from cotune.dashboard import pictures
 from cotune.dashboard.access import Guard
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import Asked, answer, findings, grounds
-from cotune.documents import goal_words, plan_document, sample_document
+from cotune.documents import goal_words, plan_document, price_words, sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.predict.eta import seconds_left
 from cotune.reports.page import asset, plotly_script
@@ -130,6 +130,7 @@ class Desk:
                 "accuracy": learnt.accuracy_range,
                 "prices": {device.name: device.price_per_hour for device in learnt.cluster.devices},
                 "currency": learnt.cluster.currency,
+                "priced": price_words(learnt.cluster),
                 "configs": len(learnt.space),
                 "assumed": learnt.assumed,
             },

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotune.documents import forecast_document, goal_document, plan_document, profile_document, sample_document
+from cotune.documents import (
+    forecast_document,
+    goal_document,
+    plan_document,
+    price_document,
+    profile_document,
+    sample_document,
+)
 from cotune.reports.findings import Findings, Outcome
 from cotune.types import Forecast
 
@@ -43,6 +50,7 @@ def document(found: Findings) -> dict[str, Any]:
         "runs": [_run(found, outcome) for outcome in found.outcomes],
         "profile": profile_document(list(found.samples)),
         "cost": {"value": found.cost(found.samples), "unit": found.unit},
+        "prices": price_document(found.cluster),
         "notes": list(found.notes),
     }
 

@@ -68,14 +68,31 @@ def layout(x: str, y: str, **more: Any) -> dict[str, Any]:
 
 
 def logarithmic(values: Sequence[float]) -> dict[str, Any]:
-    """Return a logarithmic axis with round numbers on it: 1, 2 and 5 of each decade, or 1 alone if there are many."""
+    """Return a logarithmic axis with round numbers on it, some of them among the values however close these are."""
     known = [value for value in values if value > 0 and np.isfinite(value)]
     if not known:
         return {"type": "log"}
-    first, last = int(np.floor(np.log10(min(known)))), int(np.ceil(np.log10(max(known))))
-    leads = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = [lead * 10.0**power for power in range(first, last + 1) for lead in leads]
-    return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+    low, high = min(known), max(known)
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    if high > 8 * low:
+        leads = (1, 2, 5) if len(decades) <= 4 else (1,)
+        ticks = [lead * 10.0**power for power in decades for lead in leads]
+        return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+    step = _round_step((high - low) or low)
+    ticks = [step * place for place in range(max(int(low / step), 1), int(high / step) + 2)]
+    decimals = max(0, -int(np.floor(np.log10(step))))
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.{decimals}f}" for tick in ticks]}
+
+
+def counted(values: Sequence[float]) -> dict[str, Any]:
+    """Return an axis from zero for what is counted: only whole numbers stand on it."""
+    return {"rangemode": "tozero", "tick0": 0, "dtick": max(1, int(_round_step(max(values, default=1.0))))}
+
+
+def _round_step(span: float, most: int = 8) -> float:
+    """Return the least of 1, 2 and 5 times a power of ten that divides a span into so many parts at most."""
+    power = 10.0 ** np.floor(np.log10(span / most))
+    return float(next(lead * power for lead in (1, 2, 5, 10) if span <= most * lead * power))
 
 
 def _line(axis: str, at: float, text: str, colour: str = "@warn") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -215,7 +232,7 @@ def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
             "workers",
             "seconds per epoch",
             yaxis=logarithmic([y for trace in traces for y in trace["y"] if y is not None]),
-            xaxis={"rangemode": "tozero"},
+            xaxis=counted([x for trace in traces for x in trace["x"]]),
         ),
     }
 
@@ -342,10 +359,10 @@ def scaling_figure(found: Findings) -> Figure | None:
     if paying.workers != workers[-1]:
         shape, note = _line("x", paying.workers, f" pays up to {paying.workers}")
         shapes, notes = [shape], [note]
-    axis = {"rangemode": "tozero"}
+    axes = {"xaxis": counted(workers), "yaxis": {"rangemode": "tozero"}}
     return {
         "data": [perfect, real],
-        "layout": layout("workers", "times as fast", shapes=shapes, annotations=notes, xaxis=axis, yaxis=axis),
+        "layout": layout("workers", "times as fast", shapes=shapes, annotations=notes, **axes),
     }
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib import import_module, resources
 
 from cotune import __version__
-from cotune.documents import decision_table, goal_words, spread, time_spread
+from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
 from cotune.errors import missing_extra
 from cotune.reports import figures
 from cotune.reports.figures import Figure
@@ -78,10 +78,14 @@ class _Drawing:
 
 def _head(found: Findings, made: datetime) -> Markup:
     asked = f"{goal_words(found.job, found.goal)}, with confidence {found.goal.confidence:g}"
+    prices = "; ".join(price_words(found.cluster))
     return tag(
         "header",
         tag("h1", found.job.name),
         tag("p", "Goal: ", tag("strong", asked), class_="goal"),
+        tag(
+            "p", f"Prices: {prices}." if prices else "Costs are in device-seconds: no prices are given.", class_="small"
+        ),
         tag("p", made.strftime("%d %B %Y, %H:%M UTC").lstrip("0"), class_="muted small"),
     )
 

@@ -214,6 +214,7 @@ function history(told, key) {
   if (told.plans.length) parts.push(card("Plans", plans(told.plans, false)));
   const facts = [["command", told.command.length ? code(told.command.join(" ")) : "none"], ["folder", told.folder],
     ["measured on", told.where || "not said"], ["samples", h("a", { href: `#/samples?job=${key}` }, "all of them")]];
+  if (told.question) facts.push(["prices", told.question.priced.join("; ") || "none are given: costs are device-seconds"]);
   if (told.grounds?.notes.length) facts.push(["known from", told.grounds.notes.join("; ")]);
   parts.push(card("The job", h("dl.facts", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
   return h("div", { style: "margin-top:1rem" }, parts);
