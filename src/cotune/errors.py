@@ -38,14 +38,28 @@ class InvalidFile(CotuneError):
 
 
 class Infeasible(CotuneError):
-    """A goal that no config can meet; `nearest` holds the closest plans as JSON-ready records."""
+    """A goal that no config can meet: what binds, `by` how much of its unit, and the closest plans."""
 
     exit_code = 5
 
-    def __init__(self, message: str, constraint: str = "", nearest: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        constraint: str = "",
+        nearest: Iterable[object] = (),
+        by: float | None = None,
+        unit: str = "",
+    ) -> None:
         super().__init__(message)
         self.constraint = constraint
-        self.nearest = nearest
+        self.nearest = tuple(nearest)
+        self.by = by
+        self.unit = unit
+
+    def document(self, nearest: Iterable[object]) -> dict[str, object]:
+        """Return the facts, with the closest plans as documents."""
+        by = None if self.by is None else {"value": self.by, "unit": self.unit}
+        return {"constraint": self.constraint, "by": by, "nearest": list(nearest)}
 
 
 class Missed(CotuneError):

@@ -79,6 +79,8 @@ def test_an_infeasible_throughput_names_what_is_nearest() -> None:
     nearest = [plan for plan in caught.value.nearest if isinstance(plan, Placement)]
     assert nearest[0].throughput == pytest.approx(fastest.throughput)
     assert "20.0% less" in str(caught.value)
+    assert len(nearest) == 3
+    assert caught.value.by == pytest.approx(fastest.throughput * 0.25)
     assert caught.value.exit_code == 5
 
 
@@ -88,3 +90,7 @@ def test_a_throughput_beyond_every_number_of_units_is_said_to_be_so() -> None:
     with pytest.raises(Infeasible) as caught:
         answer(profile, Asked(21.0))
     assert caught.value.constraint == "throughput"
+    nearest = [plan for plan in caught.value.nearest if isinstance(plan, Placement)]
+    assert 19.8 <= nearest[0].throughput < 20.0  # half of its work is never shared: two tenths of a second at least
+    assert len(nearest) == 3
+    assert caught.value.by == pytest.approx(21.0 - nearest[0].throughput)

@@ -182,6 +182,9 @@ def test_an_infeasible_goal_names_what_binds_and_three_nearest_plans(goal: Goal,
         plan_of(goal)
     assert caught.value.constraint == constraint
     assert len(caught.value.nearest) == 3
+    assert all(near.epochs >= near.epochs_needed.high for near in caught.value.nearest)  # type: ignore[attr-defined]
+    assert caught.value.by is not None
+    assert caught.value.by > 0
     assert caught.value.exit_code == 5
 
 

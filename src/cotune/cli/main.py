@@ -93,7 +93,7 @@ def _document(error: CotuneError) -> None:
 
         facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
         if isinstance(error, Infeasible):
-            facts |= {"constraint": error.constraint, "nearest": list(error.nearest)}
+            facts |= error.document(error.nearest)
         if isinstance(known := getattr(error, "known", None), Mapping):
             facts["known"] = dict(known)
         emit_json("error", {"error": facts})

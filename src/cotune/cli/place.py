@@ -63,7 +63,7 @@ def place(
         best = answer(known, asked)
     except Infeasible as error:
         nearest = tuple(_plan(near, known) for near in error.nearest if isinstance(near, Placement))
-        raise Infeasible(str(error), error.constraint, nearest) from None
+        raise Infeasible(str(error), error.constraint, nearest, error.by, error.unit) from None
     found = _searches(known, asked, search, best, seed)
     work = None if examples is None else examples * epochs
     if keep:

@@ -23,6 +23,8 @@ from cotune.place.profiles import Profile
 from cotune.units import number
 
 _ASIDE_SECONDS = 2.0  # for each question beside the one asked
+_NEAREST = 3
+_CLOSE = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +133,15 @@ def _infeasible(profile: Profile, asked: Asked, *, proven: bool) -> Infeasible:
     if not proven:
         said = f"found no plan that reaches {number(asked.throughput)} examples/s within {asked.time_limit:g} s"
     slow = replace(asked, throughput=0.0)
-    nearest: list[Placement] = []
-    problem = slow.problems(profile)[0]
-    if _unlimited(problem) is None:
-        fastest = _solve(slow.problems(profile), Fastest(), _ASIDE_SECONDS).placement
-        if fastest is None:
-            return Infeasible(
-                "no plan covers all layers: some layer fits no type that has units left", "memory or types"
-            )
-        nearest.append(fastest)
-        missing = 1 - fastest.throughput / asked.throughput
-        said += f"; the fastest takes {_words(fastest)}: {number(fastest.throughput)} examples/s, {missing:.1%} less"
+    problems = slow.problems(profile)
+    fastest = _fastest(problems, asked.throughput)
+    if fastest is None:
+        return Infeasible("no plan covers all layers: some layer fits no type that has units left", "memory or types")
+    nearest = [fastest]
+    missing = asked.throughput - fastest.throughput
+    quick = "the fastest" if _unlimited(problems[0]) is None else "one of the fastest"
+    said += f"; {quick} takes {_words(fastest)}: {number(fastest.throughput)} examples/s, "
+    said += f"{missing / asked.throughput:.1%} less"
     lifted = profile.model_copy(update={"types": [one.model_copy(update={"limit": None}) for one in profile.types]})
     wished = _solve(asked.problems(lifted), Cheapest(), _ASIDE_SECONDS).placement
     if wished is not None:
@@ -154,7 +154,28 @@ def _infeasible(profile: Profile, asked: Asked, *, proven: bool) -> Infeasible:
         nearest.append(split)
     constraint = "limit" if wished is not None else "throughput"
     ask = "Ask for less" if wished is None else "Ask for less, or raise the limits"
-    return Infeasible(f"{said}. {ask}.", constraint, tuple(nearest))
+    slower = fastest
+    while len(nearest) < _NEAREST and (cheaper := _next_cheaper(problems, slower)) is not None:
+        slower = cheaper
+        nearest.append(slower)
+    return Infeasible(f"{said}. {ask}.", constraint, nearest, missing, "examples/s")
+
+
+def _fastest(problems: tuple[Problem, ...], throughput: float) -> Placement | None:
+    """Return the fastest plan; where more units are always faster, one within a hundredth of what they can reach.
+
+    The throughput asked for is out of reach.
+    """
+    if _unlimited(problems[0]) is None:
+        return _solve(problems, Fastest(), _ASIDE_SECONDS).placement
+    best = _solve(problems, Cheapest(), _ASIDE_SECONDS).placement
+    beyond = throughput
+    while best is not None and beyond > best.throughput * _CLOSE:
+        between = float(np.sqrt(beyond * best.throughput))
+        wanted = tuple(replace(problem, throughput=between) for problem in problems)
+        found = _solve(wanted, Cheapest(), _ASIDE_SECONDS).placement
+        best, beyond = (best, between) if found is None else (found, beyond)
+    return best
 
 
 def _words(plan: Placement) -> str:

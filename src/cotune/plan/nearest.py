@@ -18,13 +18,13 @@ from cotune.units import duration, number
 
 def infeasible(job: Job, found: Assessment) -> Infeasible:
     """Return the error for a goal that no config meets."""
-    nearest = tuple(found.forecast(int(row)) for row in _nearest(found))
+    nearest = tuple(_whole(found, int(row)) for row in _nearest(found))
     if not nearest:
         return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
-    constraint, words = _binding(job, found)
-    shown = "; ".join(f"{near.config}: {_outcome(job, near)}" for near in nearest)
+    constraint, words, by, unit = _binding(job, found)
+    shown = "; ".join(f"{near.config}: {_outcome(job, found.goal, near)}" for near in nearest)
     asked = f"no config {_asked(job, found)} with confidence {found.goal.confidence:g}"
-    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest)
+    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest, by, unit)
 
 
 def search_failed(found: Assessment) -> Infeasible:
@@ -50,6 +50,13 @@ def _nearest(found: Assessment) -> Ints:
     return varied[:3] if len(varied) >= 3 else order[:3]
 
 
+def _whole(found: Assessment, row: int) -> Forecast:
+    """Return the forecast of a config that does not meet its goal, its cap not below the epochs that it takes."""
+    forecast = found.forecast(row)
+    needed = 0 if forecast.epochs_needed is None else int(np.ceil(forecast.epochs_needed.high))
+    return replace(forecast, epochs=max(forecast.epochs, needed))
+
+
 def _excess(found: Assessment) -> Floats:
     """Return by which share of what was asked each config goes beyond it."""
     goal, excess = found.goal, np.zeros(len(found.seconds))
@@ -70,31 +77,42 @@ def _asked(job: Job, found: Assessment) -> str:
     return " ".join(parts)
 
 
-def _outcome(job: Job, near: Forecast) -> str:
+def _outcome(job: Job, goal: Goal, near: Forecast) -> str:
+    """Return what a config is expected to reach, and by how much it misses what was asked."""
     reached = f"{job.metric} {near.accuracy.mid:.4g} in " if near.accuracy else ""
-    return f"{reached}{duration(near.seconds.mid)}, probability {near.probability:.2f}"
+    missed = []
+    if goal.target is not None and near.accuracy and (short := job.sign * (goal.target - near.accuracy.mid)) > 0:
+        missed.append(f"{short:.2g} short")
+    if goal.deadline is not None and near.seconds.mid > goal.deadline:
+        missed.append(f"{duration(near.seconds.mid - goal.deadline)} late")
+    if goal.max_cost is not None and near.cost.mid > goal.max_cost:
+        missed.append(f"{number(near.cost.mid - goal.max_cost)} {near.cost.unit} too dear")
+    cost = f" for {number(near.cost.mid)} {near.cost.unit}" if goal.max_cost is not None else ""
+    return f"{reached}{duration(near.seconds.mid)}{cost}, {' and '.join(missed) or f'met in {near.probability:.0%}'}"
 
 
-def _binding(job: Job, found: Assessment) -> tuple[str, str]:
-    """Return the constraint whose relaxation alone would do, and the amount it would take."""
+def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
+    """Return the constraint whose relaxation alone would do, in words the amount it takes, and by how much it binds."""
     goal = found.goal
     if goal.deadline is not None:
         least = _least(found, replace(goal, deadline=None), by_cost=False)
         if np.isfinite(least):
-            return "deadline", f"the deadline binds: it takes {duration(least)}, {duration(least - goal.deadline)} more"
+            more = least - goal.deadline
+            return "deadline", f"the deadline binds: it takes {duration(least)}, {duration(more)} more", more, "s"
     if goal.max_cost is not None:
         least = _least(found, replace(goal, max_cost=None), by_cost=True)
         if np.isfinite(least):
-            more = number(least - goal.max_cost)
-            return "max_cost", f"the cost binds: it takes {number(least)} {found.unit}, {more} more"
+            more = least - goal.max_cost
+            words = f"the cost binds: it takes {number(least)} {found.unit}, {number(more)} more"
+            return "max_cost", words, more, found.unit
     if goal.target is not None and found.outlook.accuracy is not None:
         best = _best_accuracy(found)
         if np.isfinite(best):
-            short = f"{abs(found.sign * goal.target - best):.2g} short"
+            short = abs(found.sign * goal.target - best)
             level = f"{job.metric} {found.sign * best:.4g}"
             words = f"{level} is the best that can be counted on within {goal.max_epochs} epochs"
-            return "target", f"the target binds: {words}, {short}"
-    return "several", "several constraints bind at once: relax the target, the deadline or the cost"
+            return "target", f"the target binds: {words}, {short:.2g} short", short, job.metric
+    return "several", "several constraints bind at once: relax the target, the deadline or the cost", None, ""
 
 
 def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:

@@ -26,11 +26,8 @@ def document(found: Findings) -> dict[str, Any]:
         "plan": plan_document(found.plan) if found.plan else None,
         "refusal": None
         if refusal is None
-        else {
-            "message": str(refusal),
-            "constraint": refusal.constraint,
-            "nearest": [forecast_document(near) for near in refusal.nearest if isinstance(near, Forecast)],
-        },
+        else {"message": str(refusal)}
+        | refusal.document(forecast_document(near) for near in refusal.nearest if isinstance(near, Forecast)),
         "rivals": [forecast_document(rival) for rival in found.plan.rivals] if found.plan else [],
         "frontier": [forecast_document(found.assessed.forecast(int(row))) for row in found.frontier],
         "scaling": None
