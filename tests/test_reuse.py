@@ -38,6 +38,8 @@ def test_another_layout_of_the_recipe_goes_on_with_the_furthest_probe(tmp_path: 
     assert kept.of(Config.data_parallel(64, 2)) is None
     assert kept.of(TWO, seed=7) == far
     assert kept.of(TWO, seed=8) is None
+    assert kept.of(TWO, Goal(epochs=5)) == far
+    assert kept.of(TWO, Goal(epochs=4)) is None, "it has trained too long for four"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_epochs_are_told_for_every_layout_and_are_endless_where_the_target_is_me
     assert kept.epochs(JOB, Goal(target=0.9), configs).tolist() == np.where(same, 4.0, 0.0).tolist()
     assert kept.epochs(JOB, Goal(target=0.4), configs).tolist() == np.where(same, np.inf, 0.0).tolist()
     assert kept.epochs(JOB, Goal(target=0.4, epochs=9), configs).max() == 4.0
+    assert kept.epochs(JOB, Goal(epochs=4), configs).max() == np.inf
+    assert kept.epochs(JOB, Goal(epochs=3), configs).max() == 0.0, "it has trained too long for three"
     assert Kept({}).epochs(JOB, Goal(), Configs.of([ONE])).tolist() == [0.0]
 
 

@@ -60,8 +60,10 @@ def trained(sample: Sample) -> float:
 
 
 def meets(job: Job, goal: Goal, sample: Sample) -> bool:
-    """Say whether the weights that a sample left meet the goal's target, so that nothing is left to train."""
-    if goal.target is None or goal.epochs is not None or goal.prefer == "accurate" or not sample.curve:
+    """Say whether nothing is left to train: the weights that a sample left meet the goal, or have its epochs."""
+    if goal.epochs is not None:
+        return trained(sample) == goal.epochs
+    if goal.target is None or goal.prefer == "accurate" or not sample.curve:
         return False
     return job.sign * sample.curve[-1].accuracy >= job.sign * goal.target
 
@@ -82,10 +84,15 @@ class Kept:
                 best[one] = sample
         return cls(best)
 
-    def of(self, config: Config, seed: int | None = None) -> Sample | None:
-        """Return the probe that a run of this config goes on from; a seed that is asked for must be its own."""
+    def of(self, config: Config, goal: Goal | None = None, seed: int | None = None) -> Sample | None:
+        """Return the probe that a run of this config goes on from.
+
+        A seed that is asked for must be its own, and it must not have trained longer than the goal's epochs.
+        """
         found = self.best.get(recipe(config))
-        return found if found is not None and seed in (None, found.seed) else None
+        if found is None or seed not in (None, found.seed):
+            return None
+        return None if goal and goal.epochs and trained(found) > goal.epochs else found
 
     def epochs(self, job: Job, goal: Goal, configs: Configs) -> Floats:
         """Return the epochs that each config need not train again; infinite where its target is met already."""
@@ -95,7 +102,8 @@ class Kept:
             for name, values in configs.named.items():
                 same &= values == dict(axes).get(name, "")
             rows = [row for row in np.flatnonzero(same) if only is None or configs[int(row)] == only]
-            found[rows] = np.inf if meets(job, goal, sample) else trained(sample)
+            longer = goal.epochs is not None and trained(sample) > goal.epochs
+            found[rows] = np.inf if meets(job, goal, sample) else 0.0 if longer else trained(sample)
         return found
 
 

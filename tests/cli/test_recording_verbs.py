@@ -74,6 +74,20 @@ def test_a_run_goes_by_the_plan_that_a_store_holds(folder: Path, tmp_path: Path)
     assert easier["plan"]["forecast"]["seconds"]["mid"] < plan["forecast"]["seconds"]["mid"], "of the goal that is run"
 
 
+def test_a_probe_that_took_all_epochs_leaves_a_run_of_them_nothing_to_pay(folder: Path, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store.db")
+    given = ("run", "--recording", folder, *store, "--workers", 1, "--batch-size", 16)
+    cotune("plan", "--recording", folder, "--target", "0.99", "--batch-size", 16, *store, code=5)  # measured to the end
+    probes = cotune("samples", *store)["samples"]
+    curves = [sample["curve"] for sample in probes if sample["config"]["global_batch"] == 16]
+    epochs = max(curve[-1]["epoch"] for curve in curves if curve)
+    whole = cotune(*given, "--epochs", int(epochs))
+    assert (whole["run"]["epochs"], whole["run"]["seconds"], whole["met"]) == (epochs, 0.0, True)
+    shorter = cotune(*given, "--epochs", int(epochs) - 1)
+    assert shorter["continued"] is None
+    assert shorter["run"]["epochs"] == epochs - 1
+
+
 def test_a_config_that_was_not_recorded_is_not_found(folder: Path) -> None:
     assert cotune("run", "--recording", folder, "--workers", 99, "--batch-size", 16, code=3)["error"]
 

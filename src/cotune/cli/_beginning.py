@@ -45,9 +45,9 @@ def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
     return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
 
-def probed(settings: Settings, kept: Store, config: Config, seed: int | None) -> Beginning | None:
+def probed(settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None) -> Beginning | None:
     """Return the probe that trained this config's recipe furthest, its checkpoint copied, if there is one."""
-    before = Kept.among(kept.samples(settings.job)).of(config, seed)
+    before = Kept.among(kept.samples(settings.job)).of(config, goal, seed)
     if before is None:
         return None
     begin = Beginning(before.seed or 0, runs_folder() / new_id(), before, trained(before))
@@ -62,13 +62,15 @@ def probed(settings: Settings, kept: Store, config: Config, seed: int | None) ->
 
 
 def finished(settings: Settings, goal: Goal, begin: Beginning, config: Config) -> Sample | None:
-    """Return the sample of a run that has nothing left to train, since its probe left weights that meet the goal.
+    """Return the sample of a run that has nothing left to train: its probe met the goal, or took all of its epochs.
 
     A job that counts its checkpoints writes one before it reports; of another it is not sure
     which evaluation its checkpoint belongs to, and the run itself has to show.
     """
     before = begin.before
-    if before is None or before.purpose != "probe" or not meets(settings.job, goal, before):
+    if before is None or before.purpose != "probe":
+        return None
+    if not meets(settings.job, goal, before) and trained(before) < (goal.epochs or goal.max_epochs):
         return None
     if before.engine != RECORDED and before.terms.checkpoint is None:
         return None

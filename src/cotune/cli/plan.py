@@ -191,7 +191,7 @@ def planned(
     except Infeasible as error:
         nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
         raise Infeasible(str(error), error.constraint, nearest, error.by, error.unit) from None
-    before = kept.of(plan.config)
+    before = kept.of(plan.config, settings.goal)
     return replace(plan, continues=before.id if before else None)
 
 

@@ -129,7 +129,9 @@ def run(
         plan = plan and for_goal(settings, kept, plan, goal, seed or 0)
         _announce(settings, config, goal)
         if begin is None:
-            begin = (None if from_scratch else probed(settings, kept, config, None if played else seed)) or fresh(seed)
+            begin = (None if from_scratch else probed(settings, kept, config, goal, None if played else seed)) or fresh(
+                seed
+            )
         done = finished(settings, goal, begin, config)
         if done is not None:
             kept.save(settings.job, done)

@@ -112,7 +112,7 @@ def find(
     plan, refusal = None, None
     try:
         plan = decide(job, space, found, search=Grid())
-        before = kept.of(plan.config)
+        before = kept.of(plan.config, goal)
         plan = replace(plan, continues=before.id if before else None)
     except Infeasible as error:
         refusal = error
