@@ -78,7 +78,7 @@ def logarithmic(values: Sequence[float]) -> dict[str, Any]:
         leads = (1, 2, 5) if len(decades) <= 4 else (1,)
         ticks = [lead * 10.0**power for power in decades for lead in leads]
         return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
-    step = _round_step((high - low) or low)
+    step = _round_step(high - low if high > 1.001 * low else low)
     ticks = [step * place for place in range(max(int(low / step), 1), int(high / step) + 2)]
     decimals = max(0, -int(np.floor(np.log10(step))))
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.{decimals}f}" for tick in ticks]}
