@@ -102,6 +102,16 @@ def test_huggingface_tells_evaluation_apart_from_training() -> None:
     assert sample.seconds == state[-1]["train_runtime"]
 
 
+def test_a_state_that_does_not_tell_its_batch_takes_the_one_that_is_given(tmp_path: Path) -> None:
+    state = json.loads((LOGS / "huggingface" / "out" / "trainer_state.json").read_text())
+    del state["train_batch_size"]
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    (sample,) = read("huggingface", tmp_path, metric="eval_accuracy", workers=1, batch_size=48)
+    assert sample.config.batch_size == 48
+    with pytest.raises(NotFound, match="give --batch-size"):
+        read("huggingface", tmp_path, metric="eval_accuracy", workers=1)
+
+
 @pytest.mark.parametrize("kind", ["journal", "database"])
 def test_optuna_reads_its_storages(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("optuna", reason="needs optuna: pip install 'cotune[optuna]'")

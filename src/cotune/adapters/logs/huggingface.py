@@ -16,6 +16,7 @@ from cotune.adapters.logs import Logged, Point, below
 from cotune.errors import InvalidFile
 
 _NAME = "trainer_state.json"
+_BATCH = "train_batch_size"
 
 
 def runs(source: Path) -> Iterator[Logged]:
@@ -30,7 +31,7 @@ def runs(source: Path) -> Iterator[Logged]:
         yield Logged(
             name=path.parent.name,
             points=tuple(_point(row) for row in history if "train_runtime" not in row),
-            params={"batch_size": state["train_batch_size"]},
+            params={"batch_size": state[_BATCH]} if _BATCH in state else {},  # older ones do not tell it
             seconds=float(seconds[-1]) if seconds else None,
             evaluation=median(evaluations) if evaluations else None,
         )
