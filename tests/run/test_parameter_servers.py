@@ -21,15 +21,18 @@ from cotune.types import Config, Job, axes_of
 from launching import Played, until_ended, writing_to  # isort: skip
 
 Run = Callable[..., Played]
-TRAIN = (sys.executable, "-m", "cotune.workloads.train", "--limit", "250", "--test-limit", "200", "--lr", "0.02")
+TRAIN = (sys.executable, "-m", "cotune.workloads.train", "--test-limit", "200", "--lr", "0.02")
 
 
 @pytest.fixture
 def train(local: Local, tmp_path: Path) -> Run:
     """Return a function that trains LeNet-5 on some digits."""
 
-    def run(workers: int, servers: int = 0, epochs: int = 2, each: Any = lambda _: None, **axes: bool) -> Played:
-        job = Job("servers", (*TRAIN, "--batch-size", "{batch_size}", "--epochs", "{epochs}"), folder=str(tmp_path))
+    def run(
+        workers: int, servers: int = 0, epochs: int = 2, each: Any = lambda _: None, limit: str = "250", **axes: bool
+    ) -> Played:
+        words = (*TRAIN, "--limit", limit, "--batch-size", "{batch_size}", "--epochs", "{epochs}")
+        job = Job("servers", words, folder=str(tmp_path))
         config = Config.data_parallel(32 // workers, workers, servers=servers, axes=axes_of(axes))
         name = f"{workers}-{servers}-{axes}"
         local.start(Launch(name, job, config, epochs, tmp_path / name))
@@ -57,6 +60,17 @@ def test_asynchronous_servers_learn_too(train: Run) -> None:
     assert len(accuracies) == 8
     assert max(accuracies) > 0.6
     assert Record.read(played.folder, 3) is not None
+
+
+def test_asynchronous_workers_stop_in_the_middle_of_an_epoch(train: Run, local: Local) -> None:
+    def stop(event: object) -> None:
+        if isinstance(event, Reported) and event.epoch:
+            local.stop(event.launch, grace=60)
+
+    played = train(2, 1, epochs=1000, limit="1400", each=stop, asynchronous=True)
+    assert played.ended.outcome == "stopped"
+    left = torch.load(played.folder / "checkpoint" / "last.pt", weights_only=True)
+    assert (left["epoch"], 0 < left["seen"] < 1400) == (0, True)
 
 
 def test_a_killed_server_ends_the_launch_and_is_named(train: Run, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Trainer:
         self.parallel = workers.parallel(self.model, self.optimiser)
         self.terms = Terms()
         self.asynchronous = is_asynchronous()
-        # Asynchronous workers do not wait for each other in mid-epoch, so they have nothing to agree on.
+        # Asynchronous workers do not wait for each other in mid-epoch: each hears for itself that it should stop.
         self.pulse = Pulse(Workers(0, 1, workers.device) if self.asynchronous else workers)
         whole = settings.batch_size * settings.accumulate * workers.count
         self.balancer = Balancer(whole, workers.count) if settings.balance and workers.count > 1 else None
@@ -120,6 +120,7 @@ class Trainer:
             seen_before = self.place.seen
             totals = self._epoch()
             if self.place.seen:  # told to stop in mid-epoch
+                agree(self.model)
                 self._save()
                 return
             with self.terms.spent_on("evaluation"):
@@ -165,9 +166,12 @@ class Trainer:
                 self._balance(self.balancer)
             if not (beat and self.place.seen):
                 continue
-            stop = self.pulse.agree(cotune.report(self.progress, **self.terms.take()))
-            if stop and not self.asynchronous:
+            if self.pulse.agree(cotune.report(self.progress, **self.terms.take())):
                 break
+        if self.asynchronous:
+            # One may have come to the end where another heard that it should stop: the least that was seen counts.
+            done = self.place.epoch * examples + self.place.seen
+            self.place = Place(*divmod(-int(workers.most(float(-done))[0]), examples))
         return totals
 
     def _step(self, step: batches.Step, totals: Tensor) -> float:
