@@ -160,3 +160,27 @@ def test_every_error_of_the_job_file_is_one_a_user_can_act_on(tmp_path: Path) ->
     for text in ("\x00", "a: &x\n b: *x", "run: 5", "env: 3", "engine: [1]", "search: 7", "? {}: 3"):
         with pytest.raises(CotuneError):
             config.load(written(tmp_path, text), {})
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "count"),
+    [
+        ("local", "gpu", 2),
+        ("{local: {gpu_slices: 8}}", "gpu", 16),
+        ("{local: {gpus: 1}}", "gpu", 1),
+        ("{local: {gpus: 0}}", "cpu", None),
+        ("{local: {nodes: 8, cores: 0.2}}", "cpu", None),
+        ("slurm", "cpu", None),
+    ],
+)
+def test_a_job_that_names_no_devices_gets_the_gpus_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, device: str, count: int | None
+) -> None:
+    for address in ("0000:17:00.0", "0000:65:00.0"):
+        (tmp_path / "gpus" / address).mkdir(parents=True)
+    monkeypatch.setattr("cotune.devices.present._DRIVER", tmp_path / "gpus")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    (had,) = config.load(
+        written(tmp_path, f"run: train --batch {{batch_size}}\nengine: {engine}\n"), {}
+    ).cluster.devices
+    assert (had.name, had.count) == (device, count)

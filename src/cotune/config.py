@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotune.commands import require_settable, takes
+from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.job_file import DeviceSection, JobFile, TargetSection, checked
 from cotune.space import LAYOUT, Axis, Space
@@ -86,7 +87,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     cluster = Cluster(
         tuple(
             _device(name, section, file.currency, folder)
-            for name, section in (file.devices or {"cpu": DeviceSection()}).items()
+            for name, section in (file.devices or _present(engine, settings)).items()
         ),
         file.currency,
     )
@@ -102,6 +103,18 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     space = _space(file, cluster, job, source)
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
     return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings, file.model, inputs)
+
+
+def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:
+    """Return what a job gets whose file names no devices: this machine's GPUs where it has any, else cores."""
+    there = visible_gpus()[: _whole(settings.get("gpus"))] if engine == "local" and "nodes" not in settings else ()
+    slices = _whole(settings.get("gpu_slices")) or 1
+    return {"gpu": DeviceSection(count=len(there) * slices)} if there else {"cpu": DeviceSection()}
+
+
+def _whole(value: object) -> int | None:
+    """Return a count of the engine's settings; what is none the engine itself will refuse."""
+    return value if isinstance(value, int) and value >= 0 else None
 
 
 def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> Device:

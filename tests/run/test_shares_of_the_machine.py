@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotune.devices.present import visible_gpus
 from cotune.errors import UsageError
-from cotune.run._gpus import gpu_env, visible_gpus
+from cotune.run._gpus import gpu_env
 from cotune.run._shares import Shares
 from cotune.run.local import Local
 

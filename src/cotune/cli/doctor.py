@@ -84,7 +84,7 @@ Check = tuple[str, bool | None, str]
 
 
 def _gpus() -> Check:
-    from cotune.run._gpus import visible_gpus
+    from cotune.devices.present import visible_gpus
 
     found = visible_gpus()
     return ("gpus", True if found else None, f"{len(found)} visible" if found else "none: workers are CPU processes")

@@ -9,21 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cotune.errors import NotFound
-
-_DRIVER = Path("/proc/driver/nvidia/gpus")
-
-
-def visible_gpus(env: Mapping[str, str] = os.environ) -> tuple[int, ...]:
-    """Return the GPUs this process may use, found without touching CUDA."""
-    there = tuple(range(len(list(_DRIVER.iterdir())))) if _DRIVER.is_dir() else ()
-    allowed = env.get("CUDA_VISIBLE_DEVICES")
-    if allowed is None:
-        return there
-    return tuple(int(word) for word in allowed.split(",") if word.strip().isdigit() and int(word) in there)
 
 
 def needs_mps(taken: Sequence[int], slices: int | None) -> bool:

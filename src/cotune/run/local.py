@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotune.devices.present import visible_gpus
 from cotune.errors import EngineError, UsageError
 from cotune.run import Event, Launch, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
-from cotune.run._gpus import gpu_env, mps_daemon, needs_mps, visible_gpus
+from cotune.run._gpus import gpu_env, mps_daemon, needs_mps
 from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Node, Program, Slice
 from cotune.run._nodes import Nodes, Rate
