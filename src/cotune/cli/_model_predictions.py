@@ -78,8 +78,8 @@ def predict_model(
         _whole(workers, "--workers") or (1,),
         device,
         work,
-        checked(precision, PRECISIONS, "--precision"),  # type: ignore[arg-type]
-        checked(optimiser, tuple(STATES), "--optimiser"),  # type: ignore[arg-type]
+        checked(precision, PRECISIONS, "--precision"),
+        checked(optimiser, tuple(STATES), "--optimiser"),
         tier if tier.startswith("paleo(") else checked(tier, TIERS, "--tier"),
         units.bits_per_second(network) / 8 if network else None,
     )

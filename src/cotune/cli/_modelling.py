@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cotune import algorithms
 from cotune.cli._output import note, progress
@@ -25,7 +25,7 @@ from cotune.counting.models import find
 from cotune.counting.profiler import Profile, profiled
 from cotune.counting.timing import measure
 from cotune.counting.workload import Workload
-from cotune.devices import HERE, Spec, known
+from cotune.devices import HERE, Precision, Spec, known
 from cotune.devices.calibration import keep, kept
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.predict import habitat
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PROBE_STEPS = 30
 _PROBE_SECONDS = 120.0
 _SAME = 1e-6  # distance of fingerprints that are one
+Word = TypeVar("Word", bound=str)
 TIERS = ("auto", "counts", "history", "paleo", "scaled", "steps", "probe")
 
 
@@ -55,7 +56,7 @@ class Asked:
     workers: tuple[int, ...]
     device: str | None
     work: Work
-    precision: trace.Precision = "fp32"
+    precision: Precision = "fp32"
     optimiser: trace.Optimiser = "momentum"
     tier: str = "auto"
     network: float | None = None
@@ -247,8 +248,14 @@ def _time(asked: Asked, place: Place, workload: Workload, counts: Counts, worker
             return StepTime(counts.batch, workers, step.seconds, step.spread)
     assert place.runs is not None
     if workers == 1:
-        settings = {"precision": asked.precision, "optimiser": asked.optimiser}
-        found = measure(workload, counts.batch, place.runs, seconds=asked.seconds / 3, **settings)  # type: ignore[arg-type]
+        found = measure(
+            workload,
+            counts.batch,
+            place.runs,
+            precision=asked.precision,
+            optimiser=asked.optimiser,
+            seconds=asked.seconds / 3,
+        )
         time = StepTime(counts.batch, 1, found.seconds, found.spread, found.peak_bytes)
     else:
         time = _probed(asked, place, counts.batch, workers)
@@ -295,8 +302,9 @@ def _probed(asked: Asked, place: Place, batch: int, workers: int) -> StepTime:
     return StepTime(batch, workers, sample.epoch_seconds / PROBE_STEPS, 0.05)
 
 
-def checked(word: str, known_words: Sequence[str], flag: str) -> str:
+def checked(word: str, known_words: Sequence[Word], flag: str) -> Word:
     """Return a word that must be one of some."""
-    if word not in known_words:
-        raise UsageError(f"{flag} is one of {', '.join(known_words)}, not {word!r}{suggestion(word, known_words)}")
-    return word
+    for known_word in known_words:
+        if known_word == word:
+            return known_word
+    raise UsageError(f"{flag} is one of {', '.join(known_words)}, not {word!r}{suggestion(word, known_words)}")

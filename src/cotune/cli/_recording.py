@@ -33,15 +33,22 @@ AllSamples = Annotated[bool, typer.Option("--all-samples", help="Read every row 
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How much of a recording may be read: so many starts and device-seconds, or everything."""
+
+    max_samples: int
+    budget: float | None
+    everything: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """A recording laid over what the flags ask for."""
 
     settings: Settings
     recording: Recording
     folder: Path
-    max_samples: int
-    budget: float | None
-    everything: bool
+    reading: Reading
 
     def kept_samples(self, store: str | None, seed: int) -> list[Sample]:
         """Return the samples, which go on from those of a store and into it where one is named."""
@@ -52,7 +59,7 @@ class Replay:
         with open_store(store) as kept:
             known = kept.samples(self.settings.job)
             found = self.measured(known, seed)
-            for sample in found[len(known) :] if not self.everything else ():
+            for sample in found[len(known) :] if not self.reading.everything else ():
                 kept.save(self.settings.job, sample)
         return found
 
@@ -73,13 +80,13 @@ class Replay:
         from cotune.errors import OverBudget
         from cotune.recording.samples import every_sample
 
-        if self.everything:
+        if self.reading.everything:
             return every_sample(self.recording)
         found = [*known, *self._probed(known, seed)]
         if not any(sample.epoch_seconds is not None for sample in found):
             raise OverBudget(
-                f"nothing could be learnt of {self.recording.name} with {self.max_samples} starts"
-                + (f" and {self.budget:g} device-seconds" if self.budget is not None else "")
+                f"nothing could be learnt of {self.recording.name} with {self.reading.max_samples} starts"
+                + (f" and {self.reading.budget:g} device-seconds" if self.reading.budget is not None else "")
                 + "; allow a larger --budget or more --max-samples"
             )
         return found
@@ -92,10 +99,10 @@ class Replay:
 
         settings = self.settings
         finished: dict[str, Sample] = {}
-        engine = Recorded(self.folder, self.budget, seed, recording=self.recording)
-        limits = Limits(float("inf"), self.max_samples)
+        engine = Recorded(self.folder, self.reading.budget, seed, recording=self.recording)
+        limits = Limits(float("inf"), self.reading.max_samples)
         chosen = design_for(settings.job, settings.goal, settings.space, settings.cluster)
-        with progress(float(self.max_samples)) as shown:
+        with progress(float(self.reading.max_samples)) as shown:
             for step in profile(
                 engine, chosen, known, limits, Path(self.recording.name), seed=seed, engine_name="recorded"
             ):
@@ -107,36 +114,26 @@ class Replay:
         return list(finished.values())
 
 
-def replay(
-    folder: Path,
-    asked: Mapping[str, Any],
-    file: Path | None = None,
-    *,
-    max_epochs: int | None,
-    axes: dict[str, object] | None,
-    max_samples: int,
-    budget: float | None,
-    everything: bool,
-    seed: int = 0,
-) -> Replay:
+def replay(folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path | None = None, seed: int = 0) -> Replay:
     """Return the settings of a recording: its job, devices and space under the goal that is asked."""
     from cotune.config import load
     from cotune.recording import read
 
     recording = read(folder)
     _check_target(recording, asked.get("target"))
-    settings = load(file, {**asked, "better": recording.job.better})
+    # A search is among what was recorded, not among what the job file allows.
+    settings = load(file, {**asked, "search": None, "better": recording.job.better})
     goal = settings.goal
-    last = max_epochs or goal.epochs or recording.last_epoch or goal.max_epochs
+    last = asked.get("max_epochs") or goal.epochs or recording.last_epoch or goal.max_epochs
     goal = replace(goal, max_epochs=last)
     needs_curves = goal.epochs is None and (goal.target is not None or goal.prefer == "accurate")
     _check(recording, folder, needs_curves)
-    space = _restricted(recording, recording.space(with_accuracy=needs_curves), axes or {})
+    space = _restricted(recording, recording.space(with_accuracy=needs_curves), asked.get("search") or {})
     laid = replace(
         settings, job=recording.job, goal=goal, space=space, cluster=recording.cluster, engine="recorded",
         engine_settings={"folder": str(folder), "seed": seed},
     )  # fmt: skip
-    return Replay(laid, recording, folder, max_samples, budget, everything)
+    return Replay(laid, recording, folder, reading)
 
 
 def _check_target(recording: Recording, target: str | None) -> None:

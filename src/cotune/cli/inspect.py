@@ -42,12 +42,12 @@ def inspect(
     where = _where(device)
     workload = find(model, inputs or ())
     batch = batch_size or workload.batch_size
-    kind: Any = checked(precision, PRECISIONS, "--precision")
+    kind = checked(precision, PRECISIONS, "--precision")
     counts = count(
         workload,
         batch,
         precision=kind,
-        optimiser=checked(optimiser, tuple(STATES), "--optimiser"),  # type: ignore[arg-type]
+        optimiser=checked(optimiser, tuple(STATES), "--optimiser"),
     )
     found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads, precision=kind)
     if json:

@@ -71,7 +71,7 @@ def plan(
     from cotune.cli._forecasting import recalled
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
-    from cotune.cli._recording import replay
+    from cotune.cli._recording import Reading, replay
     from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
     from cotune.reuse import reused_device_seconds
 
@@ -80,16 +80,7 @@ def plan(
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
     history = None
     if recording:
-        played = replay(
-            recording,
-            asked,
-            file,
-            max_epochs=max_epochs,
-            axes=axes,
-            max_samples=max_samples,
-            budget=budget,
-            everything=all_samples,
-        )
+        played = replay(recording, asked | {"search": axes}, Reading(max_samples, budget, all_samples), file)
         settings = played.settings
         samples = played.kept_samples(store, seed)
     else:

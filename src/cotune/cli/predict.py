@@ -147,7 +147,7 @@ def _predict_job(
     from cotune.cli._forecasting import known_samples, recalled
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
-    from cotune.cli._recording import replay
+    from cotune.cli._recording import Reading, replay
     from cotune.documents import config_document, quantity_document
     from cotune.plan.assess import assess
     from cotune.predict import forecaster
@@ -158,13 +158,9 @@ def _predict_job(
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         played = replay(
             recording,
-            {"epochs": None if all_samples else 1},
+            {"epochs": None if all_samples else 1, "search": searched},
+            Reading(max_samples, budget, all_samples),
             file,
-            max_epochs=None,
-            axes=searched,
-            max_samples=max_samples,
-            budget=budget,
-            everything=all_samples,
         )
         settings = played.settings
         samples = played.kept_samples(store, seed)

@@ -74,23 +74,14 @@ def report(
     """Show a plan, its grounds and what came of it. -o writes a page to keep or to send."""
     from cotune.cli._options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, note
-    from cotune.cli._recording import replay
+    from cotune.cli._recording import Reading, replay
     from cotune.reports.document import document
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
     if recording:
-        played = replay(
-            recording,
-            asked,
-            file,
-            max_epochs=max_epochs,
-            axes=axes,
-            max_samples=max_samples,
-            budget=budget,
-            everything=all_samples,
-        )
+        played = replay(recording, asked | {"search": axes}, Reading(max_samples, budget, all_samples), file)
         found = _replayed(played, store, predictor, accuracy, seed)
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)

@@ -90,7 +90,7 @@ def run(
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
     from cotune.cli._forecasting import for_goal
     from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
-    from cotune.cli._recording import replay
+    from cotune.cli._recording import Reading, replay
     from cotune.errors import Missed, NotFound
     from cotune.run.training import config_of_run, goal_of_run
 
@@ -98,16 +98,7 @@ def run(
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
     played = None
     if recording:
-        played = replay(
-            recording,
-            asked,
-            max_epochs=None,
-            axes=None,
-            max_samples=max_samples,
-            budget=budget,
-            everything=all_samples,
-            seed=seed or 0,
-        )
+        played = replay(recording, asked, Reading(max_samples, budget, all_samples), seed=seed or 0)
         fixed = True  # what was recorded cannot be moved
     settings = played.settings if played else load_settings(file, asked | told | {"timeout": timeout})
     if not settings.job.command and not played:

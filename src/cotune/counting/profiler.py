@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from torch.profiler import ProfilerActivity, profile
 
 from cotune.counting.timing import Stepper, cores
-from cotune.counting.trace import Precision
 from cotune.counting.workload import Workload
+from cotune.devices import Precision
 
 _WARM_UP = 2
 _OPERATOR = re.compile(r"\w+::\w+")  # aten::mm, or one of the user's own; not the engine's nodes

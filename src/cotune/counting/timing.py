@@ -17,8 +17,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from cotune.counting.trace import Optimiser, Precision
+from cotune.counting.trace import Optimiser
 from cotune.counting.workload import Workload
+from cotune.devices import Precision
 
 _GROUP = 10
 _AGREE = 0.02

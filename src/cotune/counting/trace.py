@@ -37,10 +37,10 @@ from torch.utils.module_tracker import ModuleTracker
 from cotune.counting import formulas
 from cotune.counting.counts import Call, Counts, Layer, Partial, Phase
 from cotune.counting.workload import Workload
+from cotune.devices import Precision
 from cotune.errors import CotuneError
 
 How = Literal["traced", "run"]
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimiser = Literal["sgd", "momentum", "adam"]
 STATES: dict[Optimiser, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 _LARGEST_RUN = 2**31  # bytes of parameters; a larger model is not run only to be counted

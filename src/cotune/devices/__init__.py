@@ -16,7 +16,8 @@ from typing import Any, Literal
 import yaml
 
 HERE = "here"
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
