@@ -90,7 +90,8 @@ def describe(kind: str, name: str) -> Description:
 def settings_of(text: str) -> Mapping[str, Any]:
     """Return the settings in 'name=value, ...'."""
     pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
-    return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+    values = {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 @cache

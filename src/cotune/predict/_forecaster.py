@@ -20,6 +20,7 @@ from cotune.errors import UsageError
 from cotune.forecast import Outlook, standard_draws
 from cotune.predict import AccuracyPredictor, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
+from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
@@ -139,7 +140,7 @@ def learn(
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
     per_node = _per_node(cluster, known)
     seconds, reason = _seconds(job, tuple(_times_alone(sample) for sample in known), predictor, per_node)
-    learnt, why, by_worker = _accuracy(job, tuple(s for s in samples if s.curve or s.accuracy is not None), accuracy)
+    learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
     return Forecaster(
         seconds=seconds,
         accuracy=learnt,
@@ -157,10 +158,10 @@ def learn(
 
 def _times_alone(sample: Sample) -> Sample:
     """Return what a sample tells of time: equal ones need no second fit."""
-    return Sample(sample.config, sample.epochs, sample.epoch_seconds)
+    return Sample(sample.config, epoch_seconds=sample.epoch_seconds)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(KEPT)
 def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
     chosen = with_nodes(algorithms.create("predict", name), per_node)
     if not isinstance(chosen, SecondsPredictor):
@@ -174,9 +175,10 @@ def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | Non
     return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {name}, as asked"
 
 
-@lru_cache(maxsize=256)
-def _accuracy(job: Job, samples: tuple[Sample, ...], name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
+@lru_cache(KEPT)
+def _accuracy(job: Job, evaluated: Evaluated, name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
     """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
+    samples = evaluated.samples
     if name is None or not curves(job, samples, least_points=0):
         return None, "", False
     chosen = algorithms.create("predict", name)
@@ -186,7 +188,7 @@ def _accuracy(job: Job, samples: tuple[Sample, ...], name: str | None) -> tuple[
         model = chosen.fit_accuracy(job, samples)
         outlook = accuracy_outlook(model, job, samples, model.errors, assumed=model.assumed)
         return outlook, f"accuracy by {model.reason}", False
-    fitted = chosen.fit_accuracy(job, samples)
+    fitted = fit_accuracy(chosen, job, samples)
     outlook = accuracy_outlook(fitted, job, samples, accuracy_errors(chosen, job, samples), assumed=False)
     return outlook, f"accuracy by {name}, as asked", getattr(chosen, "batch", "global") == "worker"
 

@@ -11,6 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,9 +34,9 @@ class Timings:
         return per_step(self.configs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
-    """One learning curve: sign x accuracy after some epochs, in their order."""
+    """One learning curve: sign x accuracy after some epochs, in their order; the same only as itself."""
 
     global_batch: int
     batch_size: int
@@ -78,7 +79,7 @@ def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
 def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[Curve]:
     """Return the learning curves, which must hold some points between them."""
     found = [curve for sample in samples if len((curve := _curve(job, sample)).epochs)]
-    points = len({(curve.global_batch, float(epoch)) for curve in found for epoch in curve.epochs})
+    points = len({(curve.global_batch, epoch) for curve in found for epoch in curve.epochs.tolist()})
     if points < least_points:
         raise TooFewSamples(
             f"{points} evaluations of {job.metric} were measured and at least {least_points} are needed: profile longer"
@@ -86,14 +87,27 @@ def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[C
     return found
 
 
+def by_global_batch(found: Sequence[Curve]) -> dict[int, list[Curve]]:
+    """Return the curves of each global batch, the smallest first."""
+    batches: dict[int, list[Curve]] = {batch: [] for batch in sorted({curve.global_batch for curve in found})}
+    for curve in found:
+        batches[curve.global_batch].append(curve)
+    return batches
+
+
 def _curve(job: Job, sample: Sample) -> Curve:
-    points = {evaluation.epoch: evaluation.accuracy for evaluation in sample.curve}
+    points = tuple((evaluation.epoch, evaluation.accuracy) for evaluation in sample.curve)
     if not points and sample.accuracy is not None:
-        points = {sample.epochs: sample.accuracy}
-    kept = sorted((epoch, value) for epoch, value in points.items() if epoch > 0 and math.isfinite(value))
-    return Curve(
-        sample.config.global_batch,
-        sample.config.batch_size,
-        np.array([epoch for epoch, _ in kept], dtype=np.float64),
-        job.sign * np.array([value for _, value in kept], dtype=np.float64),
-    )
+        points = ((sample.epochs, sample.accuracy),)
+    return _ordered(job.sign, sample.config.global_batch, sample.config.batch_size, points)
+
+
+@lru_cache(maxsize=512)
+def _ordered(sign: int, global_batch: int, batch_size: int, points: tuple[tuple[float, float], ...]) -> Curve:
+    """Return a curve; the same record for the same points, so that what is worked out of it is so once."""
+    last = dict(points)  # of evaluations after the same epoch
+    kept = sorted((epoch, value) for epoch, value in last.items() if epoch > 0 and math.isfinite(value))
+    epochs = np.array([epoch for epoch, _ in kept], dtype=np.float64)
+    accuracy = sign * np.array([value for _, value in kept], dtype=np.float64)
+    epochs.flags.writeable = accuracy.flags.writeable = False
+    return Curve(global_batch, batch_size, epochs, accuracy)

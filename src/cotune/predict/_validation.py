@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict._fits import fit_accuracy, once
 from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timed, timings
 from cotune.space import Configs
@@ -61,6 +62,7 @@ class AccuracyErrors:
         return float(np.mean(kinds)) if kinds else np.inf
 
 
+@once
 def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sample]) -> AccuracyErrors:
     """Return the errors at batches left out in turn, and at the end of curves cut in half."""
     batches = sorted({curve.global_batch for curve in curves(job, samples)})
@@ -89,7 +91,7 @@ def _errors(
 ) -> list[tuple[int, float]]:
     """Return batch and error of the later points of unseen curves, from a share of their length on."""
     try:
-        model = predictor.fit_accuracy(job, seen)
+        model = fit_accuracy(predictor, job, seen)
     except TooFewSamples:
         return []
     errors: list[tuple[int, float]] = []

@@ -27,6 +27,7 @@ from cotune.predict import (
     SelfAware,
     TooFewSamples,
 )
+from cotune.predict._fits import fit_accuracy
 from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timings
 from cotune.predict._validation import AccuracyErrors, accuracy_errors, seconds_errors
@@ -113,11 +114,11 @@ class Auto:
         if sizes:
             best, words = _best(sizes, "{:.2g}")
             reason = f"{best} misses {job.metric} left out by {words}"
-            return ChosenAccuracy(candidates[best].fit_accuracy(job, samples), best, reason, errors[best])
+            return ChosenAccuracy(fit_accuracy(candidates[best], job, samples), best, reason, errors[best])
         nothing = AccuracyErrors(np.empty(0), np.empty(0), np.empty(0))
         for name in sorted(candidates, key=lambda name: name != "curve"):
             try:
-                model = candidates[name].fit_accuracy(job, samples)
+                model = fit_accuracy(candidates[name], job, samples)
             except TooFewSamples:
                 continue
             reason = f"{name}: too few evaluations of {job.metric} to compare predictors"

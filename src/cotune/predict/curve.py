@@ -21,12 +21,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from cotune.predict import AccuracyModel
 from cotune.predict._samples import Curve as Measured
-from cotune.predict._samples import curves
+from cotune.predict._samples import by_global_batch, curves
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -34,6 +35,7 @@ _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IG
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _NEVER = 1e9
 _ROUNDS = 5
+_CURVES = 512  # whose own numbers are kept: leaving others out in turn asks for them again
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,9 @@ class Curve:
         rising = [_before_collapse(curve, self.collapse) for curve in found]
         floor, ceiling = _bounds(job, found)
         law = _fit(rising, ceiling)
-        batches = sorted({curve.global_batch for curve in found})
-        left = tuple(
-            _Left.of(law, batch, [c for c in found if c.global_batch == batch], self.collapse) for batch in batches
-        )
-        return _Model(law, floor, ceiling, np.log(batches), left)
+        by_batch = by_global_batch(found)
+        left = tuple(_Left.of(law, batch, same, self.collapse) for batch, same in by_batch.items())
+        return _Model(law, floor, ceiling, np.log(list(by_batch)), left)
 
 
 def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
@@ -75,6 +75,7 @@ def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
     return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 
+@lru_cache(_CURVES)
 def fallen(curve: Measured, share: float) -> bool:
     """Return whether a curve ends far below where it had been, and did not get there by noise."""
     if len(curve.epochs) < 3:
@@ -86,6 +87,7 @@ def fallen(curve: Measured, share: float) -> bool:
     return top > 0 and best - end > max(share * rise, 4 * roughness(curve))
 
 
+@lru_cache(_CURVES)
 def roughness(curve: Measured) -> float:
     """Return the noise of a curve: the robust deviation of its second differences."""
     if len(curve.accuracy) < 4:
@@ -94,6 +96,7 @@ def roughness(curve: Measured) -> float:
     return float(1.4826 * np.median(bends) / np.sqrt(6))
 
 
+@lru_cache(_CURVES)
 def _before_collapse(curve: Measured, share: float) -> Measured:
     if not fallen(curve, share):
         return curve
@@ -126,11 +129,12 @@ def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
     axes, ratios, prior = _first_grid(batch, epochs)
     weights = np.ones_like(target)
     for _ in range(_ROUNDS):
-        grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
-        penalty = sum(width * (np.log(axis) - centre) ** 2 for axis, (centre, width) in zip(grid, prior, strict=True))
-        a, c, errors = _solve(_progress(batch, epochs, grid), target, weights, ceiling)
-        best = int(np.argmin((errors + 1e-9) * (1 + penalty)))
-        u0, p, bc, bd = (float(axis[best]) for axis in grid)
+        logs = (np.log(axis) for axis in np.ix_(*axes))
+        penalty = sum(width * (log - centre) ** 2 for log, (centre, width) in zip(logs, prior, strict=True))
+        a, c, errors = _solve(_progress(batch, epochs, axes), target, weights, ceiling)
+        best = int(np.argmin((errors + 1e-9) * (1 + np.ravel(penalty))))
+        places = np.unravel_index(best, [len(axis) for axis in axes])
+        u0, p, bc, bd = (float(axis[place]) for axis, place in zip(axes, places, strict=True))
         law = _Law(float(a[best]), float(c[best]), u0, p, bc, bd)
         off = np.abs(_along(law, batch, epochs) - target)
         weights = 1 / np.maximum(1.0, off / (1.5 * 1.4826 * np.median(off) + 1e-9))
@@ -139,6 +143,7 @@ def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
     return law
 
 
+@lru_cache(_CURVES)
 def _thinned(curve: Measured) -> tuple[Floats, Floats]:
     """Return a few points of a curve, close at its start and averages over ever more later."""
     count = len(curve.epochs)
@@ -170,11 +175,11 @@ def _around(value: float, ratio: float) -> Floats:
     return value * np.array([1 / ratio, 1.0, ratio])
 
 
-def _progress(batch: Floats, epochs: Floats, grid: list[Floats]) -> Floats:
-    """Return (u + u0)^-p for every point of the grid (rows) and of the curves (columns)."""
-    u0, p, bc, bd = (axis[:, None] for axis in grid)
-    result: Floats = np.exp(-p * np.log(epochs / (1 + batch / bc + bd / batch) + u0))
-    return result
+def _progress(batch: Floats, epochs: Floats, axes: list[Floats]) -> Floats:
+    """Return (u + u0)^-p for every point of the grid (rows, the last axis fastest) and of the curves (columns)."""
+    u0, p, bc, bd = (axis[..., None] for axis in np.ix_(*axes))
+    powers = -p * np.log(epochs / (1 + batch / bc + bd / batch) + u0)  # the logarithm is shared by all p
+    return np.exp(powers, out=powers).reshape(-1, len(epochs))
 
 
 def _solve(x: Floats, target: Floats, weights: Floats, ceiling: float) -> tuple[Floats, Floats, Floats]:
@@ -210,15 +215,16 @@ class _Left:
 
     @classmethod
     def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float) -> _Left:
-        places = np.unique(np.concatenate([curve.epochs for curve in measured]))
         rows = np.array([batch], dtype=np.float64)
-        kept = np.zeros((len(measured), len(places)))
-        for row, curve in enumerate(measured):
-            kept[row] = np.interp(places, curve.epochs, _smooth(curve.accuracy - law(rows, curve.epochs)[0]))
-            # A short curve says nothing about later epochs, where a longer one has been.
-            kept[row, places > curve.epochs[-1]] = np.nan
+        over = [_smooth(curve.accuracy - law(rows, curve.epochs)[0]) for curve in measured]
         ends = [float(curve.accuracy[-1]) for curve in measured if fallen(curve, share)]
-        return cls(batch, places, np.nanmean(kept, axis=0), min(ends) if ends else np.inf)
+        cap = min(ends) if ends else np.inf
+        if len(measured) == 1:
+            return cls(batch, measured[0].epochs, over[0], cap)
+        places = np.unique(np.concatenate([curve.epochs for curve in measured]))
+        # A short curve says nothing about later epochs, where a longer one has been.
+        kept = [np.interp(places, one.epochs, rest, right=np.nan) for one, rest in zip(measured, over, strict=True)]
+        return cls(batch, places, np.nanmean(kept, axis=0), cap)
 
     def __call__(self, law: _Law, epochs: Floats) -> Floats:
         """Return what is to be added to the law at this batch."""
@@ -233,7 +239,7 @@ def _smooth(values: Floats) -> Floats:
     """Return a running mean of three, the ends being means of two."""
     if len(values) < 3:
         return values
-    padded = np.pad(values, 1, mode="edge")
+    padded = np.concatenate([values[:1], values, values[-1:]])
     result: Floats = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
     return result
 
@@ -248,10 +254,11 @@ class _Model:
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
         batch = np.maximum(configs.global_batch, 1).astype(np.float64)
-        left = np.stack([one(self.law, epochs) for one in self.left])
         at = np.interp(np.log(batch), self.places, np.arange(len(self.left), dtype=np.float64))
         below = np.floor(at).astype(np.int64)
         above = np.minimum(below + 1, len(self.left) - 1)
+        near, row = np.unique([below, above], return_inverse=True)
+        left = np.stack([self.left[place](self.law, epochs) for place in near])[row.reshape(2, -1)]
         share = (at - below)[:, None]
-        whole = self.law(batch, epochs) + (1 - share) * left[below] + share * left[above]
-        return np.clip(whole, self.floor, self.ceiling)
+        whole = self.law(batch, epochs) + (1 - share) * left[0] + share * left[1]
+        return np.asarray(np.clip(whole, self.floor, self.ceiling))
