@@ -92,7 +92,7 @@ def test_what_a_word_does_carries_over_to_other_batches() -> None:
 def test_spread_grows_away_from_samples() -> None:
     model = Gaussian().fit_seconds(JOB, timed(plain_step, grid((16, 32, 64), (1, 2)), noise=0.02))
     wished = [Config.data_parallel(32, 2), Config.data_parallel(256, 2), Config.data_parallel(256, 16)]
-    assert np.all(np.diff(model.spread(Configs.of(wished))) > 0)
+    assert np.all(np.diff(model.outlook(Configs.of(wished))[1]) > 0)
 
 
 def test_errors_left_out_are_those_of_fits_without_the_sample() -> None:

@@ -47,8 +47,8 @@ class SelfAware(Protocol):
         """Return the seconds per epoch of each config."""
         ...
 
-    def spread(self, configs: Configs) -> Floats:
-        """Return the standard deviation of the logarithm of the seconds of each config."""
+    def outlook(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the seconds per epoch of each config, and the standard deviation of their logarithm."""
         ...
 
 

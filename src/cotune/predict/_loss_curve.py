@@ -119,14 +119,17 @@ def _lines(epochs: Floats, losses: Floats, weights: Floats, grid: Floats) -> tup
     b0 = b1 = np.zeros(len(grid))
     for _ in range(3):  # the second and third time by the curve's own values, which carry no noise
         total = heavy.sum(axis=1)
-        mean_k, mean_z = (heavy * epochs).sum(axis=1) / total, (heavy * target).sum(axis=1) / total
-        kk = (heavy * (epochs - mean_k[:, None]) ** 2).sum(axis=1)
-        kz = (heavy * (epochs - mean_k[:, None]) * (target - mean_z[:, None])).sum(axis=1)
+        by_epoch, by_value = heavy * epochs, heavy * target
+        mean_k, mean_z = by_epoch.sum(axis=1) / total, by_value.sum(axis=1) / total
+        away = epochs - mean_k[:, None]
+        kk = (heavy * away**2).sum(axis=1)
+        kz = (heavy * away * (target - mean_z[:, None])).sum(axis=1)
         b0 = np.maximum(np.divide(kz, kk, out=np.zeros_like(kz), where=kk > 0), 0.0)
         b1 = mean_z - b0 * mean_k
         through_zero = b1 < 0
-        alone = (heavy * epochs * target).sum(axis=1) / (heavy * epochs**2).sum(axis=1)
-        b0, b1 = np.where(through_zero, alone, b0), np.maximum(b1, 0.0)
+        if through_zero.any():
+            alone = (by_epoch * target).sum(axis=1) / (heavy * epochs**2).sum(axis=1)
+            b0, b1 = np.where(through_zero, alone, b0), np.maximum(b1, 0.0)
         heavy = weights / np.maximum(b0[:, None] * epochs + b1[:, None], 1e-300) ** 4
         heavy = np.where(np.isfinite(heavy), heavy, 0.0) + 1e-300
     return b0, b1

@@ -56,12 +56,11 @@ class SecondsOutlook:
 
     def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
         """Return the median, the spread of the logarithm and the source of each config."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            median = self.model.predict(configs)
+        median, inside = self._inside(configs)
         doublings, words = self._outside(configs)
         level = self._new_level(configs)
         wider = _PER_DOUBLING * doublings + _NEW_LEVEL * level + _NEW_WORD * words
-        spread = np.hypot(self._inside(configs), wider)
+        spread = np.hypot(inside, wider)
         source = np.where((doublings > 0) | level | words, "extrapolated", "interpolated").astype(object)
         if self.assumed:
             source[:] = "assumed"
@@ -69,11 +68,14 @@ class SecondsOutlook:
         median[~configs.valid] = np.inf
         return median, spread, source
 
-    def _inside(self, configs: Configs) -> Floats:
-        """Return the spread of each config, not counting what lies outside."""
-        if isinstance(self.model, SelfAware):
-            return np.hypot(self.spread * self.model.spread(configs), _LEAST)
-        return np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
+    def _inside(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the median and the spread of each config, not counting what lies outside."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if isinstance(self.model, SelfAware):
+                median, own = self.model.outlook(configs)
+                return median, np.hypot(self.spread * own, _LEAST)
+            median = self.model.predict(configs)
+        return median, np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
 
     def _outside(self, configs: Configs) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the doublings outside the box that was measured, and whether a word is new."""

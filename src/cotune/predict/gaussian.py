@@ -100,15 +100,13 @@ class GaussianModel:
         return np.asarray(self.errors * np.sqrt(np.diag(self.precision)))
 
     def predict(self, configs: Configs) -> Floats:
-        return np.exp(self._outlook(configs)[0])
+        return self.outlook(configs)[0]
 
-    def spread(self, configs: Configs) -> Floats:
-        """Return the standard deviation of the logarithm of a measurement of each config."""
-        return self._outlook(configs)[1]
-
-    def _outlook(self, configs: Configs) -> tuple[Floats, Floats]:
+    def outlook(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the seconds of each config, and the standard deviation of the logarithm of a measurement."""
         blocks = [self._block(configs.take(rows)) for rows in _blocks(configs.length)]
-        return np.concatenate([middle for middle, _ in blocks]), np.concatenate([spread for _, spread in blocks])
+        middle = np.concatenate([middle for middle, _ in blocks])
+        return np.exp(middle), np.concatenate([spread for _, spread in blocks])
 
     def _block(self, configs: Configs) -> tuple[Floats, Floats]:
         terms, at = self.law.terms(configs), columns(self.features, configs)
@@ -116,7 +114,7 @@ class GaussianModel:
         near = self.kernel(self.letters, at, self.at, share, self.share)[0]
         law = self.law.base(configs) + np.log1p(self.letters.law @ terms)[0]
         variance = self.kernel.variance(self.letters, at, share)[0] + self.letters.noise[0] ** 2
-        known = np.einsum("ij,jk,ik->i", near, self.precision, near, optimize=True)
+        known = np.einsum("ij,ij->i", near @ self.precision, near)
         return law + self.level + near @ self.pull, np.sqrt(np.maximum(variance - known, self.letters.noise[0] ** 2))
 
 

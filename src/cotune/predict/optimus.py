@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import nnls
 
 from cotune.predict._loss_curve import LossCurve, Verdict, fit_loss
-from cotune.predict._samples import Curve, curves, per_step, timings
+from cotune.predict._samples import Curve, by_global_batch, curves, per_step, timings
 from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -57,9 +58,9 @@ class Optimus:
         """Return the loss curve of each measured batch."""
         found = curves(job, samples, least_points=2)
         perfect = _perfect(job, found)
-        batches = sorted({curve.global_batch for curve in found})
-        fitted = tuple(_joined([c for c in found if c.global_batch == batch], perfect) for batch in batches)
-        return _Learning(np.log(batches), fitted, perfect)
+        by_batch = by_global_batch(found)
+        fitted = tuple(_joined(tuple(same), perfect) for same in by_batch.values())
+        return _Learning(np.log(list(by_batch)), fitted, perfect)
 
 
 def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
@@ -68,7 +69,7 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
     if not found:
         return Verdict(None, f"no evaluation of {job.metric} yet")
     perfect = max(_perfect(job, found), job.sign * target)
-    return _joined(found, perfect).reaches(perfect - job.sign * target)
+    return _joined(tuple(found), perfect).reaches(perfect - job.sign * target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,9 @@ def _perfect(job: Job, found: Sequence[Curve]) -> float:
     return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
 
 
-def _joined(found: Sequence[Curve], perfect: float) -> LossCurve:
+@lru_cache(256)
+def _joined(found: tuple[Curve, ...], perfect: float) -> LossCurve:
+    """Return the loss curve through all points of some curves; leaving other batches out asks for it again."""
     epochs = np.concatenate([curve.epochs for curve in found])
     losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)
     order = np.argsort(epochs, kind="stable")

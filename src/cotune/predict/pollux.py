@@ -59,36 +59,33 @@ class Pollux:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What the law reads from configs, as columns."""
+    """What the law reads from configs, as columns; `terms` is what multiplies each letter, one row each."""
 
     batch: Floats
     more: Floats  # accumulation steps before the last
     growth: Floats  # max(R - 2, 0)
     inside: npt.NDArray[np.bool_]
     across: npt.NDArray[np.bool_]
+    terms: Floats
 
     @classmethod
     def of(cls, configs: Configs, per_node: int | None) -> _Table:
         spread = nodes(configs, per_node) > 1
-        return cls(
-            configs.batch_size.astype(np.float64),
-            configs.accumulate.astype(np.float64) - 1,
-            np.maximum(configs.workers - 2.0, 0.0),
-            ~spread & (configs.workers > 1),
-            spread,
-        )
+        batch = configs.batch_size.astype(np.float64)
+        growth = np.maximum(configs.workers - 2.0, 0.0)
+        inside = ~spread & (configs.workers > 1)
+        terms = np.stack([np.ones_like(batch), batch, spread, spread * growth, inside, inside * growth])
+        return cls(batch, configs.accumulate.astype(np.float64) - 1, growth, inside, spread, terms)
 
-    def network(self, letters: Floats) -> Floats:
-        ring = (
-            np.where(self.across, letters[AN], letters[AR])
-            + np.where(self.across, letters[BN], letters[BR]) * self.growth
-        )
-        return np.where(self.inside | self.across, ring, 0.0)
+    def parts(self, letters: Floats) -> Floats:
+        """Return the seconds of compute and of the network in a step, one row each."""
+        products = letters[:G, None] * self.terms
+        return np.stack([products[:AN].sum(axis=0), products[AN:].sum(axis=0)])
 
     def step(self, letters: Floats) -> Floats:
         """Return the seconds of an optimiser step."""
-        compute, network, g = letters[AC] + letters[BC] * self.batch, self.network(letters), letters[G]
-        result: Floats = self.more * compute + (compute**g + network**g) ** (1 / g)
+        parts = self.parts(letters)
+        result: Floats = self.more * parts[0] + (parts ** letters[G]).sum(axis=0) ** (1 / letters[G])
         return result
 
 
@@ -143,29 +140,22 @@ def _completed(letters: Floats, table: _Table) -> Floats:
 
 def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
     """Return the loss and its gradient; x holds logarithms of the letters, and g."""
-    letters = np.append(np.exp(x[:G]), x[G])
-    g = letters[G]
-    compute = letters[AC] + letters[BC] * table.batch
-    network = np.maximum(table.network(letters), 1e-12)
-    powers = compute**g, network**g
-    both = powers[0] + powers[1]
+    letters = np.exp(x)
+    letters[G] = g = float(x[G])
+    parts = table.parts(letters)
+    np.maximum(parts[1], 1e-12, out=parts[1])
+    powers = parts**g
+    both = powers.sum(axis=0)
     last = both ** (1 / g)
-    step = table.more * compute + last
+    step = table.more * parts[0] + last
 
-    by_compute = table.more + (compute / last) ** (g - 1)
-    by_network = (network / last) ** (g - 1)
-    by_g = last * ((powers[0] * np.log(compute) + powers[1] * np.log(network)) / (g * both) - np.log(both) / g**2)
-    slopes = np.stack(
-        [
-            by_compute * letters[AC],
-            by_compute * letters[BC] * table.batch,
-            by_network * table.across * letters[AN],
-            by_network * table.across * letters[BN] * table.growth,
-            by_network * table.inside * letters[AR],
-            by_network * table.inside * letters[BR] * table.growth,
-            by_g,
-        ]
-    )
+    by_part = (parts / last) ** (g - 1)
+    by_part[0] += table.more
+    slopes = np.empty((len(letters), len(last)))
+    slopes[:AN], slopes[AN:G] = by_part
+    slopes[:G] *= letters[:G, None]
+    slopes[:G] *= table.terms
+    slopes[G] = last * ((powers * np.log(parts)).sum(axis=0) / (g * both) - np.log(both) / g**2)
     error = np.log(step) - target
     rmse = float(np.sqrt((error**2).mean() + 1e-12))
     gradient = slopes @ (error / step) / (len(error) * rmse)

@@ -34,7 +34,9 @@ class SamplesToTarget:
         found = curves(job, samples, least_points=2)
         values = np.concatenate([curve.accuracy for curve in found])
         levels = np.unique(np.quantile(values, np.linspace(0, 1, _LEVELS)))
-        lines = np.array([_line([one for curve in found if (one := _passed(curve, level))]) for level in levels])
+        batch = np.array([curve.global_batch for curve in found], dtype=np.float64)
+        needed = np.stack([_passed(curve, levels) for curve in found], axis=1)
+        lines = np.array([_line(batch[known], row[known]) for row in needed for known in (np.isfinite(row),)])
         return _Levels(levels, lines)
 
 
@@ -56,25 +58,24 @@ class _Levels:
 
 def line(batches: Floats, needed: Floats) -> Callable[[Floats], Floats]:
     """Return S(B) through what some batches needed, by non-negative least squares on the relative error."""
-    a, c = _line(list(zip(batches.tolist(), needed.tolist(), strict=True)))
+    a, c = _line(batches, needed)
     return lambda batch: a + c * batch
 
 
-def _line(points: Sequence[tuple[float, float]]) -> Floats:
-    batch, needed = np.array(points, dtype=np.float64).T
+def _line(batch: Floats, needed: Floats) -> Floats:
     rows = np.column_stack([1 / needed, batch / needed])
     scale = rows.max(axis=0)
     letters, _ = nnls(rows / scale, np.ones(len(rows)))
     return np.asarray(letters / scale, dtype=np.float64)
 
 
-def _passed(curve: Curve, level: float) -> tuple[float, float] | None:
-    """Return the batch of a curve and the epochs at which it first passed a level, straight between evaluations."""
+def _passed(curve: Curve, levels: Floats) -> Floats:
+    """Return the epochs at which a curve first passed each level, straight between evaluations; infinite if never."""
     best = np.maximum.accumulate(curve.accuracy)
-    after = int(np.searchsorted(best, level))
-    if after == len(best):
-        return None
-    if after == 0 or best[after] == best[after - 1]:
-        return float(curve.global_batch), float(curve.epochs[after])
-    share = (level - best[after - 1]) / (best[after] - best[after - 1])
-    return float(curve.global_batch), float(curve.epochs[after - 1] + share * np.diff(curve.epochs)[after - 1])
+    after = np.searchsorted(best, levels)
+    reached = np.append(curve.epochs, np.inf)[after]
+    between = np.flatnonzero((after > 0) & (after < len(best)))
+    last, first = after[between], after[between] - 1
+    share = (levels[between] - best[first]) / (best[last] - best[first])
+    reached[between] = curve.epochs[first] + share * (curve.epochs[last] - curve.epochs[first])
+    return reached
