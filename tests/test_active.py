@@ -27,7 +27,7 @@ def measured(recording: Recording, goal: Goal, limit: int = 16, budget: float | 
     engine = Recorded(recording=recording, budget=budget)
     finished: dict[str, Sample] = {}
     chosen = design_for(recording.job, goal, space, recording.cluster)
-    for step in profile(engine, chosen, [], Limits(float("inf"), limit), Path("here")):
+    for step in profile(engine, chosen, [], Limits(float("inf"), limit), Path("here"), engine_name="recorded"):
         finished[step.sample.id] = step.sample
     return list(finished.values())
 

@@ -241,3 +241,23 @@ def test_a_short_curve_says_nothing_of_the_epochs_that_a_longer_one_reached() ->
     assert alone.accuracy is not None
     assert both.accuracy is not None
     assert both.accuracy[0] == pytest.approx(alone.accuracy[0])
+
+
+def test_a_run_that_goes_on_from_a_probe_has_its_past_for_certain() -> None:
+    shown = enumerate(trained([16, 64, 256], noise=0.01))
+    probes = [replace(sample, id=str(place), seconds=1.0, engine="recorded") for place, sample in shown]
+    target = probes[1].curve[9].accuracy
+    first = next(point.epoch for point in probes[1].curve if point.accuracy >= target)
+    for samples, sure in ((probes, True), ([replace(probe, engine="local") for probe in probes], False)):
+        found = assess(_outlook(samples, Config.data_parallel(64, 1)), Goal(target=target, max_epochs=20), CLUSTER, 1)
+        assert np.all(found.needed == first) == sure
+
+
+def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
+    shown = trained([16, 64, 256])
+    beyond = shown[1].curve[-1].accuracy + 1e-3
+    goal = Goal(target=beyond, max_epochs=40)
+    for epochs, silent in ((20.0, False), (30.0, True)):
+        samples = [shown[0], replace(shown[1], id="one", epochs=epochs, seconds=1.0, engine="recorded"), shown[2]]
+        found = assess(_outlook(samples, Config.data_parallel(64, 1), max_epochs=40), goal, CLUSTER, 1)
+        assert bool(np.isinf(found.needed).all()) == silent

@@ -13,12 +13,15 @@ beyond   grows with the doublings of epochs after the end of the measured curves
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
 recipe was measured, its own evaluations are taken instead. What one evaluation shows is told apart.
+
+A run that goes on from a probe has that probe's past: up to where its curve ends nothing is left to chance.
+Where training went on and no evaluation came any more, none is expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,6 +31,7 @@ from cotune.predict import AccuracyModel
 from cotune.predict._samples import Curve, curves
 from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
+from cotune.reuse import Kept
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -38,6 +42,7 @@ _BETWEEN = 0.8  # of the errors at batches left out: the nearest batch left is f
 _LEAST_NOISE = 0.003  # of the range of accuracies
 _UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
 _UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too short to hide a part of them
+_CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
@@ -66,6 +71,12 @@ class AccuracyOutlook:
     per_batch: float  # spread for each doubling away from a measured batch
     per_epoch: float  # spread for each doubling after the end of the measured curves
     assumed: bool
+    going: Mapping[int, Curve] = field(default_factory=dict)  # by global batch: what a run of it goes on from
+
+    def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
+        """Return the same outlook for runs that go on from what these samples left."""
+        left = Kept.among(samples).best.values()
+        return replace(self, going={sample.config.global_batch: curves(job, [sample])[0] for sample in left})
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
         """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
@@ -82,26 +93,29 @@ class AccuracyOutlook:
         slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
         tries = _on_plateau(median, self.noise)
         best = np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling)
-        self._put_measured(wished, best)
+        variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
+        spread = np.sqrt(variance + self.noise**2 / tries)
+        self._put_measured(wished, best, spread)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
         if first <= max_epochs:
             best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
-        variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
         other = variance + (_RUN * self.range) ** 2 + self.noise**2
-        return Learning(best, np.sqrt(variance + self.noise**2 / tries), median, np.sqrt(other), source)
+        return Learning(best, spread, median, np.sqrt(other), source)
 
-    def _put_measured(self, wished: Floats, median: Floats) -> None:
+    def _put_measured(self, wished: Floats, median: Floats, spread: Floats) -> None:
         """Put what was measured of a recipe in its place; later epochs rise from its end as those of the law do."""
         epochs = np.arange(1.0, median.shape[1] + 1)
-        for place in {float(np.log2(curve.global_batch)) for curve in self.found}:
-            rows = np.flatnonzero(np.abs(wished - place) < 1e-9)
-            same = [curve for curve in self.found if abs(np.log2(curve.global_batch) - place) < 1e-9]
-            end = max(float(curve.epochs[-1]) for curve in same)
+        for batch in {curve.global_batch for curve in self.found}:
+            rows = np.flatnonzero(np.abs(wished - np.log2(batch)) < 1e-9)
+            own = self.going.get(batch)
+            same = [curve for curve in self.found if curve.global_batch == batch] if own is None else [own]
+            furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
+            end = float(furthest.epochs[-1])
             told = np.flatnonzero((epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end))
             # A curve says nothing of epochs that it did not reach.
             each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
@@ -112,7 +126,13 @@ class AccuracyOutlook:
             later = np.ix_(rows, np.flatnonzero(epochs > end))
             rise = median[later] - median[rows, told[-1], None]
             median[np.ix_(rows, told)] = shown
-            median[later] = np.minimum(np.maximum(median[later], shown[-1] + np.maximum(rise, 0.0)), self.ceiling)
+            if own is not None:  # in every draw, a target that is just met included
+                median[np.ix_(rows, told)] += 5 * _CERTAIN * self.range
+                spread[np.ix_(rows, told)] = _CERTAIN * self.range
+            if furthest.silent:  # whatever it learns later, no evaluation will show
+                median[later], spread[later] = shown[-1], spread[rows, told[-1], None]
+            else:
+                median[later] = np.minimum(np.maximum(median[later], shown[-1] + np.maximum(rise, 0.0)), self.ceiling)
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""

@@ -143,7 +143,7 @@ def learn(
     learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
     return Forecaster(
         seconds=seconds,
-        accuracy=learnt,
+        accuracy=learnt and learnt.with_past(job, samples),
         by_worker_batch=by_worker,
         # A run starts its engine anew, so it pays what the first probe of a profile paid.
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),

@@ -42,6 +42,13 @@ class Curve:
     batch_size: int
     epochs: Floats
     accuracy: Floats
+    trained: float = 0.0  # epochs of the start in all, evaluated or not
+
+    @property
+    def silent(self) -> bool:
+        """Return whether training went on without being evaluated any more."""
+        gaps = np.diff(self.epochs, prepend=0.0)
+        return self.trained >= float(self.epochs[-1]) + 2 * max(1.0, float(gaps.max()))
 
 
 def per_step(configs: Configs) -> Ints:
@@ -99,15 +106,17 @@ def _curve(job: Job, sample: Sample) -> Curve:
     points = tuple((evaluation.epoch, evaluation.accuracy) for evaluation in sample.curve)
     if not points and sample.accuracy is not None:
         points = ((sample.epochs, sample.accuracy),)
-    return _ordered(job.sign, sample.config.global_batch, sample.config.batch_size, points)
+    return _ordered(job.sign, sample.config.global_batch, sample.config.batch_size, points, sample.epochs)
 
 
 @lru_cache(maxsize=512)
-def _ordered(sign: int, global_batch: int, batch_size: int, points: tuple[tuple[float, float], ...]) -> Curve:
+def _ordered(
+    sign: int, global_batch: int, batch_size: int, points: tuple[tuple[float, float], ...], trained: float
+) -> Curve:
     """Return a curve; the same record for the same points, so that what is worked out of it is so once."""
     last = dict(points)  # of evaluations after the same epoch
     kept = sorted((epoch, value) for epoch, value in last.items() if epoch > 0 and math.isfinite(value))
     epochs = np.array([epoch for epoch, _ in kept], dtype=np.float64)
     accuracy = sign * np.array([value for _, value in kept], dtype=np.float64)
     epochs.flags.writeable = accuracy.flags.writeable = False
-    return Curve(global_batch, batch_size, epochs, accuracy)
+    return Curve(global_batch, batch_size, epochs, accuracy, trained)
