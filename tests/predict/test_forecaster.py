@@ -261,3 +261,15 @@ def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
         samples = [shown[0], replace(shown[1], id="one", epochs=epochs, seconds=1.0, engine="recorded"), shown[2]]
         found = assess(_outlook(samples, Config.data_parallel(64, 1), max_epochs=40), goal, CLUSTER, 1)
         assert bool(np.isinf(found.needed).all()) == silent
+
+
+def test_the_best_of_a_batch_is_shared_with_those_beside_it() -> None:
+    """A plateau that was never passed at one batch is not expected to be passed at the next."""
+    shown = trained([100], epochs=60, value=lambda _, epoch: 0.9 - 0.5 * 0.8**epoch, noise=0.004)
+    best = max(point.accuracy for point in shown[0].curve)
+    own, beside = (
+        _outlook(shown, Config.data_parallel(batch, 1), max_epochs=60).accuracy[0, -1]  # type: ignore[index]
+        for batch in (100, 101)
+    )
+    assert own == pytest.approx(best)
+    assert beside == pytest.approx(best, abs=0.001)

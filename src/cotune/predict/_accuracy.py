@@ -33,7 +33,7 @@ from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
 from cotune.space import Configs
-from cotune.types import Floats, Job, Sample
+from cotune.types import Config, Floats, Job, Sample
 
 _SHIFT = 0.06  # of ln epochs to a target, over seeds
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
@@ -91,11 +91,12 @@ class AccuracyOutlook:
         between += _COLLAPSED * self.range * np.interp(wished, places, broken)
         beyond = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
         slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
-        tries = _on_plateau(median, self.noise)
-        best = np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling)
+        best, tries = self._best(median)
         variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
         spread = np.sqrt(variance + self.noise**2 / tries)
-        self._put_measured(wished, best, spread)
+        best += self._shared(wished, places, epochs)
+        np.minimum(best, self.ceiling, out=best)
+        self._put_certain(wished, best, spread)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
         if first <= max_epochs:
@@ -107,32 +108,58 @@ class AccuracyOutlook:
         other = variance + (_RUN * self.range) ** 2 + self.noise**2
         return Learning(best, spread, median, np.sqrt(other), source)
 
-    def _put_measured(self, wished: Floats, median: Floats, spread: Floats) -> None:
-        """Put what was measured of a recipe in its place; later epochs rise from its end as those of the law do."""
-        epochs = np.arange(1.0, median.shape[1] + 1)
-        for batch in {curve.global_batch for curve in self.found}:
+    def _best(self, median: Floats) -> tuple[Floats, Floats]:
+        """Return the best of all evaluations so far by the law, and of how many that are as good."""
+        tries = _on_plateau(median, self.noise)
+        return np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling), tries
+
+    def _shared(self, wished: Floats, places: Floats, epochs: Floats) -> Floats:
+        """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
+        found = [self._better(batch, epochs) for batch in sorted({curve.global_batch for curve in self.found})]
+        own, others = (np.stack(part) for part in zip(*found, strict=True))
+        at = np.interp(wished, places, np.arange(len(places), dtype=np.float64))
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, len(places) - 1)
+        share = (at - below)[:, None]
+        between = (1 - share) * others[below] + share * others[above]
+        return np.where(np.isin(wished, places)[:, None], own[below], between)
+
+    def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
+        """Return how much better than by the law the best of a measured batch is, and what that tells of others.
+
+        What it was at the end stays. An evaluation below the law is bad luck, which others do not share.
+        """
+        same = self._same(batch)
+        furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
+        config = Config.data_parallel(furthest.batch_size, max(1, batch // furthest.batch_size))
+        middle = self.model.predict(Configs.of([config]), epochs)
+        law = self._best(middle)[0][0]
+        # A curve says nothing of epochs that it did not reach.
+        each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
+        told = np.flatnonzero(np.isfinite(each).any(axis=0))
+        if len(told) == 0:
+            return np.zeros(len(epochs)), np.zeros(len(epochs))
+        shown = np.maximum.accumulate(np.nanmean(each[:, told], axis=0))
+        own = np.interp(epochs, epochs[told], shown - law[told], left=0.0)
+        others = np.maximum(own, middle[0] - law)
+        if furthest.silent:  # whatever is learnt later, no evaluation will show
+            later = epochs > epochs[told[-1]]
+            own[later] = others[later] = shown[-1] - law[later]
+        return own, others
+
+    def _same(self, batch: int) -> list[Curve]:
+        """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
+        own = self.going.get(batch)
+        return [curve for curve in self.found if curve.global_batch == batch] if own is None else [own]
+
+    def _put_certain(self, wished: Floats, best: Floats, spread: Floats) -> None:
+        """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
+        epochs = np.arange(1.0, best.shape[1] + 1)
+        for batch, curve in self.going.items():
             rows = np.flatnonzero(np.abs(wished - np.log2(batch)) < 1e-9)
-            own = self.going.get(batch)
-            same = [curve for curve in self.found if curve.global_batch == batch] if own is None else [own]
-            furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
-            end = float(furthest.epochs[-1])
-            told = np.flatnonzero((epochs >= min(float(curve.epochs[0]) for curve in same)) & (epochs <= end))
-            # A curve says nothing of epochs that it did not reach.
-            each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
-            told = told[np.isfinite(each[:, told]).any(axis=0)]
-            if len(rows) == 0 or len(told) == 0:
-                continue
-            shown = np.nanmean(each[:, told], axis=0)
-            later = np.ix_(rows, np.flatnonzero(epochs > end))
-            rise = median[later] - median[rows, told[-1], None]
-            median[np.ix_(rows, told)] = shown
-            if own is not None:  # in every draw, a target that is just met included
-                median[np.ix_(rows, told)] += 5 * _CERTAIN * self.range
-                spread[np.ix_(rows, told)] = _CERTAIN * self.range
-            if furthest.silent:  # whatever it learns later, no evaluation will show
-                median[later], spread[later] = shown[-1], spread[rows, told[-1], None]
-            else:
-                median[later] = np.minimum(np.maximum(median[later], shown[-1] + np.maximum(rise, 0.0)), self.ceiling)
+            past = np.flatnonzero((epochs >= curve.epochs[0]) & ((epochs <= curve.epochs[-1]) | curve.silent))
+            best[np.ix_(rows, past)] += 5 * _CERTAIN * self.range
+            spread[np.ix_(rows, past)] = _CERTAIN * self.range
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""

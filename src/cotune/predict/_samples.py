@@ -47,7 +47,7 @@ class Curve:
     @property
     def silent(self) -> bool:
         """Return whether training went on without being evaluated any more."""
-        gaps = np.diff(self.epochs, prepend=0.0)
+        gaps = np.diff(self.epochs) if len(self.epochs) > 1 else self.epochs
         return self.trained >= float(self.epochs[-1]) + 2 * max(1.0, float(gaps.max()))
 
 
