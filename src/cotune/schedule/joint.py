@@ -3,10 +3,12 @@
 A job's target fixes the work that is left in each config (with a choice of batch, the epochs
 to the target differ, see the job's `Work`), its deadline the time. Among the configs of each
 share only the cheapest in GPU-seconds can be of use; earliest-deadline-first filling with
-these gives every job the least that suffices. Forecasts have a spread: a job counts as met
+these gives every job the least that suffices, and one step less from the time on at which that
+still ends in time: the cheapest way to a deadline between two sizes is a mix of them. Forecasts have a spread: a job counts as met
 if it ends in time `z` standard deviations above the forecast, so a wide forecast buys more
 GPUs early, and gives them back as the end comes into sight. Every plan that meets all deadlines is
-a promise: it is kept to where the next one would break it, so what was admitted stays in time.
+a promise: it is kept to where the next one would break it, and decided anew whenever it asks for more
+or less, so what was admitted stays in time.
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
@@ -41,8 +43,10 @@ class Joint:
         return all(share.met for share in self._plan(active, sum(capacity(cluster).values())))
 
     def level_lasts(self, active: Active) -> float:
-        """Return when to decide again at the latest: the plan turns over at every deadline."""
-        return active.deadline_left if active.deadline_left > 0 else math.inf
+        """Return when to decide again at the latest: at its deadline, and where its promise asks for more or less."""
+        turns = () if active.promise is None else active.promise.ends
+        left = (end - active.synced for end in (*turns, active.synced + active.deadline_left))
+        return min((seconds for seconds in left if seconds > 1e-6), default=math.inf)
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())
@@ -71,7 +75,7 @@ class Joint:
         best: list[Share] = []
         first: list[int] = []
         for promised in (False, True, *[False] * self.repairs):
-            plan = fill(active, gpus, options, first=first, promised=promised)
+            plan = fill(active, gpus, options, first=first, promised=promised, relaxed=True)
             unmet = [share.active.number for share in plan if not share.met]
             if not unmet:
                 for share in plan:

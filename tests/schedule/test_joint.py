@@ -1,0 +1,60 @@
+"""Joint keeps what it promised, at a cost near the least there can be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cotune.schedule import Submission, rigid_config
+from cotune.schedule._work import Steady
+from cotune.schedule.joint import Joint
+from cotune.simulate import simulate
+from cotune.types import Cluster, Device
+
+SIZES = (1, 2, 4, 8, 16)
+
+
+def jobs(seed: int, count: int, *, every: float = 0.0) -> list[Submission]:
+    """Return jobs that need more than one GPU to be in time, arriving together or one after the other."""
+    rng = np.random.default_rng(seed)
+    trace, now = [], 0.0
+    for number in range(count):
+        now += float(rng.exponential(every)) if every else 0.0
+        shape, work = float(rng.uniform(0.5, 0.95)), float(rng.uniform(500.0, 5000.0))
+        limit = now + work / 16**shape * float(rng.uniform(1.5, 8.0))
+        steady = Steady(work, {rigid_config(gpus): gpus**shape for gpus in SIZES})
+        trace.append(Submission(str(number), now, 4, work / 4**shape, limit, steady, rigid_config(4)))
+    return trace
+
+
+def least_alone(job: Submission) -> float:
+    """Return the least GPU time that ends a job in time: a mix of two sizes, whatever the others do."""
+    assert isinstance(job.work, Steady)
+    assert job.deadline is not None
+    rates = {config.workers: rate for config, rate in job.work.rates.items()}
+    time, work = job.deadline - job.submit, job.work.total
+    costs = [gpus * work / rate for gpus, rate in rates.items() if rate * time >= work]
+    for small, slow in rates.items():
+        for large, fast in rates.items():
+            if slow * time < work <= fast * time:
+                long = (work - slow * time) / (fast - slow)  # on the larger size, the rest on the smaller
+                costs.append(large * long + small * (time - long))
+    return min(costs)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_with_room_for_all_it_costs_hardly_more_than_each_job_alone(seed: int) -> None:
+    trace = jobs(seed, 40)
+    found = simulate(trace, Cluster((Device("gpu", 192),)), Joint(slack=0.0))
+    assert not found.declined.any()
+    assert found.service.sum() <= 1.01 * sum(map(least_alone, trace))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("slack", [0.0, 0.3])
+def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: float) -> None:
+    found = simulate(jobs(seed, 60, every=25.0), Cluster((Device("gpu", 24),)), Joint(slack=slack))
+    limit = np.array([job.deadline for job in found.jobs])
+    admitted = found.declined == 0
+    assert 0 < admitted.sum() < len(admitted)
+    assert (found.end[admitted] <= limit[admitted]).all()
