@@ -4,6 +4,7 @@ python benchmarks/simulate.py speed        cost per job from 1,000 to 1,000,000 
 python benchmarks/simulate.py decisions    one decision on a large cluster
 python benchmarks/simulate.py deadlines    ITP jobs with deadlines (needs COTUNE_DATA)
 python benchmarks/simulate.py predicted    the same, when policies believe what cotune predicts from 8 probes
+python benchmarks/simulate.py targets      Pollux's workloads with targets and deadlines (needs COTUNE_DATA)
 python benchmarks/simulate.py bound        joint against a linear bound from below
 """
 
@@ -21,6 +22,7 @@ from time import perf_counter
 import numpy as np
 
 from cotune.adapters.traces import fitting, read
+from cotune.adapters.traces.goals import with_deadlines, with_targets
 from cotune.adapters.traces.speeds import malleable, speed_tables
 from cotune.predict import forecaster
 from cotune.profile import Design
@@ -175,6 +177,41 @@ def predicted() -> None:
     compare(lambda _: {"predicted": believe})
 
 
+def targets() -> None:
+    """Compare joint with elasticflow on all of Pollux's workloads, where joint chooses the batch too."""
+    data = Path(os.environ["COTUNE_DATA"])
+    traces = [
+        with_deadlines(with_targets(read(path)), 0.5, 1.5) for path in sorted((data / "pollux/workloads").glob("*.csv"))
+    ]
+    print(f"{len(traces)} workloads, {sum(len(trace.jobs) for trace in traces)} jobs with targets and deadlines")
+    print("cluster  restart  noise  policy        admitted    met  missed  GPU hours  per deadline met  of both's jobs")
+    for spec, restart, noise in (("64", 0.0, 0.0), ("64", 0.0, 0.1), ("64", 0.0, 0.3), ("16x4", 30.0, 0.0)):
+        played = {
+            policy: [
+                simulate(
+                    trace.jobs,
+                    parse_cluster(spec),
+                    policy,
+                    restart=restart,
+                    believe=mistaken(noise, len(trace.jobs)),
+                )
+                for trace in traces
+            ]
+            for policy in (Joint(), Elasticflow())
+        }
+        both = [np.all([one.declined == 0 for one in pair], axis=0) for pair in zip(*played.values(), strict=True)]
+        for policy, outcomes in played.items():
+            kept = [metrics(outcome)["deadlines"] for outcome in outcomes]
+            admitted, met, missed = (sum(one[what] for one in kept) for what in ("admitted", "met", "admitted_missed"))
+            hours = sum(outcome.service.sum() for outcome in outcomes) / 3600
+            shared = sum(outcome.service[rows].sum() for outcome, rows in zip(outcomes, both, strict=True)) / 3600
+            print(
+                f"{spec:<8} {restart:7.0f} {noise:6.1f}  {type(policy).__name__.lower():<12} {admitted:9} {met:6}"
+                f" {missed:7} {hours:10.0f} {hours / max(met, 1):17.2f} {shared:16.0f}",
+                flush=True,
+            )
+
+
 def least_gpu_seconds(trace: list[Submission], gpus: int) -> float:
     """Return a bound: the least GPU time of any schedule that changes configs only at deadlines, even in parts."""
     from scipy.optimize import linprog
@@ -220,6 +257,8 @@ def bound() -> None:
         print(f"{seed:8} {gpus:5} {len(kept):9} {missed:7} {over:10.1%}", flush=True)
 
 
+PARTS = {part.__name__: part for part in (speed, decisions, deadlines, predicted, targets, bound)}
+
 if __name__ == "__main__":
     for part in sys.argv[1:] or ["speed", "decisions"]:
-        {"speed": speed, "decisions": decisions, "deadlines": deadlines, "predicted": predicted, "bound": bound}[part]()
+        PARTS[part]()

@@ -28,6 +28,12 @@ def simulate(
     speeds: Annotated[
         Path | None, typer.Option("--speeds", help="A folder of MODEL.csv: such jobs become malleable.")
     ] = None,
+    targets: Annotated[
+        bool, typer.Option("--targets", help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.")
+    ] = False,
+    deadlines: Annotated[
+        str | None, typer.Option("--deadlines", help="Deadlines where there are none: 0.5,1.5 times the run time.")
+    ] = None,
     why: Annotated[str | None, typer.Option("--why", help="Explain this job, at the time of --at.")] = None,
     at: Annotated[float | None, typer.Option("--at", help="Seconds on the trace's clock, for --why.")] = None,
     picture: Annotated[
@@ -42,7 +48,9 @@ def simulate(
 ) -> None:
     """Compare scheduling policies on a trace of jobs. On a cluster that is simulated."""
     from cotune.adapters.traces import fitting, read
+    from cotune.adapters.traces.goals import with_deadlines, with_targets
     from cotune.adapters.traces.speeds import malleable
+    from cotune.cli._comparison import print_comparison, tell_why
     from cotune.cli._output import emit_json, note
     from cotune.errors import UsageError
     from cotune.simulate.clusters import parse_cluster
@@ -51,13 +59,17 @@ def simulate(
     jobs = fitting(read(trace, _pairs(only), skip_bad=skip_bad), there, skip_bad=skip_bad)
     if speeds is not None:
         jobs = malleable(jobs, speeds, there)
+    if targets:
+        jobs = with_targets(jobs)
+    if deadlines is not None:
+        jobs = with_deadlines(jobs, *_limits(deadlines), seed)
     policies = {text: _policy(text, jobs) for text in _listed(policy)}
     run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
     if why is not None:
         if at is None:
             raise UsageError("--why needs --at, a time in seconds on the trace's clock")
         found = {text: run.explain(why, at, chosen, _levels(noise)[-1]) for text, chosen in policies.items()}
-        _tell_why(found, json)
+        tell_why(found, json)
         return
     for line in jobs.left_out[:20]:
         note(f"left out {line}")
@@ -73,7 +85,7 @@ def simulate(
     if json:
         emit_json("simulate", document)
     else:
-        _print(document, jobs, there)
+        print_comparison(document, jobs, there)
 
 
 def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
@@ -189,71 +201,6 @@ def _robustness(
     }
 
 
-def _print(document: dict[str, Any], trace: Trace, cluster: Cluster) -> None:
-    from cotune.cli._output import say, table
-    from cotune.units import number
-
-    gpus = " + ".join(f"{device.count} {device.name}" for device in cluster.devices)
-    columns: tuple[str, ...]
-    columns = ("policy", "mean", "p50", "p99", "makespan", "waiting", "slowdown", "use", "GPU hours", "stops", "left")
-    results = document["results"]
-    deadlines = any(found["deadlines"] for found in results.values())
-    rows = [
-        (
-            name,
-            *(number(found[key] or 0.0, 6) for key in ("jct_mean", "jct_p50", "jct_p99", "makespan", "waiting_mean")),
-            number(found["slowdown_mean"] or 0.0, 3),
-            f"{found['utilisation']:.0%}",
-            number(found["gpu_hours"], 5),
-            found["preemptions"],
-            found["unfinished"],
-            *([f"{found['deadlines']['met_share']:.1%}", found["declined"]] if deadlines else []),
-        )
-        for name, found in results.items()
-    ]
-    columns = (*columns, "deadlines met", "declined") if deadlines else columns
-    table(columns, rows, title=f"{len(trace.jobs)} jobs on {gpus}: completion times and waiting in seconds")
-    for level, noisy in document.get("noise", {}).items():
-        table(
-            ("policy", "mean", "against 0"),
-            [
-                (name, number(found["jct_mean"], 6), f"{found['jct_mean'] / results[name]['jct_mean'] - 1:+.1%}")
-                for name, found in sorted(noisy.items(), key=lambda item: item[1]["jct_mean"])
-            ],
-            title=f"forecasts off by a factor exp({level} z), best first",
-        )
-    for flip in document.get("flips", []):
-        say(f"at noise {flip['noise']:g} {flip['better']} beats {flip['better_without_noise']}, but not without")
-    if trace.left_out:
-        say(f"{len(trace.left_out)} lines left out")
-
-
-def _tell_why(found: dict[str, Explanation], json: bool) -> None:
-    from dataclasses import asdict
-
-    from cotune.cli._output import emit_json, say
-    from cotune.units import duration
-
-    if json:
-        emit_json("simulate.why", {"why": {policy: asdict(explanation) for policy, explanation in found.items()}})
-        return
-    for policy, why in found.items():
-        say(f"{policy}: job {why.job} is {why.state} at {why.at:g} s")
-        if why.blocked_by:
-            say(f"  blocked    {why.blocked_by}")
-        if why.state != "waiting" or why.start_p50 is None or why.start_p90 is None:
-            continue
-        first = ", ".join(why.ahead[:5]) + (", ..." if len(why.ahead) > 5 else "")
-        say(f"  ahead      {len(why.ahead)} waiting jobs{': ' + first if first else ''}")
-        held = ", ".join(f"{name} ({gpus} GPUs, {duration(left)} left)" for name, gpus, left in why.holding[:4])
-        say(f"  holding    {held}")
-        say(
-            f"  start      in {duration(why.start_p50 - why.at)} (p50), {duration(why.start_p90 - why.at)} (p90), "
-            f"if nobody else arrives and run times are off by exp({why.spread:g} z)"
-        )
-        say(f"  change     {why.change}")
-
-
 def _draw(outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool) -> None:
     from cotune.cli._output import note
     from cotune.simulate import pictures
@@ -280,6 +227,20 @@ def _pairs(only: list[str] | None) -> dict[str, str]:
         if not equals:
             raise UsageError(f"cannot read --only {name!r}; write --only cluster=02")
     return {name: value for name, _, value in pairs}
+
+
+def _limits(deadlines: str) -> tuple[float, float]:
+    """Return the least and the most of '0.5,1.5'."""
+    from cotune.errors import UsageError
+
+    least, _, most = deadlines.partition(",")
+    try:
+        limits = float(least), float(most or least)
+    except ValueError:
+        limits = 0.0, 0.0
+    if not 0 < limits[0] <= limits[1] < float("inf"):
+        raise UsageError(f"cannot read --deadlines {deadlines!r}; write --deadlines 0.5,1.5, times the run time")
+    return limits
 
 
 def _levels(noise: str | None) -> list[float]:

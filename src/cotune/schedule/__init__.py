@@ -37,7 +37,12 @@ class Work(Protocol):
 
     @property
     def configs(self) -> tuple[Config, ...]:
-        """Return the configs that the job can run in."""
+        """Return the configs that the job can run in, with the batch it was submitted with."""
+        ...
+
+    @property
+    def recipes(self) -> tuple[Config, ...]:
+        """Return those it can run in where the batch is chosen too; the same for a job that leaves no choice."""
         ...
 
     def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
@@ -114,6 +119,7 @@ class Active:
     total: float  # seconds it is believed to need on the GPUs asked for
     belief: Work | None = None  # what a malleable job is believed to be
     spread: float = 0.0  # standard deviation of the logarithm of what is believed
+    restart: float = 0.0  # seconds that it takes to get to work after every start
     config: Config | None = None  # what it holds now
     nodes: Nodes = ()
     held: int = 0  # GPUs it holds now

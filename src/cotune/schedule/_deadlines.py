@@ -19,35 +19,11 @@ from typing import TypeVar
 import numpy as np
 
 from cotune.schedule import Active, Promise
+from cotune.schedule._options import Options
 from cotune.types import Config, Floats, Ints
 
-_NEAR = 0.02  # of the whole
 _MOMENT = 1e-3  # seconds
 Column = TypeVar("Column", Ints, Floats)
-Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a job can run in, by units; row -1 is to run in nothing."""
-
-    configs: Sequence[Config | None]
-    sizes: Ints  # units of each config, rising
-    units: Ints  # the same, and of nothing
-    speed: Floats  # how much of what is left is done per second
-    best: Ints  # the fastest of the first so many configs
-
-    @classmethod
-    def of(cls, active: Active, needs: Needs | None = None) -> Options:
-        took = {config: (needs or seconds_left)(active, config) for config in choices(active)}
-        configs = sorted(took, key=lambda config: (config.workers + config.servers, took[config]))
-        sizes = np.array([config.workers + config.servers for config in configs], dtype=np.int64)
-        speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])
-        return cls((*configs, None), sizes, np.append(sizes, 0), speed, _fastest_within(speed[:-1]))
-
-    def within(self, units: Ints) -> Ints:
-        """Return the row of the fastest config within each of some units."""
-        return self.best[np.searchsorted(self.sizes, units, side="right")]
 
 
 @dataclass(frozen=True)
@@ -58,34 +34,6 @@ class Share:
     config: Config | None
     met: bool
     promise: Promise | None = None  # by which it is met
-
-
-def choices(active: Active) -> tuple[Config, ...]:
-    """Return the configs of a job, by units."""
-    if active.belief is None:
-        return (active.job.config,)
-    return active.belief.configs
-
-
-def seconds_left(active: Active, config: Config) -> float:
-    """Return the believed time to the end in a config; a job past its forecast is taken to be near its end."""
-    left = active.left if active.belief is None else active.belief.seconds(active.done, config)
-    if left > 0:
-        return left
-    return _NEAR * (active.total if active.belief is None else active.belief.seconds(0.0, config))
-
-
-def cautious(active: Active, config: Config, z: float) -> float:
-    """Return the time to the end that is not exceeded with the probability of z standard deviations."""
-    left = seconds_left(active, config)
-    return left if not active.spread else left + (math.exp(z * active.spread) - 1.0) * (left + _passed(active, config))
-
-
-def _passed(active: Active, config: Config) -> float:
-    """Return the believed time that what is done would have taken in a config."""
-    if active.belief is None:
-        return max(active.done, 0.0)
-    return max(active.belief.seconds(0.0, config) - active.belief.seconds(active.done, config), 0.0)
 
 
 def fill(
@@ -141,15 +89,27 @@ class _Room:
         self.lasts = np.diff(self.ends, prepend=0.0)
         return True
 
-    def take(self, units: Ints, pace: Floats) -> tuple[Floats, Ints]:
-        """Take units in each stretch until work of 1 is done at these paces, or for all; return until when how many."""
-        done = np.cumsum(pace * self.lasts[: len(pace)])
+    def end(self, options: Options, chosen: Ints) -> tuple[int, float]:
+        """Return the stretch in which a job ends, or the last, and how much of it is left then."""
+        pace = options.speed[chosen]
+        done = np.maximum.accumulate(np.cumsum(pace * options.working(chosen, self.lasts[: len(chosen)])))
         last = min(int(done.searchsorted(1.0 - 1e-9)), len(done) - 1)
-        surplus = (done[last] - 1.0) / pace[last] if pace[last] > 0 else 0.0
+        return last, max((done[last] - 1.0) / pace[last], 0.0) if pace[last] > 0 else 0.0
+
+    def spent(self, options: Options, chosen: Ints) -> float:
+        """Return the unit-seconds until a job ends."""
+        last, surplus = self.end(options, chosen)
+        held = options.units[chosen[: last + 1]]
+        return float(held @ self.lasts[: last + 1] - held[-1] * surplus)
+
+    def take(self, options: Options, chosen: Ints) -> tuple[Floats, Ints]:
+        """Take the chosen in each stretch until the job ends, or for all; return until when how many."""
+        last, surplus = self.end(options, chosen)
         if surplus > 1e-6:
             self.cut(self.ends[last] - surplus)
-        self.free[: last + 1] -= units[: last + 1]
-        return self.ends[: last + 1].copy(), units[: last + 1]
+        held = options.units[chosen[: last + 1]]
+        self.free[: last + 1] -= held
+        return self.ends[: last + 1].copy(), held
 
 
 def _twice(column: Column, place: int) -> Column:
@@ -168,31 +128,33 @@ def _share(job: Active, room: _Room, options: Options, promise: Promise | None, 
     if promise is not None:
         limits = np.concatenate([_promised(promise, room.ends[:last] + job.synced)[None, :], limits])
     chosen = options.within(np.minimum(room.free[:last], limits))
-    enough = np.flatnonzero(options.speed[chosen] @ room.lasts[:last] >= 1.0 - 1e-9)
+    done = (options.speed[chosen] * options.working(chosen, room.lasts[:last])).sum(axis=1)
+    enough = np.flatnonzero(done >= 1.0 - 1e-9)
     if not len(enough):
-        chosen = options.within(room.free)
-        room.take(options.units[chosen], options.speed[chosen])
-        return Share(job, options.configs[chosen[0]], met=False)
-    found = chosen[enough[0]]
-    found = _relaxed(room, options, found) if relaxed else found
-    until, booked = room.take(options.units[found], options.speed[found])
+        rest = options.within(room.free)
+        room.take(options, rest)
+        return Share(job, options.configs[rest[0]], met=False)
+    found = _relaxed(room, options, chosen[enough[0]]) if relaxed else chosen[enough[0]]
+    until, booked = room.take(options, found)
     return Share(job, options.configs[found[0]], met=True, promise=_promise(until + job.synced, booked))
 
 
 def _relaxed(room: _Room, options: Options, chosen: Ints) -> Ints:
-    """Return the same with one step less from some time on, so that the job ends just in time."""
+    """Return the same with one step less from some time on, so that the job ends just in time, if that is cheaper."""
     units, speed = options.units[chosen], options.speed[chosen]
     lower = options.within(np.minimum(units, units.max() - 1))
     lasts, slower = room.lasts[: len(chosen)], options.speed[lower]
     gained = np.cumsum((speed - slower) * lasts)
-    missing = 1.0 - float(slower @ lasts)
+    missing = 1.0 - float(slower @ lasts) + options.restart * float(speed.max() + slower.max())
     at = int(gained.searchsorted(missing))  # the stretch in which the larger share is no longer needed
     if missing <= 0 or at == len(chosen):
         return chosen
+    before = room.spent(options, chosen)
     surplus = (gained[at] - missing) / (speed[at] - slower[at])
     if room.cut(room.ends[at] - surplus):
         chosen, lower = _twice(chosen, at), _twice(lower, at)
-    return np.concatenate([chosen[: at + 1], lower[at + 1 :]])
+    mixed = np.concatenate([chosen[: at + 1], lower[at + 1 :]])
+    return mixed if room.spent(options, mixed) < before else chosen
 
 
 def _promised(promise: Promise, ends: Floats) -> Ints:
@@ -205,11 +167,3 @@ def _promise(ends: Floats, units: Ints) -> Promise:
     """Return a promise of so many units until each end, told once for stretches of as many."""
     last = np.flatnonzero(np.append(units[1:] != units[:-1], True))
     return Promise(tuple(ends[last].tolist()), tuple(units[last].tolist()))
-
-
-def _fastest_within(speed: Floats) -> Ints:
-    """Return, for each number of configs from none to all, which of the first so many is the fastest; -1 for none."""
-    best = [-1]
-    for place, value in enumerate(speed):
-        best.append(place if best[-1] < 0 or value > speed[best[-1]] else best[-1])
-    return np.array(best, dtype=np.int64)

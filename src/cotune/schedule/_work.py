@@ -31,6 +31,10 @@ class Steady:
     def configs(self) -> tuple[Config, ...]:
         return tuple(self.rates)
 
+    @property
+    def recipes(self) -> tuple[Config, ...]:
+        return self.configs
+
     def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:  # noqa: ARG002
         return self.rates[config]
 
@@ -78,6 +82,10 @@ class Believed:
     @property
     def configs(self) -> tuple[Config, ...]:
         return self.truth.configs
+
+    @property
+    def recipes(self) -> tuple[Config, ...]:
+        return self.truth.recipes
 
     def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
         return self.truth.rate(config, nodes, done)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import choices, fill, seconds_left
+from cotune.schedule._deadlines import fill
+from cotune.schedule._options import choices, seconds_left, units
 from cotune.types import Cluster, Config
 
 
@@ -45,11 +46,6 @@ class Elasticflow:
         free = sum(capacity(cluster).values()) - sum(units(config) for config in given.values())
         hand_out([job for job in active if job.job.deadline is None], given, free)
         return {job.job.name: given[job.number] for job in active if job.number in given}
-
-
-def units(config: Config) -> int:
-    """Return the devices a config holds."""
-    return config.workers + config.servers
 
 
 def hand_out(active: Sequence[Active], given: dict[int, Config], free: int) -> None:

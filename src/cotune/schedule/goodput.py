@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import choices
-from cotune.schedule.elasticflow import units
+from cotune.schedule._options import choices, units
 from cotune.types import Cluster, Config
 
 
@@ -56,7 +55,7 @@ class Goodput:
 def steps(job: Active, gpus: int) -> list[Config]:
     """Return the fastest config of each power of two of GPUs, and the present one."""
     best: dict[int, Config] = {}
-    for config in choices(job):
+    for config in choices(job, any_batch=True):
         held = units(config)
         rigid = job.belief is None
         if held > gpus or not (rigid or held & (held - 1) == 0 or config == job.config):

@@ -4,14 +4,21 @@ A job's target fixes the work that is left in each config (with a choice of batc
 to the target differ, see the job's `Work`), its deadline the time. Among the configs of each
 share only the cheapest in GPU-seconds can be of use; earliest-deadline-first filling with
 these gives every job the least that suffices, and one step less from the time on at which that
-still ends in time: the cheapest way to a deadline between two sizes is a mix of them. Forecasts have a spread: a job counts as met
-if it ends in time `z` standard deviations above the forecast, so a wide forecast buys more
-GPUs early, and gives them back as the end comes into sight. Every plan that meets all deadlines is
-a promise: it is kept to where the next one would break it, and decided anew whenever it asks for more
-or less, so what was admitted stays in time.
+still ends in time: the cheapest way to a deadline between two sizes is a mix of them.
+
+Forecasts have a spread: a job counts as met if it ends in time `z` standard deviations above the
+forecast, so a wide forecast buys more GPUs early, and gives them back as the end comes into sight.
+Every plan that meets all deadlines is a promise: it is kept to where the next one would break it,
+and decided anew whenever it asks for more or less, so what was admitted stays in time.
+
+While others are there no job is taken on that needs more than `widest` of the whole cluster until its
+deadline and more than most of them asked for: it would turn away many (trunk reservation, as telephone
+networks have against wide calls).
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
+
+Reference: Ross, Multiservice loss models for broadband telecommunication networks, 1995 (trunk reservation).
 """
 
 from __future__ import annotations
@@ -20,10 +27,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import Options, Share, cautious, choices, fill, seconds_left
-from cotune.schedule.elasticflow import units
+from cotune.schedule._deadlines import Share, fill
+from cotune.schedule._options import Options, cautious, choices, seconds_left, units
 from cotune.types import Cluster, Config
 
 
@@ -33,14 +41,25 @@ class Joint:
 
     z: float = 2.0
     slack: float = 0.3
+    widest: float = 1 / 3
     repairs: int = 4
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
+        """Return whether all deadlines can be kept with it, and whether it leaves enough to those to come."""
         if new.job.deadline is None:
             return True
-        if min(self._needs(new, config) for config in choices(new)) > new.deadline_left:
+        gpus = sum(capacity(cluster).values())
+        needs = {config: self._needs(new, config) for config in choices(new, any_batch=True)}
+        limit = new.deadline_left - new.restart
+        costs = [units(config) * seconds for config, seconds in needs.items() if seconds <= limit]
+        if not costs or self._crowds_out(min(costs), new, active, gpus):
             return False
-        return all(share.met for share in self._plan(active, sum(capacity(cluster).values())))
+        return all(share.met for share in self._plan(active, gpus))
+
+    def _crowds_out(self, cost: float, new: Active, active: Sequence[Active], gpus: int) -> bool:
+        """Return whether a job takes a large part of the cluster, and is larger than most who are there."""
+        others = [job.job.gpus * job.total for job in active if job is not new]
+        return bool(others) and cost > max(self.widest * gpus * new.deadline_left, median(others))
 
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: at its deadline, and where its promise asks for more or less."""
@@ -71,7 +90,7 @@ class Joint:
         have come to stand in the way of others. Where a new job makes both fail, those that would miss
         their deadlines choose first in the next attempt.
         """
-        options = cache(lambda job: Options.of(job, self._needs))
+        options = cache(lambda job: Options.of(job, self._needs, any_batch=True))
         best: list[Share] = []
         first: list[int] = []
         for promised in (False, True, *[False] * self.repairs):
@@ -93,13 +112,19 @@ class Joint:
     def _thrifty(self, job: Active, config: Config | None, free: int) -> Config | None:
         """Return the fastest config in reach that wastes little, or None to leave things as they are."""
         held = 0 if config is None else units(config)
-        reach = [one for one in choices(job) if units(one) <= held + free]
+        lasts = {one: _with_start(job, one) for one in choices(job, any_batch=True)}
+        reach = [one for one in lasts if units(one) <= held + free]
         if not reach:
             return None
-        least = min(units(one) * seconds_left(job, one) for one in choices(job))
-        thrifty = [one for one in reach if units(one) * seconds_left(job, one) <= (1.0 + self.slack) * least]
+        least = min(units(one) * seconds for one, seconds in lasts.items())
+        thrifty = [one for one in reach if units(one) * lasts[one] <= (1.0 + self.slack) * least]
         if config is not None:
-            thrifty = [one for one in thrifty if seconds_left(job, one) < seconds_left(job, config) * (1 - 1e-9)]
+            thrifty = [one for one in thrifty if lasts[one] < _with_start(job, config) * (1 - 1e-9)]
         if not thrifty:
-            return None if config is not None else min(reach, key=lambda one: units(one) * seconds_left(job, one))
-        return min(thrifty, key=lambda one: (seconds_left(job, one), units(one)))
+            return None if config is not None else min(reach, key=lambda one: units(one) * lasts[one])
+        return min(thrifty, key=lambda one: (lasts[one], units(one)))
+
+
+def _with_start(job: Active, config: Config) -> float:
+    """Return the believed seconds to the end in a config, and of getting to work in it."""
+    return seconds_left(job, config) + (0.0 if config == job.config else job.restart)

@@ -68,6 +68,7 @@ class Simulated:
     def _arrive(self, job: Submission) -> Active:
         active = self._believe(job, self._next)
         active.synced = active.entered = self._now
+        active.restart = self._restart
         self.present[self._next] = active
         self._next += 1
         self._finishable += _finishable(job)

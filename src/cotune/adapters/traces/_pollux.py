@@ -1,146 +1,34 @@
-"""Pollux's workloads: applications with measured step times, gradient statistics and learning curves.
+"""Pollux's workloads: jobs of measured applications, each with the batch and the GPUs its user chose.
 
-Progress is counted in steps of the smallest batch M0. In epoch e at global batch M a step is worth
-
-    gain = (var + sqr) / (var * M0 / M + sqr)
-
-of them, with the squared norm and the variance of the gradient measured there, and takes
-step + (step - sync) * (accumulate - 1) seconds on a placement. An epoch is done when the
-slowest of the measured runs had got as far; the job ends after its last epoch.
+An epoch is done when the slowest of the measured runs had got as far; the job ends after its last
+epoch. What a step is worth at another batch is said by the gradients, see `_application`.
 """
 
 from __future__ import annotations
 
-import csv
-import math
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from cotune.adapters.traces._application import Application, application
 from cotune.adapters.traces._lines import Line, Make, count, seconds
-from cotune.errors import InvalidFile
 from cotune.schedule import Nodes, Submission
 from cotune.schedule._work import Pieces
-from cotune.types import Config, Floats
+from cotune.types import Config
 
 _COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
-_PER_NODE = 4
-_MOST = 64  # GPUs that were measured
-_LOCAL_LIMIT = {"yolov3": 8}  # memory of a T4; elsewhere the largest local batch measured
-
-
-@dataclass(frozen=True)
-class Application:
-    """What was measured of one application."""
-
-    folder: Path
-
-    @cached_property
-    def curves(self) -> dict[int, dict[str, Floats]]:
-        """Return the validation runs by global batch."""
-        found = {int(path.stem.partition("-")[2]): _columns(path) for path in self.folder.glob("validation-*.csv")}
-        if not found:
-            raise InvalidFile(f"{self.folder} has no validation-*.csv; a Pollux workload needs its measurements there")
-        return dict(sorted(found.items()))
-
-    @cached_property
-    def _placed(self) -> dict[Nodes, tuple[Floats, Floats]]:
-        """Return (local batches, [step, sync] seconds) of each measured placement."""
-        table: defaultdict[Nodes, list[tuple[float, float, float]]] = defaultdict(list)
-        columns = _columns(self.folder / "placements.csv")
-        for placement, *row in zip(*(columns[name] for name in _PLACEMENTS), strict=True):
-            table[tuple(int(digit) for digit in str(int(placement)))].append(tuple(row))
-        return {nodes: (np.array(rows)[:, 0], np.array(rows)[:, 1:]) for nodes, rows in table.items()}
-
-    @cached_property
-    def _elsewhere(self) -> Callable[[float, float, float], Floats]:
-        """Return an interpolation over (nodes, replicas, local batch) for placements not measured."""
-        from scipy.interpolate import LinearNDInterpolator
-
-        means: defaultdict[tuple[float, ...], list[Floats]] = defaultdict(list)
-        for nodes, (locals_, times) in self._placed.items():
-            for local, time in zip(locals_, times, strict=True):
-                means[len(nodes), sum(nodes), float(local)].append(time)
-        points = {key: np.mean(times, axis=0) for key, times in means.items()}
-        more = _columns(self.folder / "scalability.csv")
-        for row in zip(*(more[name] for name in _SCALABILITY), strict=True):
-            points[row[:3]] = np.array(row[3:])
-        between: Callable[[float, float, float], Floats] = LinearNDInterpolator(
-            np.array(list(points)), np.array(list(points.values()))
-        )
-        return between
-
-    @property
-    def smallest_batch(self) -> int:
-        return min(self.curves)
-
-    @property
-    def largest_batch(self) -> int:
-        return max(self.curves)
-
-    @cached_property
-    def local_batches(self) -> tuple[int, int]:
-        """Return the least and the most that one GPU takes in one step."""
-        every = np.concatenate([locals_ for locals_, _ in self._placed.values()])
-        return int(every.min()), _LOCAL_LIMIT.get(self.folder.name, int(every.max()))
-
-    @cached_property
-    def progress(self) -> Floats:
-        """Return the progress at the start and after each epoch."""
-        epochs = min(len(curve["progress"]) for curve in self.curves.values())
-        slowest = np.min([curve["progress"][:epochs] for curve in self.curves.values()], axis=0)
-        return np.concatenate([[0.0], slowest])
-
-    def step_seconds(self, nodes: Nodes, local: float) -> tuple[float, float]:
-        """Return the seconds of a step and of its synchronisation."""
-        used = tuple(gpus for gpus in nodes if gpus)
-        turned = min(used[i:] + used[:i] for i in range(len(used)))
-        if turned in self._placed:
-            locals_, times = self._placed[turned]
-            step, sync = (float(np.interp(local, locals_, times[:, column])) for column in (0, 1))
-        else:
-            step, sync = map(float, np.ravel(self._elsewhere(min(len(used), 16), sum(used), local)))
-        if math.isnan(step):
-            raise ValueError(f"{self.folder.name} was not measured with {local} per GPU on nodes {used}")
-        return step, sync
-
-    def gain(self, batch: int) -> Floats:
-        """Return what a step at a global batch is worth in each epoch, in steps of the smallest batch."""
-        batches = list(self.curves)
-        sqr, var = (
-            _between(batch, batches, [self.curves[b][name] for b in batches]) for name in ("grad_sqr", "grad_var")
-        )
-        epochs = len(self.progress) - 1
-        return ((var + sqr) / (var * self.smallest_batch / batch + sqr))[:epochs]
-
-    def layout(self, batch: int, gpus: int) -> Config:
-        """Return how a global batch is spread over GPUs, by accumulation where memory is short."""
-        local = math.ceil(batch / gpus - 1e-8)
-        accumulate = math.ceil(local / self.local_batches[1] - 1e-8)
-        if gpus == 1 and batch > self.smallest_batch:
-            accumulate = max(2, accumulate)
-        atomic = math.ceil(local / accumulate - 1e-8)
-        atomic = min(atomic, self.largest_batch // (gpus * accumulate))
-        return Config.data_parallel(atomic, gpus, "gpu", accumulate=accumulate)
-
-
-_PLACEMENTS = ("placement", "local_bsz", "step_time", "sync_time")
-_SCALABILITY = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """A job of some application at one global batch (or any, for those that adapt it)."""
+    """A job of some application that trains for all recorded epochs."""
 
     application: Application
     batch: int
-    any_batch: bool = False
     _pieces: dict[tuple[Config, Nodes], Pieces] = field(default_factory=dict, repr=False, compare=False)
-    _steps: dict[tuple[Config, Nodes], float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def total(self) -> float:
@@ -148,32 +36,21 @@ class Epochs:
 
     @cached_property
     def configs(self) -> tuple[Config, ...]:
-        least = self.application.local_batches[0]
-        batches = list(self.application.curves) if self.any_batch else [self.batch]
-        return tuple(
-            dict.fromkeys(
-                self.application.layout(batch, gpus)
-                for batch in batches
-                for gpus in range(1, min(batch // least, _MOST) + 1)
-            )
-        )
+        return self.application.layouts(self.batch)
+
+    @cached_property
+    def recipes(self) -> tuple[Config, ...]:
+        return tuple(config for batch in self.application.curves for config in self.application.layouts(batch))
 
     def pieces(self, config: Config, nodes: Nodes) -> Pieces:
         """Return the progress in a config; without nodes, on as few nodes as possible."""
-        placed = nodes or consolidated(config.workers)
-        if (config, placed) not in self._pieces:
+        if (config, nodes) not in self._pieces:
             progress = self.application.progress
             steps = np.diff(progress) / self.application.gain(config.global_batch)
             # Pollux's own simulator counts an epoch in whole seconds.
-            each = np.maximum(np.round(steps * self._step_seconds(config, placed)), 1e-3)
-            self._pieces[config, placed] = Pieces(progress, np.concatenate([[0.0], np.cumsum(each)]))
-        return self._pieces[config, placed]
-
-    def _step_seconds(self, config: Config, placed: Nodes) -> float:
-        if (config, placed) not in self._steps:
-            step, sync = self.application.step_seconds(placed, config.batch_size)
-            self._steps[config, placed] = step + (step - sync) * (config.accumulate - 1)
-        return self._steps[config, placed]
+            each = np.maximum(np.round(steps * self.application.seconds(config, nodes)), 1e-3)
+            self._pieces[config, nodes] = Pieces(progress, np.concatenate([[0.0], np.cumsum(each)]))
+        return self._pieces[config, nodes]
 
     def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
         return self.pieces(config, nodes).rate(done)
@@ -190,40 +67,7 @@ class Epochs:
         steps = self.application.curves[self.batch]["iteration"][: len(progress) - 1]
         epoch = int(np.searchsorted(progress, done + 1e-9, side="right")) - 1
         left = max(float(steps[-1] - steps[min(epoch, len(steps) - 1)]), 1.0)
-        return left * self._step_seconds(config, consolidated(config.workers))
-
-
-def consolidated(gpus: int, per_node: int = _PER_NODE) -> Nodes:
-    """Return so many GPUs on as few nodes as possible."""
-    full, rest = divmod(gpus, per_node)
-    return (per_node,) * full + ((rest,) if rest else ())
-
-
-def _between(batch: int, batches: Sequence[int], values: Sequence[Floats]) -> Floats:
-    """Return the values at a batch, linear between the two neighbouring ones."""
-    if not batches[0] <= batch <= batches[-1]:
-        raise ValueError(f"batch {batch} lies outside of {batches[0]}..{batches[-1]}")
-    above = next(place for place, known in enumerate(batches) if known >= batch)
-    if batches[above] == batch:
-        return values[above]
-    epochs = min(len(values[above]), len(values[above - 1]))
-    weight = (batch - batches[above - 1]) / (batches[above] - batches[above - 1])
-    return values[above][:epochs] * weight + values[above - 1][:epochs] * (1 - weight)
-
-
-def _columns(path: Path) -> dict[str, Floats]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
-    except (OSError, ValueError, IndexError) as error:
-        raise InvalidFile(f"{path} cannot be read as measurements: {error}") from None
-
-
-@lru_cache(maxsize=64)
-def application(folder: Path) -> Application:
-    """Return the measurements in a folder, read once."""
-    return Application(folder)
+        return left * self.application.seconds(config)
 
 
 class _Pollux:

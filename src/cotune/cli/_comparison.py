@@ -1,0 +1,71 @@
+"""What `cotune simulate` prints: policies side by side, and why a job waits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from cotune.adapters.traces import Trace
+from cotune.cli._output import emit_json, say, table
+from cotune.simulate.why import Explanation
+from cotune.types import Cluster
+from cotune.units import duration, number
+
+
+def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -> None:
+    """Print the results of each policy, what noise does to them, and which rankings flip."""
+    gpus = " + ".join(f"{device.count} {device.name}" for device in cluster.devices)
+    columns: tuple[str, ...]
+    columns = ("policy", "mean", "p50", "p99", "makespan", "waiting", "slowdown", "use", "GPU hours", "stops", "left")
+    results = document["results"]
+    deadlines = any(found["deadlines"] for found in results.values())
+    rows = [
+        (
+            name,
+            *(number(found[key] or 0.0, 6) for key in ("jct_mean", "jct_p50", "jct_p99", "makespan", "waiting_mean")),
+            number(found["slowdown_mean"] or 0.0, 3),
+            f"{found['utilisation']:.0%}",
+            number(found["gpu_hours"], 5),
+            found["preemptions"],
+            found["unfinished"],
+            *([f"{found['deadlines']['met_share']:.1%}", found["declined"]] if deadlines else []),
+        )
+        for name, found in results.items()
+    ]
+    columns = (*columns, "deadlines met", "declined") if deadlines else columns
+    table(columns, rows, title=f"{len(trace.jobs)} jobs on {gpus}: completion times and waiting in seconds")
+    for level, noisy in document.get("noise", {}).items():
+        table(
+            ("policy", "mean", "against 0"),
+            [
+                (name, number(found["jct_mean"], 6), f"{found['jct_mean'] / results[name]['jct_mean'] - 1:+.1%}")
+                for name, found in sorted(noisy.items(), key=lambda item: item[1]["jct_mean"])
+            ],
+            title=f"forecasts off by a factor exp({level} z), best first",
+        )
+    for flip in document.get("flips", []):
+        say(f"at noise {flip['noise']:g} {flip['better']} beats {flip['better_without_noise']}, but not without")
+    if trace.left_out:
+        say(f"{len(trace.left_out)} lines left out")
+
+
+def tell_why(found: dict[str, Explanation], json: bool) -> None:
+    """Print where a job stands under each policy, or a document of it."""
+    if json:
+        emit_json("simulate.why", {"why": {policy: asdict(explanation) for policy, explanation in found.items()}})
+        return
+    for policy, why in found.items():
+        say(f"{policy}: job {why.job} is {why.state} at {why.at:g} s")
+        if why.blocked_by:
+            say(f"  blocked    {why.blocked_by}")
+        if why.state != "waiting" or why.start_p50 is None or why.start_p90 is None:
+            continue
+        first = ", ".join(why.ahead[:5]) + (", ..." if len(why.ahead) > 5 else "")
+        say(f"  ahead      {len(why.ahead)} waiting jobs{': ' + first if first else ''}")
+        held = ", ".join(f"{name} ({gpus} GPUs, {duration(left)} left)" for name, gpus, left in why.holding[:4])
+        say(f"  holding    {held}")
+        say(
+            f"  start      in {duration(why.start_p50 - why.at)} (p50), {duration(why.start_p90 - why.at)} (p90), "
+            f"if nobody else arrives and run times are off by exp({why.spread:g} z)"
+        )
+        say(f"  change     {why.change}")

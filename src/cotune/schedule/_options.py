@@ -1,0 +1,100 @@
+"""What a job with a deadline can run in, and how long that is believed to take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.schedule import Active
+from cotune.types import Config, Floats, Ints
+
+_NEAR = 0.02  # of the whole
+Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
+
+
+def units(config: Config) -> int:
+    """Return the devices a config holds."""
+    return config.workers + config.servers
+
+
+def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
+    """Return the configs of a job, with its own batch or with any."""
+    if active.belief is None:
+        return (active.job.config,)
+    return active.belief.recipes if any_batch else active.belief.configs
+
+
+def seconds_left(active: Active, config: Config) -> float:
+    """Return the believed time to the end in a config; a job past its forecast is taken to be near its end."""
+    left = active.left if active.belief is None else active.belief.seconds(active.done, config)
+    if left > 0:
+        return left
+    return _NEAR * (active.total if active.belief is None else active.belief.seconds(0.0, config))
+
+
+def cautious(active: Active, config: Config, z: float) -> float:
+    """Return the time to the end that is not exceeded with the probability of z standard deviations."""
+    left = seconds_left(active, config)
+    return left if not active.spread else left + (math.exp(z * active.spread) - 1.0) * (left + _passed(active, config))
+
+
+def _passed(active: Active, config: Config) -> float:
+    """Return the believed time that what is done would have taken in a config."""
+    if active.belief is None:
+        return max(active.done, 0.0)
+    return max(active.belief.seconds(0.0, config) - active.belief.seconds(active.done, config), 0.0)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a job can run in, by units; row -1 is to run in nothing."""
+
+    configs: Sequence[Config | None]
+    sizes: Ints  # units of each config, rising
+    units: Ints  # the same, and of nothing
+    speed: Floats  # how much of what is left is done per second
+    best: Ints  # the fastest of the first so many configs
+    held: int  # the row it runs in now
+    waits: float  # seconds until it is at work there
+    restart: float  # seconds that it takes to get to work in another
+
+    @classmethod
+    def of(cls, active: Active, needs: Needs | None = None, *, any_batch: bool = False) -> Options:
+        took = {config: (needs or seconds_left)(active, config) for config in choices(active, any_batch=any_batch)}
+        configs = sorted(took, key=lambda config: (units(config), took[config]))
+        sizes = np.array([units(config) for config in configs], dtype=np.int64)
+        speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])
+        held = configs.index(active.config) if active.config in took else -1
+        return cls(
+            (*configs, None),
+            sizes,
+            np.append(sizes, 0),
+            speed,
+            _fastest_within(speed[:-1]),
+            held,
+            max(active.ready - active.synced, 0.0) if active.running else 0.0,
+            active.restart,
+        )
+
+    def within(self, units: Ints) -> Ints:
+        """Return the row of the fastest config within each of some units."""
+        return self.best[np.searchsorted(self.sizes, units, side="right")]
+
+    def working(self, chosen: Ints, lasts: Floats) -> Floats:
+        """Return the seconds of each stretch less those that getting to work in another config takes."""
+        if not self.restart:
+            return lasts
+        lost = np.where(chosen != np.roll(chosen, 1, axis=-1), self.restart, 0.0)
+        lost[..., :1] = np.where(chosen[..., :1] == self.held, self.waits, self.restart)
+        return lasts - lost
+
+
+def _fastest_within(speed: Floats) -> Ints:
+    """Return, for each number of configs from none to all, which of the first so many is the fastest; -1 for none."""
+    best = [-1]
+    for place, value in enumerate(speed):
+        best.append(place if best[-1] < 0 or value > speed[best[-1]] else best[-1])
+    return np.array(best, dtype=np.int64)
