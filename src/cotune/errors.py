@@ -80,6 +80,12 @@ class OverBudget(CotuneError):
     exit_code = 8
 
 
+class Interrupted(CotuneError):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = 130
+
+
 def missing_extra(what: str, extra: str) -> NotFound:
     """Return the error that names the extra to install."""
     return NotFound(f"{what} is not installed: pip install 'cotune[{extra}]'")

@@ -273,15 +273,18 @@ def test_ctrl_c_ends_everything_and_says_so_by_its_exit_code(tmp_path: Path) -> 
     script(tmp_path, each="time.sleep(0.2)")
     marker = f"COTUNE_TEST_MARK={tmp_path.name}-{os.getpid()}"
     env = environment(tmp_path) | dict([marker.split("=")])
-    command = [sys.executable, "-m", "cotune", "profile", *JOB, *TRAINING]
+    command = [sys.executable, "-m", "cotune", "profile", "--json", *JOB, *TRAINING]
     running = subprocess.Popen(
-        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert running.stderr is not None
+    assert running.stdout is not None
     while "2 of" not in running.stderr.readline():
         assert running.poll() is None, "the profile ended before it could be interrupted"
     running.send_signal(signal.SIGINT)
     assert running.wait(timeout=20) == 130
+    assert json.loads(running.stdout.read())["error"]["exit_code"] == 130
+    running.stdout.close()
     running.stderr.close()
     assert living(marker) == []
     kept = cotune(tmp_path, "samples", "--json").json["samples"]

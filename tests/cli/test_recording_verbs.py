@@ -93,7 +93,17 @@ def test_a_config_that_was_not_recorded_is_not_found(folder: Path) -> None:
 
 
 def test_wrong_flags_are_a_document_too(folder: Path) -> None:
-    assert cotune("plan", "--recording", folder, "--nosuch", code=2)["error"]["kind"] == "UsageError"
+    error = cotune("plan", "--recording", folder, "--nosuch", code=2)["error"]
+    assert error["kind"] == "UsageError"
+    assert "No such option: --nosuch" in error["message"]
+
+
+def test_what_nobody_foresaw_is_a_document_and_a_traceback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["cotune", "plan", "--recording", str(folder), "--json"]
+    broken = mock.patch("cotune.cli._recording.replay", side_effect=RuntimeError("a bug"))
+    with mock.patch.object(sys, "argv", argv), broken, pytest.raises(RuntimeError):
+        main()
+    assert json.loads(capsys.readouterr().out)["error"] == {"kind": "RuntimeError", "message": "a bug", "exit_code": 1}
 
 
 def test_a_run_on_a_recording_reaches_its_target(folder: Path) -> None:

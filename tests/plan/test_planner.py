@@ -188,6 +188,13 @@ def test_an_infeasible_goal_names_what_binds_and_three_nearest_plans(goal: Goal,
     assert caught.value.exit_code == 5
 
 
+def test_constraints_that_bind_together_are_each_told_alone() -> None:
+    with pytest.raises(Infeasible, match=r"at once: accuracy .* is the best .*, and the first epoch takes") as caught:
+        plan_of(Goal(target=0.999, deadline=0.01))
+    assert caught.value.constraint == "several"
+    assert len(caught.value.nearest) == 3
+
+
 def test_the_deadline_that_binds_is_enough_when_granted() -> None:
     with pytest.raises(Infeasible) as caught:
         plan_of(Goal(target=0.9, deadline=2))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cotune import __version__
-from cotune.errors import CotuneError, Infeasible, UsageError
+from cotune.errors import CotuneError, Infeasible, Interrupted, UsageError
 
 VERBS = (
     "init",
@@ -72,26 +72,29 @@ def main() -> None:
     try:
         app()
     except CotuneError as error:
-        _tell(error)
+        _document(error)
+        print(f"cotune: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except SystemExit as leaving:  # the parser has said on stderr what is wrong
-        if leaving.code == UsageError.exit_code:
-            _document(UsageError("wrong arguments: see stderr"))
+    except SystemExit as leaving:
+        parsing = getattr(leaving.__context__, "format_message", None)  # the parser has said on stderr what is wrong
+        if leaving.code == UsageError.exit_code and parsing is not None:
+            _document(UsageError(parsing()))
+        if leaving.code == Interrupted.exit_code:
+            _document(Interrupted("interrupted; what was measured is kept"))
+        raise
+    except Exception as error:
+        _document(error)
         raise
 
 
-def _tell(error: CotuneError) -> None:
-    _document(error)
-    print(f"cotune: {error}", file=sys.stderr)
-
-
-def _document(error: CotuneError) -> None:
+def _document(error: Exception) -> None:
     """Print an error as the one document on stdout, where one was asked for."""
     ours = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
     if "--json" in ours:
         from cotune.cli._output import emit_json
 
-        facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+        code = getattr(error, "exit_code", CotuneError.exit_code)
+        facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": code}
         if isinstance(error, Infeasible):
             facts |= error.document(error.nearest)
         if isinstance(known := getattr(error, "known", None), Mapping):

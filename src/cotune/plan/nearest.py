@@ -106,13 +106,32 @@ def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
             words = f"the cost binds: it takes {number(least)} {found.unit}, {number(more)} more"
             return "max_cost", words, more, found.unit
     if goal.target is not None and found.outlook.accuracy is not None:
-        best = _best_accuracy(found)
+        best = _best_accuracy(found, goal)
         if np.isfinite(best):
             short = abs(found.sign * goal.target - best)
             level = f"{job.metric} {found.sign * best:.4g}"
             words = f"{level} is the best that can be counted on within {goal.max_epochs} epochs"
             return "target", f"the target binds: {words}, {short:.2g} short", short, job.metric
-    return "several", "several constraints bind at once: relax the target, the deadline or the cost", None, ""
+    return "several", f"several constraints bind at once: {_together(job, found)}", None, ""
+
+
+def _together(job: Job, found: Assessment) -> str:
+    """Return how far off each constraint is when the others are lifted: relaxing one of them would not do."""
+    goal, parts = found.goal, []
+    free = replace(goal, deadline=None, max_cost=None)
+    if goal.target is not None and found.outlook.accuracy is not None:
+        best = _best_accuracy(found, free)
+        parts += [
+            f"{job.metric} {found.sign * best:.4g} is the best that can be counted on within {goal.max_epochs} epochs"
+        ]
+    able, outlook = np.flatnonzero(np.isfinite(found.rate)), found.outlook
+    first = (outlook.startup + outlook.epoch_seconds + outlook.overhead)[able]
+    if goal.deadline is not None:
+        parts.append(f"the first epoch takes {duration(float(first.min()))} of {duration(goal.deadline)}")
+    if goal.max_cost is not None:
+        least = float((first * found.rate[able]).min())
+        parts.append(f"the first epoch costs {number(least)} of {number(goal.max_cost)} {found.unit}")
+    return ", and ".join(parts)
 
 
 def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:
@@ -126,9 +145,9 @@ def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:
     return least
 
 
-def _best_accuracy(found: Assessment) -> float:
-    """Return the best accuracy (which rises) had in time, at the confidence asked for."""
-    outlook, goal = found.outlook, found.goal
+def _best_accuracy(found: Assessment, goal: Goal) -> float:
+    """Return the best accuracy (which rises) had within a goal's limits, at the confidence asked for."""
+    outlook = found.outlook
     assert outlook.accuracy is not None
     assert outlook.accuracy_spread is not None
     assert outlook.recipe is not None
