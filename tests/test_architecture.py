@@ -49,6 +49,7 @@ LAYERS = {
     "profile": 6,
     "simulate": 6,
     "active": 7,
+    "serve": 7,
     "history": 7,
     "documents": 2,
     "reports": 7,

@@ -23,6 +23,7 @@ VERBS = (
     "resize",
     "export",
     "simulate",
+    "serve",
     "report",
     "dashboard",
     "samples",

@@ -27,7 +27,7 @@ _TIMES = ("evaluation", "checkpoint")
 _TICK = 0.5
 _MOST_MARKS = 256  # a long run keeps every second mark when it has more
 _WARM_UP = 0.2  # the share of a start that is not typical
-_ENOUGH = "enough"
+ENOUGH = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
 _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
@@ -63,7 +63,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
-    growing = _Growing(launch, begun, replace(sample, ended=False))
+    growing = Growing(launch, begun, replace(sample, ended=False))
     yield growing.sample
     stopping: str | None = None
     heard = begun
@@ -87,10 +87,10 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
         if stopping is None:
             stopping = growing.reason_to_stop(until, now, heard)
             if stopping is not None:
-                engine.stop(launch.id, grace=until.grace if stopping == _ENOUGH else _LAST_SECONDS)
+                engine.stop(launch.id, grace=until.grace if stopping == ENOUGH else _LAST_SECONDS)
 
 
-class _Growing:
+class Growing:
     """The sample of a start in flight."""
 
     def __init__(self, launch: Launch, begun: float, sample: Sample) -> None:
@@ -148,12 +148,12 @@ class _Growing:
 
     def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
-            return _ENOUGH
+            return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
         if until.budget is not None and spent > until.budget:
-            return _ENOUGH if known else f"{INTERRUPTED}: the budget for measuring ran out"
+            return ENOUGH if known else f"{INTERRUPTED}: the budget for measuring ran out"
         if until.timeout is not None and spent > until.timeout:
-            return _ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
+            return ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
         silence = self.silence(until)
         if silence is not None and now - heard > silence:
             return f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
@@ -171,7 +171,7 @@ class _Growing:
     def finish(self, event: Ended, stopping: str | None) -> Sample:
         seconds = event.at - self.begun
         failure = event.reason if event.outcome == "failed" else None
-        if stopping not in (None, _ENOUGH):
+        if stopping not in (None, ENOUGH):
             failure = stopping
         elif failure is None and not self.marks and stopping is None:
             failure = f"ended without a report: {_unheard(self.launch.job)}"
