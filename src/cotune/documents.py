@@ -59,10 +59,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return document | {"continues": {"sample": plan.continues, **rest["forecast"], "probability": rest["probability"]}}
 
 
-def goal_document(job: Job, goal: Goal) -> dict[str, Any]:
-    """Return what was asked, and of which metric."""
+def goal_document(job: Job, goal: Goal, unit: str) -> dict[str, Any]:
+    """Return what was asked, of which metric, and the unit of its cost."""
     asked = {name: getattr(goal, name) for name in goal.__dataclass_fields__}
-    return {"metric": job.metric, "better": job.better, **asked}
+    return {"metric": job.metric, "better": job.better, **asked, "unit": unit}
 
 
 def price_document(cluster: Cluster) -> dict[str, Any]:
@@ -88,12 +88,12 @@ def price_words(cluster: Cluster) -> list[str]:
     ]
 
 
-def goal_words(job: Job, goal: Goal) -> str:
+def goal_words(job: Job, goal: Goal, unit: str) -> str:
     """Return what was asked as a line."""
     least = "at least" if job.better == "higher" else "at most"
     parts = [f"{job.metric} {least} {goal.target:g}"] if goal.target is not None else []
     parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
-    parts += [f"for at most {number(goal.max_cost)}"] if goal.max_cost is not None else []
+    parts += [f"for at most {number(goal.max_cost)} {unit}"] if goal.max_cost is not None else []
     return " ".join(parts) or f"{goal.epochs or goal.max_epochs} epochs"
 
 

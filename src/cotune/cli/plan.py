@@ -97,7 +97,7 @@ def plan(
     if json:
         document = {
             "job": settings.job.name,
-            "goal": goal_document(settings.job, settings.goal),
+            "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
             "plan": plan_document(chosen),
             "rivals": [forecast_document(rival) for rival in chosen.rivals],
             "profile": profile_document(samples, reused_device_seconds(_probe(chosen, samples), samples)),

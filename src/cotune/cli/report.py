@@ -195,7 +195,7 @@ def _show(found: Findings, *, plots: bool) -> None:
     if found.plan is not None:
         table(*decision_table(found.job.metric, found.plan.forecast, found.plan.rivals))
         say()
-        say(f"goal      {goal_words(found.job, found.goal)}")
+        say(f"goal      {goal_words(found.job, found.goal, found.unit)}")
         say(f"plan      {found.plan.config}, at most {found.plan.epochs} epochs")
         say(f"reason    {found.plan.reason}")
     elif found.refusal is not None and (nearest := [n for n in found.refusal.nearest if isinstance(n, Forecast)]):

@@ -162,7 +162,7 @@ def _announce(settings: Settings, config: Config, goal: Goal) -> None:
     from cotune.cli._output import note
     from cotune.documents import goal_words, price_words
 
-    note(f"running {config}; goal: {goal_words(settings.job, goal)}")
+    note(f"running {config}; goal: {goal_words(settings.job, goal, settings.cluster.unit)}")
     for line in price_words(settings.cluster):
         note(f"price: {line}")
     cores = len(os.sched_getaffinity(0))
@@ -254,7 +254,7 @@ def _show(
     if json:
         document = {
             "job": settings.job.name,
-            "goal": goal_document(settings.job, goal),
+            "goal": goal_document(settings.job, goal, unit),
             "plan": plan_document(plan) if plan else None,
             "run": sample_document(sample) | {"seconds": seconds, "cost": {"value": cost, "unit": unit}},
             "prices": price_document(settings.cluster),

@@ -272,7 +272,7 @@ def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
     sample, active = whole(served), served.active
     return {
         "job": active.job.name,
-        "goal": goal_document(served.queued.job, served.queued.goal),
+        "goal": goal_document(served.queued.job, served.queued.goal, cluster.unit),
         "outcome": outcome,
         "words": words,
         "submitted": active.job.submit,

@@ -360,7 +360,7 @@ def _plan_row(stored: StoredPlan, job: Any) -> dict[str, Any]:
     return told | {
         "job": stored.job,
         "key": job_key(stored.job, stored.fingerprint),
-        "goal": goal_words(job, stored.plan.goal),
+        "goal": goal_words(job, stored.plan.goal, stored.plan.forecast.cost.unit),
     }
 
 

@@ -72,7 +72,7 @@ def answer(found: Findings) -> dict[str, Any]:
     nearest = [near for near in refusal.nearest if isinstance(near, Forecast)] if refusal else []
     chosen, rivals = (plan.forecast, list(plan.rivals)) if plan else (nearest[0] if nearest else None, nearest[1:])
     return {
-        "goal": goal_document(found.job, found.goal),
+        "goal": goal_document(found.job, found.goal, found.unit),
         "unit": found.unit,
         "plan": None if plan is None else plan_document(plan) | {"words": str(plan.config)},
         "refusal": None if refusal is None else {"message": str(refusal), "constraint": refusal.constraint},

@@ -22,7 +22,7 @@ def document(found: Findings) -> dict[str, Any]:
     refusal = found.refusal
     return {
         "job": found.job.name,
-        "goal": goal_document(found.job, found.goal),
+        "goal": goal_document(found.job, found.goal, found.unit),
         "plan": plan_document(found.plan) if found.plan else None,
         "refusal": None
         if refusal is None

@@ -77,7 +77,7 @@ class _Drawing:
 
 
 def _head(found: Findings, made: datetime) -> Markup:
-    asked = f"{goal_words(found.job, found.goal)}, with confidence {found.goal.confidence:g}"
+    asked = f"{goal_words(found.job, found.goal, found.unit)}, with confidence {found.goal.confidence:g}"
     prices = "; ".join(price_words(found.cluster))
     return tag(
         "header",
