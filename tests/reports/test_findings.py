@@ -14,7 +14,8 @@ from cotune.documents import price_words
 from cotune.forecast import Outlook, standard_draws
 from cotune.reports import Findings, find
 from cotune.reports.document import document
-from cotune.reports.figures import clock, cost_time, counted, epoch_times, learning_curves, logarithmic, words
+from cotune.reports.figures import cost_time, epoch_times, learning_curves
+from cotune.reports.frames import clock, counted, logarithmic, words
 from cotune.reports.markup import data, table, tag
 from cotune.reports.page import page
 from cotune.reports.scaling import Scaling, Step

@@ -1,15 +1,12 @@
-"""The dashboard's server: small JSON answers from a store, its page, and what changes as events.
+"""The dashboard's server: the desk's answers over HTTP, the page's files, and what changes as events.
 
-Answers are computed in threads, so a slow one does not hold up the others. The store is
-looked at once a second while somebody watches, and never otherwise.
+Answers are computed in threads, so a slow one does not hold up the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -20,31 +17,20 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
-from pydantic_core import to_json
 
 from cotune import __version__
-from cotune.dashboard import pictures
 from cotune.dashboard.access import Guard
-from cotune.dashboard.learning import Learner
-from cotune.dashboard.what_if import Asked, answer, findings, grounds
-from cotune.documents import goal_words, plan_document, price_words, sample_document
+from cotune.dashboard.beats import Beats, as_json
+from cotune.dashboard.desk import Desk
+from cotune.dashboard.what_if import Asked
+from cotune.documents import sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
-from cotune.predict.eta import seconds_left
 from cotune.reports.page import asset, plotly_script
-from cotune.store import Store, StoredPlan, views
-from cotune.store.views import JobSummary, Owned
-from cotune.types import Plan, Prefer
+from cotune.store import Store
+from cotune.types import Prefer
 
-BEAT_SECONDS = 1.0
-_PING_SECONDS = 15.0
 _SHARED = ("base.css", "figures.js")
 _KINDS = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
-_CURVE = 500  # points of a live curve that are sent
-
-
-def job_key(name: str, fingerprint: str) -> str:
-    """Return a job's name in addresses: safe, and not to be guessed back."""
-    return hashlib.sha256(f"{name}\0{fingerprint}".encode()).hexdigest()[:16]
 
 
 @cache
@@ -59,108 +45,6 @@ def page_file(name: str) -> bytes | None:
     return found[0].read_bytes() if found else None
 
 
-class Desk:
-    """Answers questions about one store."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.learner = Learner(store)
-
-    def job(self, key: str) -> JobSummary:
-        """Return a job by its key."""
-        for known in views.job_summaries(self.store):
-            if job_key(known.name, known.fingerprint) == key:
-                return known
-        raise NotFound("no such job in this store")
-
-    def overview(self) -> dict[str, Any]:
-        jobs = views.job_summaries(self.store)
-        plans = self.store.plans(last=12)
-        metrics = {(job.name, job.fingerprint): job.definition for job in jobs}
-        return {
-            "store": self.store.label,
-            "version": __version__,
-            "jobs": [_job_document(job) for job in jobs],
-            "live": self.live(),
-            "plans": [_plan_row(plan, metrics[plan.job, plan.fingerprint]) for plan in plans],
-            "results": [
-                {"id": found.id, "kind": found.kind, "name": found.name, "created": found.created}
-                for found in views.result_list(self.store)
-            ],
-        }
-
-    def live(self) -> list[dict[str, Any]]:
-        """Return the runs and probes that are going on, with their ETA."""
-        found = views.growing(self.store)
-        jobs = {(job.name, job.fingerprint): job for job in views.job_summaries(self.store)} if found else {}
-        return [_live_document(owned, jobs[owned.job, owned.fingerprint], self._followed(owned)) for owned in found]
-
-    def _followed(self, owned: Owned) -> Plan | None:
-        plans = self.store.plans(owned.owner, last=20)
-        return next((stored.plan for stored in plans if stored.plan.config == owned.sample.config), None)
-
-    def samples(self, key: str | None, purpose: str | None, state: Any, limit: int, offset: int) -> dict[str, Any]:
-        job = self.job(key) if key else None
-        whose = (job.name, job.fingerprint) if job else None
-        total, page = views.sample_page(self.store, job=whose, purpose=purpose, state=state, limit=limit, offset=offset)
-        rows = [{"job": one.job, "key": job_key(one.job, one.fingerprint), **_brief(one)} for one in page]
-        return {"total": total, "offset": offset, "rows": rows}
-
-    def opened(self, key: str) -> dict[str, Any]:
-        """Return what a job's page begins with: what can be asked, and the grounds of the answers."""
-        job = self.job(key)
-        plans = self.store.plans(job, last=20)
-        told = _job_document(job) | {
-            "command": list(job.definition.command),
-            "folder": job.definition.folder,
-            "where": job.definition.where,
-            "plans": [_plan_row(plan, job.definition) for plan in plans],
-        }
-        try:
-            learnt = self.learner(key, job)
-        except NotFound as error:
-            return told | {"question": None, "why_not": str(error)}
-        goal = learnt.goal
-        last = Asked(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
-        found = findings(learnt, last, history=True)
-        return told | {
-            "question": {
-                "goal": answer(found)["goal"],
-                "seconds": learnt.seconds_range,
-                "accuracy": learnt.accuracy_range,
-                "prices": {device.name: device.price_per_hour for device in learnt.cluster.devices},
-                "currency": learnt.cluster.currency,
-                "priced": price_words(learnt.cluster),
-                "configs": len(learnt.space),
-                "assumed": learnt.assumed,
-            },
-            "answer": answer(found),
-            "grounds": grounds(found),
-        }
-
-    def what_if(self, key: str, asked: Asked) -> dict[str, Any]:
-        begun = time.perf_counter()
-        learnt = self.learner.latest(key) or self.learner(key, self.job(key))
-        told = answer(findings(learnt, asked))
-        return told | {"milliseconds": round(1000 * (time.perf_counter() - begun), 2)}
-
-    def result(self, id: str) -> dict[str, Any]:
-        kept = self.store.result(id)
-        told: dict[str, Any] = {"id": kept.id, "kind": kept.kind, "name": kept.name, "created": kept.created}
-        told["document"] = dict(kept.document)
-        if kept.kind == "simulate":
-            policies = kept.document["policies"]
-            told["figures"] = {
-                "completion": pictures.distribution(policies, "completion", "from submission to end"),
-                "waiting": pictures.distribution(policies, "waiting", "waiting"),
-                "use": pictures.use(policies),
-                "gantt": {name: pictures.gantt(found["jobs"]) for name, found in policies.items()},
-            }
-        if kept.kind == "place":
-            told["figures"] = {"stages": pictures.stages(kept.document["plan"])}
-        return told
-
-
 @dataclass(frozen=True, slots=True)
 class Dashboard:
     """The app to serve, and what to call before its server ends."""
@@ -172,7 +56,7 @@ class Dashboard:
 def create(store: Store, token: str | None = None, *, local: bool = True) -> Dashboard:
     """Return the dashboard of a store, guarded."""
     desk = Desk(store)
-    beats = _Beats(desk)
+    beats = Beats(desk)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -189,7 +73,7 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
     return Dashboard(Guard(app, token, local), beats.close)
 
 
-def _routes(app: FastAPI, desk: Desk, beats: _Beats) -> None:
+def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
     @app.exception_handler(CotuneError)
     async def told(_: Request, error: CotuneError) -> Response:
         status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 500
@@ -254,72 +138,8 @@ class _Question(BaseModel):
     unpriced: bool = False
 
 
-class _Beats:
-    """Looks at the store once a second while somebody watches, and tells what changed."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.number = 0
-        self.event = ""
-        self.closed = False
-        self._watchers: set[asyncio.Event] = set()
-        self._wanted = asyncio.Event()
-
-    async def run(self) -> None:
-        while True:
-            await self._wanted.wait()
-            text = await asyncio.to_thread(self._look)
-            if text != self.event:
-                self.number, self.event = self.number + 1, text
-                self._wake()
-            await asyncio.sleep(BEAT_SECONDS)
-
-    def close(self) -> None:
-        """Let everybody go who watches, so that the server can end."""
-        self.closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        for watcher in self._watchers:
-            watcher.set()
-
-    def _look(self) -> str:
-        try:
-            beat = [*views.pulse(self.desk.store), self.desk.learner.revision]
-            told: dict[str, Any] = {"pulse": beat, "live": self.desk.live()}
-        except CotuneError as error:
-            told = {"error": str(error)}
-        return _json(told).decode()
-
-    async def stream(self) -> AsyncIterator[str]:
-        """Yield server-sent events: the state at once, then every change."""
-        seen, woken = 0, asyncio.Event()
-        self._watchers.add(woken)
-        self._wanted.set()
-        try:
-            while not self.closed:
-                if self.number == seen:
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(woken.wait(), _PING_SECONDS)
-                    woken.clear()
-                if self.number == seen:
-                    yield ": still here\n\n"
-                    continue
-                seen = self.number
-                yield f"event: beat\ndata: {self.event}\n\n"
-        finally:
-            self._watchers.discard(woken)
-            if not self._watchers:
-                self._wanted.clear()
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    """Return JSON in which a number that is none is null."""
-    return to_json(document, inf_nan_mode="null")
-
-
 def _answer(document: dict[str, Any]) -> Response:
-    return Response(_json(document), media_type="application/json", headers={"cache-control": "no-store"})
+    return Response(as_json(document), media_type="application/json", headers={"cache-control": "no-store"})
 
 
 def _file(name: str) -> Response:
@@ -336,60 +156,3 @@ def _is_price(text: str) -> bool:
         return 0 <= float(text) < math.inf
     except ValueError:
         return False
-
-
-def _job_document(job: JobSummary) -> dict[str, Any]:
-    return {
-        "key": job_key(job.name, job.fingerprint),
-        "name": job.name,
-        "metric": job.definition.metric,
-        "first_seen": job.first_seen,
-        "last_started": job.last_started,
-        "samples": job.samples,
-        "configs": job.configs,
-        "runs": job.runs,
-        "failed": job.failed,
-        "live": job.growing,
-        "planned": job.plans,
-        "device_seconds": job.device_seconds,
-    }
-
-
-def _plan_row(stored: StoredPlan, job: Any) -> dict[str, Any]:
-    told = plan_document(stored.plan) | {"words": str(stored.plan.config), "created": stored.created}
-    return told | {
-        "job": stored.job,
-        "key": job_key(stored.job, stored.fingerprint),
-        "goal": goal_words(job, stored.plan.goal, stored.plan.forecast.cost.unit),
-    }
-
-
-def _brief(owned: Owned) -> dict[str, Any]:
-    sample = owned.sample
-    told = sample_document(sample) | {"words": str(sample.config)}
-    del told["curve"]
-    return told
-
-
-def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str, Any]:
-    sample, definition = owned.sample, job.definition
-    left = interval = cap = None
-    target = plan.goal.target if plan and sample.purpose == "run" else None
-    if plan is not None and sample.purpose == "run":
-        cap = plan.goal.epochs or plan.epochs
-        stop_at = None if plan.goal.prefer == "accurate" else target
-        told = seconds_left(definition, sample, epochs=cap, target=stop_at, plan=plan)
-        left = None if told is None else told.mid
-        interval = (told.low, told.high) if told is not None and told.mid > 0 else None
-    every = max(len(sample.curve) // _CURVE, 1)
-    return _brief(owned) | {
-        "job": owned.job,
-        "key": job_key(owned.job, owned.fingerprint),
-        "metric": definition.metric,
-        "cap": cap,
-        "target": target,
-        "deadline": plan.goal.deadline if plan and sample.purpose == "run" else None,
-        "left": left,
-        "interval": interval,
-        "curve": [[point.epoch, point.accuracy] for point in sample.curve[::every]],
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cotune.reports.figures import SERIES, Figure, clock, layout, logarithmic, words
+from cotune.reports.frames import SERIES, Figure, clock, layout, logarithmic, words
 
 _ROWS = 25  # jobs in a Gantt chart
 

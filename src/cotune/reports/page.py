@@ -15,8 +15,8 @@ from cotune import __version__
 from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
 from cotune.errors import missing_extra
 from cotune.reports import figures
-from cotune.reports.figures import Figure
 from cotune.reports.findings import Findings, Outcome
+from cotune.reports.frames import Figure
 from cotune.reports.markup import Markup, data, escaped, join, table, tag
 from cotune.types import Forecast, Quantity, Sample
 from cotune.units import duration, number

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cotune.errors import missing_extra
-from cotune.reports.figures import clock
 from cotune.reports.findings import Findings
+from cotune.reports.frames import clock
 
 _WIDTH, _HEIGHT = 56, 12
 

@@ -1,0 +1,81 @@
+"""What changes in a store, as server-sent events; it is looked at only while somebody watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from pydantic_core import to_json
+
+from cotune.dashboard.desk import Desk
+from cotune.errors import CotuneError
+from cotune.store import views
+
+BEAT_SECONDS = 1.0
+_PING_SECONDS = 15.0
+
+
+def as_json(document: dict[str, Any]) -> bytes:
+    """Return JSON in which a number that is none is null."""
+    return to_json(document, inf_nan_mode="null")
+
+
+class Beats:
+    """Looks at the store once a second while somebody watches, and tells what changed."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.number = 0
+        self.event = ""
+        self.closed = False
+        self._watchers: set[asyncio.Event] = set()
+        self._wanted = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            text = await asyncio.to_thread(self._look)
+            if text != self.event:
+                self.number, self.event = self.number + 1, text
+                self._wake()
+            await asyncio.sleep(BEAT_SECONDS)
+
+    def close(self) -> None:
+        """Let everybody go who watches, so that the server can end."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for watcher in self._watchers:
+            watcher.set()
+
+    def _look(self) -> str:
+        try:
+            beat = [*views.pulse(self.desk.store), self.desk.learner.revision]
+            told: dict[str, Any] = {"pulse": beat, "live": self.desk.live()}
+        except CotuneError as error:
+            told = {"error": str(error)}
+        return as_json(told).decode()
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield server-sent events: the state at once, then every change."""
+        seen, woken = 0, asyncio.Event()
+        self._watchers.add(woken)
+        self._wanted.set()
+        try:
+            while not self.closed:
+                if self.number == seen:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(woken.wait(), _PING_SECONDS)
+                    woken.clear()
+                if self.number == seen:
+                    yield ": still here\n\n"
+                    continue
+                seen = self.number
+                yield f"event: beat\ndata: {self.event}\n\n"
+        finally:
+            self._watchers.discard(woken)
+            if not self._watchers:
+                self._wanted.clear()

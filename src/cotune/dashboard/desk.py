@@ -1,0 +1,184 @@
+"""What the dashboard says: questions about one store, answered as documents."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+from cotune import __version__
+from cotune.dashboard import pictures
+from cotune.dashboard.learning import Learner
+from cotune.dashboard.what_if import Asked, answer, findings, grounds
+from cotune.documents import goal_words, plan_document, price_words, sample_document
+from cotune.errors import NotFound
+from cotune.predict.eta import seconds_left
+from cotune.store import Store, StoredPlan, views
+from cotune.store.views import JobSummary, Owned
+from cotune.types import Plan
+
+_CURVE = 500  # points of a live curve that are sent
+
+
+def job_key(name: str, fingerprint: str) -> str:
+    """Return a job's name in addresses: safe, and not to be guessed back."""
+    return hashlib.sha256(f"{name}\0{fingerprint}".encode()).hexdigest()[:16]
+
+
+class Desk:
+    """Answers questions about one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.learner = Learner(store)
+
+    def job(self, key: str) -> JobSummary:
+        """Return a job by its key."""
+        for known in views.job_summaries(self.store):
+            if job_key(known.name, known.fingerprint) == key:
+                return known
+        raise NotFound("no such job in this store")
+
+    def overview(self) -> dict[str, Any]:
+        jobs = views.job_summaries(self.store)
+        plans = self.store.plans(last=12)
+        metrics = {(job.name, job.fingerprint): job.definition for job in jobs}
+        return {
+            "store": self.store.label,
+            "version": __version__,
+            "jobs": [_job_document(job) for job in jobs],
+            "live": self.live(),
+            "plans": [_plan_row(plan, metrics[plan.job, plan.fingerprint]) for plan in plans],
+            "results": [
+                {"id": found.id, "kind": found.kind, "name": found.name, "created": found.created}
+                for found in views.result_list(self.store)
+            ],
+        }
+
+    def live(self) -> list[dict[str, Any]]:
+        """Return the runs and probes that are going on, with their ETA."""
+        found = views.growing(self.store)
+        jobs = {(job.name, job.fingerprint): job for job in views.job_summaries(self.store)} if found else {}
+        return [_live_document(owned, jobs[owned.job, owned.fingerprint], self._followed(owned)) for owned in found]
+
+    def _followed(self, owned: Owned) -> Plan | None:
+        plans = self.store.plans(owned.owner, last=20)
+        return next((stored.plan for stored in plans if stored.plan.config == owned.sample.config), None)
+
+    def samples(self, key: str | None, purpose: str | None, state: Any, limit: int, offset: int) -> dict[str, Any]:
+        job = self.job(key) if key else None
+        whose = (job.name, job.fingerprint) if job else None
+        total, page = views.sample_page(self.store, job=whose, purpose=purpose, state=state, limit=limit, offset=offset)
+        rows = [{"job": one.job, "key": job_key(one.job, one.fingerprint), **_brief(one)} for one in page]
+        return {"total": total, "offset": offset, "rows": rows}
+
+    def opened(self, key: str) -> dict[str, Any]:
+        """Return what a job's page begins with: what can be asked, and the grounds of the answers."""
+        job = self.job(key)
+        plans = self.store.plans(job, last=20)
+        told = _job_document(job) | {
+            "command": list(job.definition.command),
+            "folder": job.definition.folder,
+            "where": job.definition.where,
+            "plans": [_plan_row(plan, job.definition) for plan in plans],
+        }
+        try:
+            learnt = self.learner(key, job)
+        except NotFound as error:
+            return told | {"question": None, "why_not": str(error)}
+        goal = learnt.goal
+        last = Asked(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
+        found = findings(learnt, last, history=True)
+        return told | {
+            "question": {
+                "goal": answer(found)["goal"],
+                "seconds": learnt.seconds_range,
+                "accuracy": learnt.accuracy_range,
+                "prices": {device.name: device.price_per_hour for device in learnt.cluster.devices},
+                "currency": learnt.cluster.currency,
+                "priced": price_words(learnt.cluster),
+                "configs": len(learnt.space),
+                "assumed": learnt.assumed,
+            },
+            "answer": answer(found),
+            "grounds": grounds(found),
+        }
+
+    def what_if(self, key: str, asked: Asked) -> dict[str, Any]:
+        begun = time.perf_counter()
+        learnt = self.learner.latest(key) or self.learner(key, self.job(key))
+        told = answer(findings(learnt, asked))
+        return told | {"milliseconds": round(1000 * (time.perf_counter() - begun), 2)}
+
+    def result(self, id: str) -> dict[str, Any]:
+        kept = self.store.result(id)
+        told: dict[str, Any] = {"id": kept.id, "kind": kept.kind, "name": kept.name, "created": kept.created}
+        told["document"] = dict(kept.document)
+        if kept.kind == "simulate":
+            policies = kept.document["policies"]
+            told["figures"] = {
+                "completion": pictures.distribution(policies, "completion", "from submission to end"),
+                "waiting": pictures.distribution(policies, "waiting", "waiting"),
+                "use": pictures.use(policies),
+                "gantt": {name: pictures.gantt(found["jobs"]) for name, found in policies.items()},
+            }
+        if kept.kind == "place":
+            told["figures"] = {"stages": pictures.stages(kept.document["plan"])}
+        return told
+
+
+def _job_document(job: JobSummary) -> dict[str, Any]:
+    return {
+        "key": job_key(job.name, job.fingerprint),
+        "name": job.name,
+        "metric": job.definition.metric,
+        "first_seen": job.first_seen,
+        "last_started": job.last_started,
+        "samples": job.samples,
+        "configs": job.configs,
+        "runs": job.runs,
+        "failed": job.failed,
+        "live": job.growing,
+        "planned": job.plans,
+        "device_seconds": job.device_seconds,
+    }
+
+
+def _plan_row(stored: StoredPlan, job: Any) -> dict[str, Any]:
+    told = plan_document(stored.plan) | {"words": str(stored.plan.config), "created": stored.created}
+    return told | {
+        "job": stored.job,
+        "key": job_key(stored.job, stored.fingerprint),
+        "goal": goal_words(job, stored.plan.goal, stored.plan.forecast.cost.unit),
+    }
+
+
+def _brief(owned: Owned) -> dict[str, Any]:
+    sample = owned.sample
+    told = sample_document(sample) | {"words": str(sample.config)}
+    del told["curve"]
+    return told
+
+
+def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str, Any]:
+    sample, definition = owned.sample, job.definition
+    left = interval = cap = None
+    target = plan.goal.target if plan and sample.purpose == "run" else None
+    if plan is not None and sample.purpose == "run":
+        cap = plan.goal.epochs or plan.epochs
+        stop_at = None if plan.goal.prefer == "accurate" else target
+        told = seconds_left(definition, sample, epochs=cap, target=stop_at, plan=plan)
+        left = None if told is None else told.mid
+        interval = (told.low, told.high) if told is not None and told.mid > 0 else None
+    every = max(len(sample.curve) // _CURVE, 1)
+    return _brief(owned) | {
+        "job": owned.job,
+        "key": job_key(owned.job, owned.fingerprint),
+        "metric": definition.metric,
+        "cap": cap,
+        "target": target,
+        "deadline": plan.goal.deadline if plan and sample.purpose == "run" else None,
+        "left": left,
+        "interval": interval,
+        "curve": [[point.epoch, point.accuracy] for point in sample.curve[::every]],
+    }
