@@ -16,6 +16,8 @@ from cotune.schedule._loop import drive
 from cotune.schedule._placement import placer
 from cotune.schedule._work import Steady
 from cotune.simulate import Outcome, simulate
+from cotune.simulate.kept import kept
+from cotune.simulate.pictures import text
 from cotune.simulate.world import Simulated
 from cotune.types import Cluster, Device
 
@@ -121,6 +123,26 @@ def test_every_policy_lives_with_a_job_that_never_ends(name: str) -> None:
     trace = [Submission("endless", 0.0, 2, math.inf), *rigid(5, 10)]
     found = simulate(trace, SMALL, make(name))
     assert not np.isfinite(found.end[[job.name for job in found.jobs].index("endless")])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_and_metric_lives_with_jobs_that_take_no_time_or_never_end(name: str) -> None:
+    trace = [
+        Submission("at-once", 0.0, 1, 0.0),
+        Submission("endless", 0.0, 2, math.inf, deadline=50.0),
+        Submission("usual", 5.0, 4, 3.0, deadline=90.0),
+        Submission("last", 5.0, 4, 0.0, deadline=90.0),
+    ]
+    policy: Any = make(name)
+    if hasattr(policy, "history"):
+        policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace))
+    for jobs, ended in ((trace, 3), (trace[1:2], 0)):
+        found = simulate(jobs, SMALL, policy, keep_spells=True)
+        told = kept(found)
+        assert told["metrics"]["unfinished"] + told["metrics"]["declined"] == len(jobs) - ended
+        assert all(text(kind, {name: found}) for kind in ("gantt", "cdf", "use"))
+        assert told["metrics"]["fairness"]["jain"] is None or 0 < told["metrics"]["fairness"]["jain"] <= 1
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -49,7 +49,7 @@ class Gittins(Ordered):
 
     @cached_property
     def _steps(self) -> list[float]:
-        longest = max(self.history, default=self.quantum)
+        longest = max((past for past in self.history if past < math.inf), default=self.quantum)
         count = 1 + max(0, math.ceil(math.log(max(longest / self.quantum, 1.0)) / math.log(_GROWTH)))
         return [0.0, *(self.quantum * _GROWTH**step for step in range(count))]
 
@@ -60,10 +60,11 @@ class Gittins(Ordered):
 
 
 def gittins_index(past: Floats, attained: float) -> float:
-    """Return the index after some attained service, given the sorted GPU times of past jobs."""
-    left = past[np.searchsorted(past, attained, side="right") :] - attained
+    """Return the index after some attained service, given the sorted GPU times of past jobs (infinite: never ended)."""
+    beyond = past[np.searchsorted(past, attained, side="right") :] - attained
+    left = beyond[np.isfinite(beyond)]
     if len(left) == 0:
         return 0.0
     ending = np.arange(1, len(left) + 1)
-    spent = np.cumsum(left) + left * (len(left) - ending)
+    spent = np.cumsum(left) + left * (len(beyond) - ending)
     return float(np.max(ending / spent))

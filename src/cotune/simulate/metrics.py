@@ -25,7 +25,7 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
     alone = np.array([job.seconds for job in jobs])
     jct = (outcome.end - submit)[done]
     declined = int(outcome.declined.sum())
-    slowdown = jct / np.maximum(alone[done], 1.0)
+    slowdown = np.maximum(jct, 1.0) / np.maximum(alone[done], 1.0)
     rho = _fairness(outcome, submit, gpus, alone)
     makespan = float(outcome.end[done].max() - submit.min()) if done.any() else 0.0
     return {

@@ -35,6 +35,8 @@ def use_over_time(outcome: Outcome, points: int = _WIDTH) -> tuple[Floats, Float
     begin = min(job.submit for job in outcome.jobs)
     end = max((spell.end for spell in outcome.spells), default=begin + 1.0)
     edges = np.linspace(begin, end, points + 1)
+    if not outcome.spells:
+        return edges, np.zeros(points)
     spells = np.array([(spell.start, spell.end, spell.gpus) for spell in outcome.spells]).reshape(-1, 3)
     held = np.concatenate([spells[:, 2], -spells[:, 2]])
     times = np.concatenate([spells[:, 0], spells[:, 1]])
@@ -59,7 +61,7 @@ def _cdf(outcome: Outcome) -> str:
     lines = []
     for part in (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0):
         value = jct[min(int(part * len(jct)), len(jct) - 1)]
-        filled = round(np.log1p(value) / np.log1p(jct[-1]) * 48)
+        filled = round(np.log1p(value) / max(np.log1p(jct[-1]), 1e-9) * 48)
         lines.append(f"{part:5.0%} |{'█' * filled:<48}| {duration(float(value))}")
     return "\n".join(lines)
 
