@@ -40,6 +40,7 @@ class Device:
     per_node: int | None = None
     bill: Literal["device", "node"] = "device"
     price_source: str = ""
+    nodes_per_rack: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotune.adapters.traces import read
+from cotune.schedule import Active, Submission, rigid_config
 from cotune.schedule._parameters import assign_parameters
-from cotune.schedule._placement import RULES, wasted
+from cotune.schedule._placement import RULES, OnNodes, wasted
+from cotune.schedule.orders import Fifo, Srsf, Srtf
+from cotune.simulate import simulate
+from cotune.simulate.clusters import parse_cluster
+from cotune.types import Cluster, Device
 
 frees = st.lists(st.integers(0, 8), min_size=1, max_size=12).filter(any)
 
@@ -40,6 +48,36 @@ def test_a_skewed_job_waits_rather_than_being_spread() -> None:
 
 def test_an_even_job_has_the_same_number_on_each_node() -> None:
     assert sorted(RULES["even"](np.array([4, 4, 3]), 6, False, np.array([1])) or ()) == [(0, 3), (1, 3)]
+
+
+@given(st.lists(st.integers(0, 4), min_size=4, max_size=12).filter(any), st.data())
+def test_a_job_stays_within_one_rack_where_one_has_room_and_else_in_as_few_as_can_be(
+    free: list[int], data: st.DataObject
+) -> None:
+    gpus = data.draw(st.integers(1, sum(free)))
+    cluster = Cluster((Device("gpu", 4 * len(free), per_node=4, nodes_per_rack=3),))
+    room = sorted((sum(free[start : start + 3]) for start in range(0, len(free), 3)), reverse=True)
+    fewest = next(racks for racks in range(1, len(room) + 1) if sum(room[:racks]) >= gpus)
+    for rule in ("consolidate", "emptiest", "even", "fragmentation"):
+        nodes = OnNodes(rule, cluster)
+        nodes.free["gpu"][:] = free
+        active = Active(Submission("job", 0.0, gpus, 1.0), 0, 1.0, config=rigid_config(gpus))
+        nodes.take(active)
+        assert active.nodes.racks == fewest
+        assert len({node // 3 for node, _ in nodes.held(active)}) == fewest
+        assert sum(count for _, count in nodes.held(active)) == gpus
+        assert (nodes.free["gpu"] >= 0).all()
+        nodes.release(active)
+        assert nodes.free["gpu"].tolist() == free
+
+
+@pytest.mark.parametrize("policy", [Fifo(), Srtf(), Srsf()])
+def test_a_job_across_racks_is_as_much_slower_as_its_trace_says(tmp_path: Path, policy: Fifo) -> None:
+    cluster, trace = tmp_path / "cluster.yaml", tmp_path / "trace.csv"
+    cluster.write_text("devices: {gpu: {count: 8, per_node: 2, nodes_per_rack: 2}}\n")
+    trace.write_text("job_id,submit_s,gpus,duration_s,rack_slowdown\na,0,3,10,1.5\nb,0,3,10,1.5\nc,0,2,30,1.5\n")
+    found = simulate(read(trace).jobs, parse_cluster(str(cluster)), policy)
+    assert found.end.tolist() == [10.0, 10.0, 45.0]  # one GPU is left in each rack for c
 
 
 def test_what_no_usual_job_can_use_is_wasted() -> None:

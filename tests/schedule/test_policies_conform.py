@@ -151,5 +151,5 @@ def test_every_policy_runs_on_nodes(name: str) -> None:
         found = simulate(TRACES["elastic"], NODES, make(name), placement=rule, keep_spells=True)
         assert np.isfinite(found.end[found.declined == 0]).all()
         for spell in found.spells:
-            assert sum(spell.nodes) == spell.gpus
-            assert max(spell.nodes) <= 4
+            assert sum(gpus for _, gpus in spell.nodes) == spell.gpus
+            assert max(gpus for _, gpus in spell.nodes) <= 4

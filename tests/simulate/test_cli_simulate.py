@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cotune.cli.main import app
-from cotune.errors import CotuneError
+from cotune.errors import CotuneError, UsageError
 
 TRACE = """job_id,submit_s,gpus,duration_s,deadline_s
 long,0,4,100,400
@@ -67,6 +67,18 @@ def test_noise_changes_beliefs_and_not_the_truth(trace: str) -> None:
     assert isinstance(noise, dict)
     assert isinstance(results, dict)
     assert noise["0.5"]["fifo"]["jct_mean"] == results["fifo"]["jct_mean"]
+
+
+def test_nodes_are_drawn_with_the_job_that_held_them(trace: str) -> None:
+    arguments = ["simulate", trace, "--cluster", "2x4", "--policy", "fifo", "--picture", "nodes"]
+    result = CliRunner().invoke(app, arguments)
+    first, second = (line.split("|")[1] for line in result.stdout.splitlines() if line.lstrip().startswith("gpu "))
+    # long alone on the first node, then wide, short and late: both nodes, one GPU, both nodes
+    assert set(first[:56]) == {"A"}
+    assert set(second[:57]) == {"·"}
+    assert first[60] == second[60] != "A"
+    with pytest.raises(UsageError, match="only counted"):
+        raise CliRunner().invoke(app, ["simulate", trace, "--cluster", "8", "--picture", "nodes"]).exception or OSError
 
 
 @pytest.mark.parametrize("picture", ["gantt", "cdf", "use"])

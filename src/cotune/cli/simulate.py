@@ -36,9 +36,7 @@ def simulate(
     ] = None,
     why: Annotated[str | None, typer.Option("--why", help="Explain this job, at the time of --at.")] = None,
     at: Annotated[float | None, typer.Option("--at", help="Seconds on the trace's clock, for --why.")] = None,
-    picture: Annotated[
-        str | None, typer.Option("--picture", help="Draw gantt, cdf or use; to a file with --html.")
-    ] = None,
+    picture: Annotated[str | None, typer.Option("--picture", help="Draw gantt (jobs), nodes, cdf or use.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write all pictures to a page.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the results in the store, for the dashboard.")] = False,
     store: StoreUrl = None,

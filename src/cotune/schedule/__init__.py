@@ -24,7 +24,17 @@ from typing import Protocol, runtime_checkable
 from cotune.types import Cluster, Config
 
 Rank = tuple[float, ...]
-Nodes = tuple[int, ...]  # GPUs on each node used, largest first; () where GPUs are only counted
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Where a job's GPUs are: how many on each node, and in how many racks; nowhere where GPUs are only counted."""
+
+    gpus: tuple[int, ...] = ()
+    racks: int = 1
+
+
+COUNTED = Nodes()
 
 
 class Work(Protocol):
@@ -45,15 +55,15 @@ class Work(Protocol):
         """Return those it can run in where the batch is chosen too; the same for a job that leaves no choice."""
         ...
 
-    def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:
         """Return the work done per second, after `done` of it."""
         ...
 
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = ()) -> float:
+    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
         """Return the work done after some more seconds."""
         ...
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = ()) -> float:
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
         """Return the seconds until the work is done; infinite if it never is."""
         ...
 
@@ -121,7 +131,7 @@ class Active:
     spread: float = 0.0  # standard deviation of the logarithm of what is believed
     restart: float = 0.0  # seconds that it takes to get to work after every start
     config: Config | None = None  # what it holds now
-    nodes: Nodes = ()
+    nodes: Nodes = COUNTED
     held: int = 0  # GPUs it holds now
     executed: float = 0.0  # seconds spent running, restarts included
     service: float = 0.0

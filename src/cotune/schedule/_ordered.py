@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cotune.schedule import Active, Rank, capacity, rigid_config
+from cotune.schedule import COUNTED, Active, Rank, capacity, rigid_config
 from cotune.types import Cluster, Config
 
 
@@ -51,6 +51,14 @@ class Ordered:
             elif not self.skips:
                 break
         return given
+
+
+def pace(active: Active) -> float:
+    """Return how fast the believed time left falls while a job works: by 1, unless its nodes are slower."""
+    if active.belief is None or active.config is None:
+        return 1.0
+    asked_for = active.belief.rate(active.job.config, COUNTED, active.done)
+    return active.belief.rate(active.config, active.nodes, active.done) / asked_for
 
 
 def asked(active: Active, free: Mapping[str, int]) -> Config | None:

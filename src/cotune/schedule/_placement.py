@@ -7,6 +7,9 @@ spread         one GPU at a time on the emptiest node
 skew           skewed jobs on as few nodes as could hold them or not at all, others anywhere (Tiresias)
 even           the same number on each of as few nodes as possible (Optimus)
 fragmentation  where the rest stays most useful to jobs of the usual sizes (FGD)
+
+Where nodes stand in racks, all but spread and skew keep a job within one rack if one has room: the rack in
+which it needs the fewest nodes, the fullest of those. If none has, it gets as few racks as possible.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from typing import Protocol
 import numpy as np
 
 from cotune.errors import UsageError, suggestion
-from cotune.schedule import Active
-from cotune.types import Cluster, Config, Floats, Ints
+from cotune.schedule import Active, Nodes
+from cotune.types import Cluster, Config, Device, Floats, Ints
 
 Wanted = tuple[Active, Config]
 Taking = list[tuple[int, int]]  # node, GPUs
@@ -46,6 +49,10 @@ class Placer(Protocol):
         """Take a job's nodes back."""
         ...
 
+    def held(self, active: Active) -> Taking:
+        """Return the nodes a job holds, and how many GPUs on each."""
+        ...
+
 
 class Count:
     """GPUs without nodes."""
@@ -57,6 +64,9 @@ class Count:
 
     def take(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
+
+    def held(self, active: Active) -> Taking:  # noqa: ARG002
+        return []
 
     def release(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
@@ -71,6 +81,7 @@ class OnNodes:
                 f"no placement named {rule!r}; there are count, {', '.join(RULES)}{suggestion(rule, RULES)}"
             )
         self._rule = RULES[rule]
+        self._racks = {device.name: _racks(device) for device in cluster.devices if rule in _WITHIN_RACKS}
         self.refuses = rule == "skew"
         self._free = {device.name: _nodes(device.count, device.per_node) for device in cluster.devices}
         self._sizes = np.array([1]) if sizes is None else sizes
@@ -96,7 +107,9 @@ class OnNodes:
         taking = self._fill(self._free[config.device], active, config)
         assert taking is not None
         self._taken[active.number] = config.device, taking
-        active.nodes = tuple(gpus for _, gpus in taking)
+        racks = self._racks.get(config.device)
+        across = 1 if racks is None else len(np.unique(racks[[node for node, _ in taking]]))
+        active.nodes = Nodes(tuple(gpus for _, gpus in taking), across)
 
     def release(self, active: Active) -> None:
         if active.number in self._taken:
@@ -105,11 +118,14 @@ class OnNodes:
                 self._free[device][node] += gpus
 
     def held(self, active: Active) -> Taking:
-        """Return the nodes a job holds, and how many GPUs on each."""
         return self._taken[active.number][1] if active.number in self._taken else []
 
     def _fill(self, free: Ints, active: Active, config: Config) -> Taking | None:
-        taking = self._rule(free, config.workers + config.servers, active.job.skewed, self._sizes)
+        gpus, racks = config.workers + config.servers, self._racks.get(config.device)
+        if racks is None:
+            taking = self._rule(free, gpus, active.job.skewed, self._sizes)
+        else:
+            taking = _within_racks(self._rule, free, gpus, racks, self._sizes)
         for node, gpus in taking or ():
             free[node] -= gpus
         return taking
@@ -131,6 +147,32 @@ def _nodes(count: int | None, per_node: int | None) -> Ints:
     total, size = count or 0, per_node or 1
     sizes = [size] * (total // size) + ([total % size] if total % size else [])
     return np.array(sizes, dtype=np.int64)
+
+
+def _racks(device: Device) -> Ints | None:
+    """Return the rack of each node, or None where all stand together."""
+    nodes = len(_nodes(device.count, device.per_node))
+    if device.nodes_per_rack is None or nodes <= device.nodes_per_rack:
+        return None
+    return np.arange(nodes) // device.nodes_per_rack
+
+
+def _within_racks(rule: Rule, free: Ints, gpus: int, racks: Ints, sizes: Ints) -> Taking | None:
+    """Return what a rule takes in one rack, or in as few as possible: whole ones, and the rest in the fullest."""
+    room = np.bincount(racks, free).astype(np.int64)
+    taking: Taking = []
+    while gpus > room.max():
+        rack = int(np.argmax(room))
+        taking += [(int(node), int(free[node])) for node in np.flatnonzero((racks == rack) & (free > 0))]
+        gpus -= int(room[rack])
+        room[rack] = 0
+    tries = []
+    for one in np.flatnonzero(room >= gpus).tolist():
+        members = np.flatnonzero(racks == one)
+        found = rule(free[members], gpus, False, sizes)
+        if found is not None:
+            tries.append((len(found), int(room[one]), [(int(members[node]), count) for node, count in found]))
+    return taking + min(tries)[2]
 
 
 def _fill_in_order(free: Ints, gpus: int, order: Ints) -> Taking:
@@ -226,6 +268,7 @@ def wasted(free: Ints, sizes: Ints) -> Floats:
     return np.asarray(left @ (counts / counts.sum()), dtype=np.float64)
 
 
+_WITHIN_RACKS = ("consolidate", "emptiest", "even", "fragmentation")
 RULES: dict[str, Rule] = {
     "consolidate": _consolidate,
     "emptiest": _emptiest,

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import Nodes, Work
+from cotune.schedule import COUNTED, Nodes, Work
 from cotune.types import Config, Floats
 
 
 @dataclass(frozen=True)
 class Steady:
-    """Work done at a constant rate in each of some configs, wherever they are placed."""
+    """Work done at a constant rate in each of some configs, and `across_racks` times slower over several racks."""
 
     total: float
     rates: Mapping[Config, float]
+    across_racks: float = 1.0
 
     @property
     def configs(self) -> tuple[Config, ...]:
@@ -35,14 +36,14 @@ class Steady:
     def recipes(self) -> tuple[Config, ...]:
         return self.configs
 
-    def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:  # noqa: ARG002
-        return self.rates[config]
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002
+        return self.rates[config] / (self.across_racks if nodes.racks > 1 else 1.0)
 
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = ()) -> float:  # noqa: ARG002
-        return done + seconds * self.rates[config]
+    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
+        return done + seconds * self.rate(config, nodes)
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = ()) -> float:  # noqa: ARG002
-        rate = self.rates[config]
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
+        rate = self.rate(config, nodes)
         return (self.total - done) / rate if rate else math.inf
 
     def seconds_told(self, done: float, config: Config) -> float:
@@ -87,13 +88,13 @@ class Believed:
     def recipes(self) -> tuple[Config, ...]:
         return self.truth.recipes
 
-    def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:
         return self.truth.rate(config, nodes, done)
 
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = ()) -> float:
+    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return self.truth.advance(done, seconds, config, nodes)
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = ()) -> float:
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
         """Return the believed whole less what has passed: negative once the forecast is overrun."""
         surplus = (self.factor - 1.0) * self.truth.seconds(0.0, config, nodes) if self.factor != 1.0 else 0.0
         return surplus + self.truth.seconds(done, config, nodes)

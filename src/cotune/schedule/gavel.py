@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import Active, capacity, rigid_config
+from cotune.schedule import COUNTED, Active, capacity, rigid_config
 from cotune.types import Cluster, Config, Floats
 
 
@@ -69,7 +69,7 @@ def speed(active: Active, kind: str) -> float:
     if active.belief is None:
         return 1.0
     config = on(active, kind)
-    return active.belief.rate(config, (), active.done) if config in active.belief.configs else 0.0
+    return active.belief.rate(config, COUNTED, active.done) if config in active.belief.configs else 0.0
 
 
 def fair_shares(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) -> Floats:

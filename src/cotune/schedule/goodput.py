@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import Active, capacity
+from cotune.schedule import COUNTED, Active, capacity
 from cotune.schedule._options import choices, units
 from cotune.types import Cluster, Config
 
@@ -45,7 +45,7 @@ class Goodput:
         return {active[options[place][0]].job.name: options[place][1] for place in chosen}
 
     def _worth(self, job: Active, config: Config) -> float:
-        pace = 1.0 if job.belief is None else job.belief.rate(config, (), job.done)
+        pace = 1.0 if job.belief is None else job.belief.rate(config, COUNTED, job.done)
         if config == job.config:
             return pace
         restarts = max(job.starts - 1, 0)
@@ -62,7 +62,7 @@ def steps(job: Active, gpus: int) -> list[Config]:
             continue
         if held not in best or (
             job.belief is not None
-            and job.belief.rate(config, (), job.done) > job.belief.rate(best[held], (), job.done) * (1 + 1e-9)
+            and job.belief.rate(config, COUNTED, job.done) > job.belief.rate(best[held], COUNTED, job.done) * (1 + 1e-9)
         ):
             best[held] = config
     return list(best.values())

@@ -17,8 +17,6 @@ networks have against wide calls).
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
-
-Reference: Ross, Multiservice loss models for broadband telecommunication networks, 1995 (trunk reservation).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cotune.schedule import Active, Rank
-from cotune.schedule._ordered import Ordered
+from cotune.schedule._ordered import Ordered, pace
 
 __all__ = ["Edf", "Fifo", "FifoSkip", "Sjf", "Smallest", "Srsf", "Srtf"]
 
@@ -64,8 +64,8 @@ class Srtf(Ordered):
     def rank(self, active: Active) -> Rank:
         return (active.left, active.number)
 
-    def drift(self, active: Active) -> float:  # noqa: ARG002
-        return 1.0
+    def drift(self, active: Active) -> float:
+        return pace(active)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Srsf(Ordered):
         return (active.left * active.job.gpus, active.number)
 
     def drift(self, active: Active) -> float:
-        return float(active.job.gpus)
+        return pace(active) * active.job.gpus
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class _DeviceFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     count: int = Field(gt=0)
     per_node: int | None = Field(default=None, gt=0)
+    nodes_per_rack: int | None = Field(default=None, gt=0)
     price_per_hour: float | None = Field(default=None, ge=0)
 
 
@@ -42,7 +43,11 @@ def parse_cluster(spec: str) -> Cluster:
         reason = error.errors()[0] if isinstance(error, ValidationError) else None
         where = ".".join(map(str, reason["loc"])) + ": " + reason["msg"] if reason else str(error).partition("\n")[0]
         raise InvalidFile(f"{path} is not a cluster: {where}") from None
+    for name, device in found.devices.items():
+        if device.nodes_per_rack and not device.per_node:
+            raise InvalidFile(f"{path} is not a cluster: devices.{name}: nodes_per_rack needs per_node, GPUs on a node")
     devices = tuple(
-        Device(name, device.count, device.price_per_hour, device.per_node) for name, device in found.devices.items()
+        Device(name, device.count, device.price_per_hour, device.per_node, nodes_per_rack=device.nodes_per_rack)
+        for name, device in found.devices.items()
     )
     return Cluster(devices, found.currency)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cotune.schedule import Active, Policy, Submission, capacity
 from cotune.schedule._loop import Decision, drive
-from cotune.schedule._placement import placer
+from cotune.schedule._placement import Placer, placer
 from cotune.simulate.world import Believe, Simulated, exactly
 from cotune.types import Cluster, Floats
 
@@ -23,7 +23,7 @@ class Spell:
     start: float
     end: float
     gpus: int
-    nodes: tuple[int, ...] = ()
+    nodes: tuple[tuple[int, int], ...] = ()  # node and GPUs on it
     device: str = "gpu"
 
 
@@ -59,6 +59,7 @@ class _Record:
     cluster: Cluster
     restart: float
     keep_spells: bool
+    placer: Placer
     columns: dict[str, Floats] = field(init=False)
     latency: list[float] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
@@ -85,9 +86,8 @@ class _Record:
         for active in decision.starts:
             config = active.config
             assert config is not None
-            self._open[active.number] = Spell(
-                active.number, decision.at, math.inf, active.held, active.nodes, config.device
-            )
+            nodes = tuple(self.placer.held(active)) if self.keep_spells else ()
+            self._open[active.number] = Spell(active.number, decision.at, math.inf, active.held, nodes, config.device)
             self._free -= active.held
             self.columns["lost"][active.number] += self.restart * active.held
         self._at, self._waiting = decision.at, present > len(self._open)
@@ -127,8 +127,8 @@ def simulate(
     ordered = sorted(jobs, key=lambda job: job.submit)  # stable: ties stay in the order of the file
     sizes = np.array([job.gpus for job in ordered] or [1], dtype=np.int64)
     world = Simulated(ordered, believe, restart, until)
-    record = _Record(len(ordered), cluster, restart, keep_spells)
     places = placer(placement, cluster, sizes)
+    record = _Record(len(ordered), cluster, restart, keep_spells, places)
     for active in drive(policy, cluster, world, places, lambda decision: record.watch(decision, len(world.present))):
         record.left(active, world.now())
         if not active.declined:

@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from cotune.errors import InvalidFile
-from cotune.schedule import Nodes
+from cotune.schedule import COUNTED, Nodes
 from cotune.types import Config, Floats
 
+Split = tuple[int, ...]  # GPUs on each node used
 _PER_NODE = 4
 _MOST = 64  # GPUs that were measured
 _LOCAL_LIMIT = {"yolov3": 8}  # memory of a T4; elsewhere the largest local batch measured
@@ -38,7 +39,7 @@ class Application:
     """What was measured of one application."""
 
     folder: Path
-    _steps: dict[tuple[Config, Nodes], float] = field(default_factory=dict, repr=False, compare=False)
+    _steps: dict[tuple[Config, Split], float] = field(default_factory=dict, repr=False, compare=False)
     _to: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -50,9 +51,9 @@ class Application:
         return dict(sorted(found.items()))
 
     @cached_property
-    def _placed(self) -> dict[Nodes, tuple[Floats, Floats]]:
+    def _placed(self) -> dict[Split, tuple[Floats, Floats]]:
         """Return (local batches, [step, sync] seconds) of each measured placement."""
-        table: defaultdict[Nodes, list[tuple[float, float, float]]] = defaultdict(list)
+        table: defaultdict[Split, list[tuple[float, float, float]]] = defaultdict(list)
         columns = _columns(self.folder / "placements.csv")
         for placement, *row in zip(*(columns[name] for name in _PLACEMENTS), strict=True):
             table[tuple(int(digit) for digit in str(int(placement)))].append(tuple(row))
@@ -97,7 +98,7 @@ class Application:
         slowest = np.min([curve["progress"][:epochs] for curve in self.curves.values()], axis=0)
         return np.concatenate([[0.0], slowest])
 
-    def step_seconds(self, nodes: Nodes, local: float) -> tuple[float, float]:
+    def step_seconds(self, nodes: Split, local: float) -> tuple[float, float]:
         """Return the seconds of a step and of its synchronisation."""
         used = tuple(gpus for gpus in nodes if gpus)
         turned = min(used[i:] + used[:i] for i in range(len(used)))
@@ -119,9 +120,9 @@ class Application:
         epochs = len(self.progress) - 1
         return ((var + sqr) / (var * self.smallest_batch / batch + sqr))[:epochs]
 
-    def seconds(self, config: Config, nodes: Nodes = ()) -> float:
+    def seconds(self, config: Config, nodes: Nodes = COUNTED) -> float:
         """Return the seconds of a step of a config; without nodes, on as few as possible."""
-        placed = nodes or consolidated(config.workers)
+        placed = nodes.gpus or consolidated(config.workers)
         if (config, placed) not in self._steps:
             step, sync = self.step_seconds(placed, config.batch_size)
             self._steps[config, placed] = step + (step - sync) * (config.accumulate - 1)
@@ -169,7 +170,7 @@ class Application:
         return Config.data_parallel(atomic, gpus, "gpu", accumulate=accumulate)
 
 
-def consolidated(gpus: int, per_node: int = _PER_NODE) -> Nodes:
+def consolidated(gpus: int, per_node: int = _PER_NODE) -> Split:
     """Return so many GPUs on as few nodes as possible."""
     full, rest = divmod(gpus, per_node)
     return (per_node,) * full + ((rest,) if rest else ())

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotune.adapters.traces._application import Application, application
 from cotune.adapters.traces._lines import Line, Make, count, seconds
-from cotune.schedule import Nodes, Submission
+from cotune.schedule import COUNTED, Nodes, Submission
 from cotune.schedule._work import Pieces
 from cotune.types import Config
 
@@ -52,13 +52,13 @@ class Epochs:
             self._pieces[config, nodes] = Pieces(progress, np.concatenate([[0.0], np.cumsum(each)]))
         return self._pieces[config, nodes]
 
-    def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:
         return self.pieces(config, nodes).rate(done)
 
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = ()) -> float:
+    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return self.pieces(config, nodes).after(done, seconds)
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = ()) -> float:
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return self.pieces(config, nodes).left(done)
 
     def seconds_told(self, done: float, config: Config) -> float:

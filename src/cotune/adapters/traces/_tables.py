@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotune.adapters.traces._lines import Line, Make, count, duration, seconds
 from cotune.errors import suggestion
 from cotune.schedule import Submission
+from cotune.schedule._work import Steady
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Table:
             if not fields[name]:
                 raise ValueError("job_id is missing")
             given = {what: fields[at] for what, at in may.items() if fields[at]}
-            return Submission(
+            job = Submission(
                 fields[name],
                 seconds(fields[submit], header[submit]),
                 count(fields[gpus], header[gpus]),
@@ -61,8 +62,17 @@ class Table:
                 skewed=given.get("skewed", "0") in ("1", "true", "True"),
                 row=line.number,
             )
+            return job if "rack_slowdown" not in given else _slower(job, given["rack_slowdown"])
 
         return make
+
+
+def _slower(job: Submission, text: str) -> Submission:
+    """Return a job that takes so many times as long when its nodes stand in several racks."""
+    value = float(text)
+    if not 1 <= value < float("inf"):
+        raise ValueError(f"rack_slowdown is {text}; it is 1 or more, times the run time within a rack")
+    return replace(job, work=Steady(job.seconds, {job.config: 1.0}, value), wants=job.config)
 
 
 def _weight(text: str) -> float:
@@ -84,6 +94,7 @@ PLAIN = Table(
         "batch_size": "batch_size",
         "model": "model",
         "skewed": "skewed",
+        "rack_slowdown": "rack_slowdown",
     },
     frozenset({"cluster", "vc", "iterations", "user", "status"}),
 )

@@ -22,7 +22,7 @@ from cotune.adapters.traces import Trace
 from cotune.adapters.traces._application import Application
 from cotune.adapters.traces._pollux import Epochs
 from cotune.errors import UsageError
-from cotune.schedule import Nodes, Submission
+from cotune.schedule import COUNTED, Nodes, Submission
 from cotune.types import Config
 
 
@@ -52,14 +52,14 @@ class ToTarget:
                 quickest[config.workers] = config
         return tuple(quickest.values())
 
-    def rate(self, config: Config, nodes: Nodes = (), done: float = 0.0) -> float:  # noqa: ARG002
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002
         steps = self.application.steps_to(self.target, config.global_batch)
         return 1.0 / (steps * self.application.seconds(config, nodes))
 
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = ()) -> float:
+    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return done + seconds * self.rate(config, nodes)
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = ()) -> float:
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return (self.total - done) / self.rate(config, nodes)
 
     def seconds_told(self, done: float, config: Config) -> float:

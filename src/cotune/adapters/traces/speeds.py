@@ -31,8 +31,9 @@ def malleable(trace: Trace, folder: Path, cluster: Cluster) -> Trace:
 
 def _with_work(job: Submission, tables: Mapping[str, Table], there: Device) -> Submission:
     measured = tables.get(job.model, {}).get(job.batch_size, {})
-    if job.work is not None or not measured.get(job.gpus) or not 0 < job.seconds < float("inf"):
+    if not measured.get(job.gpus) or not 0 < job.seconds < float("inf"):
         return job
+    across_racks = job.work.across_racks if isinstance(job.work, Steady) else 1.0
     device = job.device or there.name
     rates = {
         rigid_config(gpus, max(job.batch_size // gpus, 1), device): rate / measured[job.gpus]
@@ -40,7 +41,7 @@ def _with_work(job: Submission, tables: Mapping[str, Table], there: Device) -> S
         if rate > 0 and gpus <= (there.count or 0)
     }
     wants = rigid_config(job.gpus, max(job.batch_size // job.gpus, 1), device)
-    return replace(job, work=Steady(job.seconds, rates), wants=wants)
+    return replace(job, work=Steady(job.seconds, rates, across_racks), wants=wants)
 
 
 def speed_tables(folder: Path) -> dict[str, Table]:
