@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import Active
+from cotune.schedule import COUNTED, Active
 from cotune.types import Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
@@ -29,7 +29,11 @@ def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
 
 def seconds_left(active: Active, config: Config) -> float:
     """Return the believed time to the end in a config; a job past its forecast is taken to be near its end."""
-    left = active.left if active.belief is None else active.belief.seconds(active.done, config)
+    if active.belief is None:
+        left = active.left
+    else:  # where it runs now it is known how fast its nodes are
+        nodes = active.nodes if config == active.config else COUNTED
+        left = active.belief.seconds(active.done, config, nodes)
     if left > 0:
         return left
     return _NEAR * (active.total if active.belief is None else active.belief.seconds(0.0, config))
