@@ -85,6 +85,19 @@ def test_a_run_has_time_to_finish_after_its_last_epoch() -> None:
     assert engine.stops == {"a": 60.0}
 
 
+def test_a_start_that_tells_its_pace_only_after_the_budget_ran_out_is_a_good_one() -> None:
+    class Finishing(Clockwork):
+        """Jobs that use the grace they are given to come to their end."""
+
+        def stop(self, launch: str, grace: float = 5.0) -> None:
+            self.stops[launch] = grace
+
+    engine = Finishing()
+    late = last(engine, Until(budget=3.0), epochs=2)
+    assert engine.stops, "it had not said a word when its time was over"
+    assert (late.failure, late.epochs) == (None, 2)
+
+
 def test_running_out_of_budget_is_no_fault_of_the_config() -> None:
     cut_short = last(Clockwork(silent=True), Until(budget=30))
     assert not cut_short.failed

@@ -171,7 +171,8 @@ class Growing:
     def finish(self, event: Ended, stopping: str | None) -> Sample:
         seconds = event.at - self.begun
         failure = event.reason if event.outcome == "failed" else None
-        if stopping not in (None, ENOUGH):
+        told_late = str(stopping).startswith(INTERRUPTED) and self.sample.epoch_seconds is not None
+        if stopping not in (None, ENOUGH) and not told_late:
             failure = stopping
         elif failure is None and not self.marks and stopping is None:
             failure = f"ended without a report: {_unheard(self.launch.job)}"
