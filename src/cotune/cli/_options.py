@@ -53,55 +53,71 @@ def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Return the job file's settings with the flags laid over them.
 
     Where there is no job file, what a command and its flags say of the job is remembered
-    for this folder, so that the next verb need not be told again.
+    for this folder, so that the next verb need not be told again; where there is one, the
+    pattern by which its output is read.
     """
     from cotune import config
 
     found = file or config.find(Path.cwd())
     if found is not None:
-        return config.load(found, overrides)
-    remembered = _recall()
+        return _read_as_before(found, overrides)
+    here = Path.cwd()
+    remembered = _recall(here)
     told = {key: value for key, value in overrides.items() if value is not None}
     if "run" in told and told["run"] != remembered.get("run"):
         remembered = {}
     settings = config.load(None, remembered | told)
     if "run" in told:
-        _remember({key: value for key, value in (remembered | told).items() if key in REMEMBERED})
+        _remember(here, {key: value for key, value in (remembered | told).items() if key in REMEMBERED})
     return settings
 
 
-def _memory() -> Path:
-    """Return where the job of this folder is remembered."""
+def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
+    """Return a job file's settings; a pattern that was given for it by a flag holds until the file has its own."""
+    from cotune import config
+
+    settings, pattern = config.load(file, overrides), overrides.get("pattern")
+    if pattern is not None:
+        _remember(file.resolve(), {"pattern": pattern})
+    if settings.job.pattern is not None or settings.job.log is not None:
+        return settings
+    remembered = _recall(file.resolve())
+    return config.load(file, {**overrides, **remembered}) if remembered else settings
+
+
+def _memory(of: Path) -> Path:
+    """Return where flags are remembered that belong to a job file, or to a folder without one."""
     import hashlib
 
     from cotune.store.location import work_folder
 
-    name = hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
+    name = hashlib.sha256(str(of).encode()).hexdigest()[:16]
     return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
 
 
-def _recall() -> dict[str, Any]:
+def _recall(of: Path) -> dict[str, Any]:
     import yaml
 
-    memory = _memory()
+    memory = _memory(of)
     return dict(yaml.safe_load(memory.read_text(encoding="utf-8")) or {}) if memory.is_file() else {}
 
 
-def _remember(job: Mapping[str, Any]) -> None:
+def _remember(of: Path, told: Mapping[str, Any]) -> None:
     import yaml
 
     from cotune import redact
 
-    if list(redact.command(tuple(job["run"]))) != list(job["run"]):
+    command = tuple(told.get("run", ()))
+    if redact.command(command) != command:
         return  # a secret on the command line is never written down
-    memory = _memory()
+    memory = _memory(of)
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(yaml.safe_dump(dict(job)), encoding="utf-8")
+        memory.write_text(yaml.safe_dump(dict(told)), encoding="utf-8")
     except OSError as error:
         from cotune.cli._output import note
 
-        note(f"this command is not remembered for the next verb: {error}")
+        note(f"these flags are not remembered for the next verb: {error}")
 
 
 def axis_values(axis: list[str] | None) -> dict[str, Value]:
