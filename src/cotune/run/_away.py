@@ -10,9 +10,7 @@ differ, and held between the start of the launch and now.
 
 from __future__ import annotations
 
-import math
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
 from cotune.run._hearing import Hearing
 from cotune.run._host import RELEASED, Begun
-from cotune.run._logged import Files, ToolLog, log_of, tool_of
+from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Program, Record
 from cotune.run._reasons import aborted, foreign, reason
 from cotune.run._tail import Tail, compiled
@@ -34,27 +32,13 @@ _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether th
 _MARKS = (STOP, RELEASED, "rank-*.begun.json", "rank-*.result.json", "rank-*.address.json", "slurm.*")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Away(Hearing):
     """What is known of a launch elsewhere, and what it was told to do."""
 
-    launch: Launch
     program: Program
     folder: Path
-    report: Tail
-    log: Tail | Files
-    tool: ToolLog | None
-    pattern: re.Pattern[str] | None
     since: float
-    started: bool = False
-    stopped: bool = False
-    target_met: bool = False
-    last_epoch: float = math.inf
-    went_on: bool = False
-    terminating: bool = False
-    spoiled: str | None = None
-    terminate_at: float | None = None
-    unread: int = 0
     warnings: list[str] = field(default_factory=list)
     records: dict[int, Record] = field(default_factory=dict)
     begun: dict[int, float] = field(default_factory=dict)
@@ -74,7 +58,16 @@ class Away(Hearing):
         except OSError as error:
             raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
         report, log = Tail(folder / "rank-0.jsonl"), log_of(launch, folder / "rank-0.log")
-        return cls(launch, program, folder, report, log, tool_of(launch), pattern, now)
+        return cls(
+            launch=launch,
+            program=program,
+            folder=folder,
+            report=report,
+            log=log,
+            tool=tool_of(launch),
+            pattern=pattern,
+            since=now,
+        )
 
     @property
     def workers(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from cotune.errors import CotuneError
 from cotune.run import Ended, Launch, Reported
@@ -18,23 +19,24 @@ from cotune.run._tail import Tail, from_log, from_report
 _UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
 
 
+@dataclass(kw_only=True)
 class Hearing:
-    """The ear of an engine for one launch: its record adds the fields named here."""
+    """The ear of an engine for one launch: where it speaks, and what it has said."""
 
     launch: Launch
     report: Tail
     log: Tail | Files
     tool: ToolLog | None
     pattern: re.Pattern[str] | None
-    started: bool
-    stopped: bool
-    target_met: bool
-    last_epoch: float
-    went_on: bool
-    terminating: bool  # how workers end from now on is our doing
-    terminate_at: float | None
-    spoiled: str | None
-    unread: int
+    started: bool = False
+    stopped: bool = False
+    target_met: bool = False
+    last_epoch: float = math.inf
+    went_on: bool = False
+    terminating: bool = False  # how workers end from now on is our doing
+    terminate_at: float | None = None
+    spoiled: str | None = None
+    unread: int = 0
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
         """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.run import Launch
 from cotune.run._hearing import Hearing
-from cotune.run._logged import Files, ToolLog
 from cotune.run._messages import Program, Record
 from cotune.run._nodes import Nodes
-from cotune.run._tail import Tail
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Running(Hearing):
     """A launch's share of the machine, and its state."""
 
-    launch: Launch
     program: Program
     folder: Path
     temporary: Path
-    report: Tail
-    log: Tail | Files
-    tool: ToolLog | None
-    pattern: re.Pattern[str] | None
     cores: list[tuple[int, ...]]
     gpus: list[int]
     ports: list[int]
     memory_kills: int
-    started: bool = False
-    stopped: bool = False
-    target_met: bool = False
-    last_epoch: float = math.inf
-    went_on: bool = False
-    terminating: bool = False
-    spoiled: str | None = None
-    terminate_at: float | None = None
-    unread: int = 0
     nodes: Nodes | None = None
     modelled: str | None = None
 

@@ -165,18 +165,18 @@ class Local:
         on_gpu = _on_gpu(launch.config)
         taken = {port for running in self._running.values() for port in running.ports}
         return Running(
-            launch,
-            found,
-            folder,
-            Path(tempfile.mkdtemp(dir=self._connect().folder)),
-            Tail(folder / "rank-0.jsonl"),
-            log_of(launch, folder / "rank-0.log"),
-            tool_of(launch),
-            pattern,
-            [self._cores.take(share) for _ in range(workers + launch.config.servers)],
-            [gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
-            free_ports(workers + 1, taken),
-            memory_kills(),
+            launch=launch,
+            program=found,
+            folder=folder,
+            temporary=Path(tempfile.mkdtemp(dir=self._connect().folder)),
+            report=Tail(folder / "rank-0.jsonl"),
+            log=log_of(launch, folder / "rank-0.log"),
+            tool=tool_of(launch),
+            pattern=pattern,
+            cores=[self._cores.take(share) for _ in range(workers + launch.config.servers)],
+            gpus=[gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
+            ports=free_ports(workers + 1, taken),
+            memory_kills=memory_kills(),
             nodes=self._nodes,
         )
 
