@@ -9,6 +9,7 @@ import pytest
 from bench.worlds import world as recorded_world
 from cotune import algorithms
 from cotune.recording import Recording, read
+from cotune.run import Event, Launch
 from cotune.run.recorded import Recorded
 from cotune.schedule import Submission
 from cotune.schedule._loop import Decision, drive
@@ -36,7 +37,9 @@ class Hall:
         self.kept: list[Sample] = []
         self.decisions: list[Decision] = []
 
-    def hand_in(self, name: str, at: float, workers: int, epochs: int = EPOCHS, deadline: float | None = None) -> None:
+    def hand_in(
+        self, name: str, at: float, workers: int, *, epochs: int = EPOCHS, deadline: float | None = None, **more: float
+    ) -> None:
         """Hand in a job that knows its seconds; it may take one or two workers, or those it wants."""
         configs = [Config.data_parallel(16, count, self.device) for count in {1, 2, workers}]
         seconds = {config: epochs * self.pace(config) for config in configs}
@@ -46,7 +49,7 @@ class Hall:
             work=Steady(1.0, {config: 1 / taken for config, taken in seconds.items()}), wants=wants, device=self.device,
         )  # fmt: skip
         needed = {config.global_batch: float(epochs) for config in configs}
-        self.waiting.append((at, Queued(self.recording.job, Goal(epochs=epochs), submission, needed)))
+        self.waiting.append((at, Queued(self.recording.job, Goal(epochs=epochs), submission, needed, **more)))
 
     def pace(self, config: Config) -> float:
         return float(self.recording.epoch_seconds(Configs.of([config]))[0])
@@ -56,9 +59,14 @@ class Hall:
         self.waiting = [(at, queued) for at, queued in self.waiting if at > now]
         return due if due or self.waiting else None
 
-    def run(self, policy: str) -> World:
-        engine = Recorded(recording=self.recording)
-        world = World(engine, self.arrivals, Path("nowhere"), self._keep, engine_name="recorded")
+    def run(self, policy: str, engine: Recorded | None = None) -> World:
+        world = World(
+            engine or Recorded(recording=self.recording),
+            self.arrivals,
+            Path("nowhere"),
+            self._keep,
+            engine_name="recorded",
+        )
         for _ in drive(algorithms.create("schedule", policy), self.cluster, world, Count(), self.decisions.append):
             pass
         return world
@@ -107,6 +115,35 @@ def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording
     assert (first.active.declined, rushed.active.declined) == (False, True)
     assert first.starts[-1].epochs == EPOCHS
     assert rushed.starts == []
+
+
+def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: Recording) -> None:
+    class Hanging(Recorded):
+        """The first job never says a word."""
+
+        def wait(self, timeout: float) -> Event | None:
+            first = min((entry[2].launch for entry in self._queue), key=self._order.index, default="")
+            if first == self._order[0] and not self._stopped:
+                self._now += timeout
+                return None
+            return super().wait(timeout)
+
+        def start(self, launch: Launch) -> None:
+            self._order = [*getattr(self, "_order", []), launch.id]
+            self._stopped = len(self._order) > 1
+            super().start(launch)
+
+        def stop(self, launch: str, grace: float = 5.0) -> None:
+            self._stopped = True
+            super().stop(launch, grace)
+
+    hall = Hall(recording, 1)
+    hall.hand_in("stuck", 0.0, 1, silence=30.0)
+    hall.hand_in("next", 0.0, 1)
+    stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs
+    assert stuck.failure is not None
+    assert "no report for 30 s" in stuck.failure
+    assert (after.failure, after.starts[-1].epochs) == (None, EPOCHS)
 
 
 def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) -> None:

@@ -31,6 +31,7 @@ from cotune.types import Goal, Job, Sample
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
 _FINISH_SECONDS = 60.0  # for a job to finish by itself after its last epoch
+_GAPS = 20.0  # times the longest silence of a start so far, before it counts as hanging
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Queued:
     needed: Mapping[int, float]  # epochs that a training takes, by global batch
     spread: float = 0.0  # standard deviation of the logarithm of its seconds
     before: Sample | None = None  # an unfinished run that left a checkpoint to go on from
+    silence: float | None = None  # seconds without a word that are too many
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Serving:
     done_before: float = 0.0  # by the starts before the present one
     stopping: str | None = None
     failure: str | None = None
+    heard: float = 0.0  # on the engine's clock
 
     @property
     def sample(self) -> Sample | None:
@@ -114,6 +117,7 @@ class World:
                 self._now = max(until, self._now) if until < math.inf else self._now
                 return Moment([], [])
             self._take(self._engine.wait(min(until - self._clock(), _TICK)))
+            self._watch()
 
     def start(self, active: Active) -> None:
         if active.number not in self._present:  # it came to its end while it was being stopped
@@ -128,7 +132,8 @@ class World:
             served.failure = str(error)
             self._leave(served)
             return
-        served.growing = Growing(launch, self._engine.now(), replace(sample, ended=False))
+        served.heard = self._engine.now()
+        served.growing = Growing(launch, served.heard, replace(sample, ended=False))
         self._save(served.queued.job, served.growing.sample)
 
     def stop(self, active: Active) -> None:
@@ -205,6 +210,7 @@ class World:
         if event is None or event.launch not in running:
             return
         served, growing = running[event.launch]
+        served.heard = self._engine.now()
         if isinstance(event, Started):
             growing.started(event)
         elif isinstance(event, Reported) and growing.told(event):
@@ -218,11 +224,18 @@ class World:
                 return
             served.failure = sample.failure
             self._leave(served)
-            return
-        cap = Until(epochs=growing.launch.epochs, grace=_FINISH_SECONDS)
-        if served.stopping is None and growing.reason_to_stop(cap, self._engine.now(), self._engine.now()):
-            served.stopping = ENOUGH
-            self._engine.stop(growing.launch.id, cap.grace)
+
+    def _watch(self) -> None:
+        """End the starts that have taken all of their epochs, and those that hang."""
+        now = self._engine.now()
+        for served in self.jobs:
+            growing = served.growing
+            if growing is None or served.stopping is not None:
+                continue
+            until = Until(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
+            served.stopping = growing.reason_to_stop(until, now, served.heard)
+            if served.stopping is not None:
+                self._engine.stop(growing.launch.id, _FINISH_SECONDS if served.stopping == ENOUGH else 0.0)
 
     def _unfinished(self, served: Serving, sample: Sample) -> bool:
         goal, sign = served.queued.goal, served.queued.job.sign

@@ -223,7 +223,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now:
     before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
     if before is not None:
         note(f"{name} goes on from run {before.id}, which trained {before.epochs:.3g} epochs")
-    return Queued(settings.job, settings.goal, submission, needed, spread, before)
+    return Queued(settings.job, settings.goal, submission, needed, spread, before, settings.timeout)
 
 
 def _tell(decision: Decision) -> None:
