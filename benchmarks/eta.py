@@ -3,10 +3,10 @@
     python benchmarks/eta.py                        # twelve real trainings, one of them killed and resumed
     python benchmarks/eta.py --replay traces.json   # judge the ETA again on what a former call wrote (--traces)
 
-Runs on this machine (one and two workers) and on emulated nodes (shares of a core, slow links) go
-through the same driver as `cotune run`. A share of a run is that of its epochs: before its first step
-nothing can be told. Error = |seconds left as told - seconds left| / seconds from the first report to
-the last; the interval is to hold the truth in four cases of five.
+Runs on this machine (one and two workers), on emulated nodes (shares of a core, slow links) and on a GPU
+where there is one go through the same driver as `cotune run`. A share of a run is that of its epochs:
+before its first step nothing can be told. Error = |seconds left as told - seconds left| / seconds from
+the first report to the last; the interval is to hold the truth in four cases of five.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
+from cotune.devices.present import visible_gpus
 from cotune.predict.eta import Countdown, usual_scatter
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
@@ -64,12 +65,17 @@ KINDS = (
     Kind("machine", "lenet5", 1, 64, 24, resumed=True),
     Kind("nodes", "lenet5", 2, 64, 12, resumed=True),
 )
+ON_GPU = (
+    Kind("gpu", "lenet5", 1, 16, 60),
+    Kind("gpu", "lenet5", 1, 64, 150),
+    Kind("gpu", "lenet5", 1, 32, 80, resumed=True),
+)
 
 
 def train(engine: Engine, kind: Kind, folder: Path) -> list[Sample]:
     """Train to the end and return the sample at every step; a resumed run is stopped half-way and goes on."""
     job = Job("eta", (sys.executable, *TRAIN.split(), "--model", kind.model), examples=EXAMPLES, folder=str(folder))
-    config = Config.data_parallel(kind.batch, kind.workers)
+    config = Config.data_parallel(kind.batch, kind.workers, device="gpu" if kind.where == "gpu" else "cpu")
     launch = Launch("first", job, config, kind.epochs, folder / "run")
     until = Until(epochs=kind.epochs, grace=60.0, silence=300.0)
     first = replace(until, epochs=kind.epochs / 2, grace=0.5) if kind.resumed else until
@@ -126,9 +132,10 @@ def parsed() -> argparse.Namespace:
 
 
 def collected(asked: argparse.Namespace) -> list[dict[str, object]]:
-    kinds = [kind for kind in KINDS if not asked.only or asked.only in kind.name]
+    kinds = [kind for kind in (*KINDS, *ON_GPU * bool(visible_gpus())) if not asked.only or asked.only in kind.name]
     traces: list[dict[str, object]] = []
-    engines = {"machine": Local(), "nodes": Local(nodes=4, cores=0.3, link=100e6)}
+    machine, nodes = Local(), Local(nodes=4, cores=0.3, link=100e6)
+    engines = {"machine": machine, "gpu": machine, "nodes": nodes}
     with tempfile.TemporaryDirectory() as scratch:
         for number, kind in enumerate(kinds):
             folder = Path(scratch) / str(number)
@@ -140,8 +147,8 @@ def collected(asked: argparse.Namespace) -> list[dict[str, object]]:
             traces.append(trace | {"steps": [thin(step) for step in steps]})
             if asked.traces:
                 asked.traces.write_text(json.dumps(traces))
-    for engine in engines.values():
-        engine.close()
+    machine.close()
+    nodes.close()
     return traces
 
 

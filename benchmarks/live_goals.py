@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TARGETS = (0.70, 0.74, 0.77, 0.79, 0.81)
-SLACK = (2.0, 1.3)  # deadlines, in the seconds that a plan without one is forecast to take
+TARGETS = [0.70, 0.74, 0.77, 0.79, 0.81]
+SLACK = [2.0, 1.3]
 HEAD = (
     "target", "deadline s", "workers x batch", "measuring, device-s", "of it reusable", "forecast s", "measured s",
     "accuracy", "met",
@@ -80,9 +80,9 @@ def main() -> int:
     )
     (folder / "cotune.yaml").write_text(text)
     begun, rows = time.monotonic(), []
-    for target in TARGETS[: asked.targets]:
+    for target in asked.targets:
         unit: float | None = None
-        for slack in SLACK:
+        for slack in asked.slack:
             if time.monotonic() - begun > asked.seconds:
                 break
             before = _spent(folder)
@@ -164,7 +164,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=6000, help="examples of an epoch")
     parser.add_argument("--share", type=float, default=0.2, help="of a core that an emulated node has")
     parser.add_argument("--budget", type=int, default=40, help="seconds of measuring for each goal")
-    parser.add_argument("--targets", type=int, default=len(TARGETS), help="how many targets, two deadlines each")
+    parser.add_argument("--targets", type=float, nargs="+", default=TARGETS, help="accuracies to reach")
+    parser.add_argument(
+        "--slack",
+        type=float,
+        nargs="+",
+        default=SLACK,
+        help="deadlines, in seconds of the cheapest plan without one",
+    )
     parser.add_argument("--seconds", type=float, default=900.0, help="after which no further goal is asked")
     asked = parser.parse_args()
     if "COTUNE_DATA" not in os.environ:

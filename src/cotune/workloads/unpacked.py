@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ def read(name: str, folder: Path, readers: tuple[Reader, ...]) -> Parts | None:
     if not folder.is_dir():
         return None
     kept = user_cache_path("cotune") / "data" / f"{name}-{_fingerprint(folder)}.npz"
-    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(kept) as arrays:
+    with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), np.load(kept) as arrays:
         return Parts(Part(arrays["x_train"], arrays["y_train"]), Part(arrays["x_test"], arrays["y_test"]))
     parts = next((parts for reader in readers if (parts := reader(folder)) is not None), None)
     if parts is not None:
@@ -43,9 +44,10 @@ def _fingerprint(folder: Path) -> str:
 def _keep(file: Path, name: str, parts: Parts) -> None:
     """Write the copy, whole or not at all, and drop those of other days."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(f".{os.getpid()}")
-    try:
-        with beside.open("wb") as content:
+    # Emulated nodes number their processes alone, so a process number would not tell two writers apart.
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.stem, delete=False) as content:
+        beside = Path(content.name)
+        try:
             np.savez(
                 content,
                 x_train=parts.train.pictures,
@@ -53,9 +55,10 @@ def _keep(file: Path, name: str, parts: Parts) -> None:
                 x_test=parts.test.pictures,
                 y_test=parts.test.labels,
             )
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+            content.flush()
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)
     for other in file.parent.glob(f"{name}-{'[0-9a-f]' * 16}.npz"):
         if other != file:
             other.unlink(missing_ok=True)
