@@ -38,7 +38,7 @@ def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> N
     assert {"workers", "batch_size", "global_batch", "servers", "device"} <= set(told["plan"]["config"])
     assert {"low", "mid", "high", "source"} <= set(told["plan"]["forecast"]["seconds"])
     assert set(told["profile"]) == {"samples", "configs", "device_seconds", "reused_device_seconds"}
-    assert told["goal"]["unit"] == told["plan"]["forecast"]["cost"]["unit"] == "USD"
+    assert told["goal"]["unit"] == told["plan"]["forecast"]["cost"]["unit"]
     assert 0 < told["profile"]["samples"] <= 16
     assert told["profile"]["reused_device_seconds"] <= told["profile"]["device_seconds"]
 
