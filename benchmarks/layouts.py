@@ -30,9 +30,9 @@ from cotune.types import Cluster, Config, Device, Floats, Job, Sample, axes_of
 ROWS = 16
 EXAMPLES = 1_000_000
 JOB = Job("layouts", examples=EXAMPLES)
-CLUSTER = Cluster((Device("gpu", per_node=8),))
+CLUSTER = Cluster(tuple(Device(name, per_node=8) for name in ("a100", "a100_40gb", "a100_80gb", "h100_80gb")))
 EIGHTY = 1.2816
-ONE_JOB = ("hidden", "layers", "seq_len", "gpu")
+ONE_JOB = ("hidden", "layers", "seq_len")
 
 
 def vtrain(path: Path) -> list[Sample]:
@@ -42,7 +42,7 @@ def vtrain(path: Path) -> list[Sample]:
         gpus, batch = int(row["gpus"]), int(row["global_batch"])
         names = ("hidden", "layers", "seq_len", "tensor", "pipeline", "micro_batch")
         config = Config.data_parallel(
-            batch // gpus, gpus, "gpu", axes=axes_of({name: int(row[name]) for name in names})
+            batch // gpus, gpus, "a100", axes=axes_of({name: int(row[name]) for name in names})
         )
         samples[config] = Sample(config, 1.0, float(row["iteration_ms"]) / 1000 * EXAMPLES / batch)
     return list(samples.values())
@@ -51,15 +51,23 @@ def vtrain(path: Path) -> list[Sample]:
 def llm_foundry(path: Path) -> list[Sample]:
     """Return every row: the micro-batch is the batch of a worker."""
     numbers = ("params", "layers", "hidden", "seq_len", "activation_checkpointing")
-    words = ("precision", "mp_mode", "sharding", "gpu")
+    words = ("precision", "mp_mode", "sharding")
     samples: dict[Config, Sample] = {}
     for row in _rows(path):
         axes = {name: int(row[name]) for name in numbers} | {name: row[name] for name in words}
         config = Config.data_parallel(
-            int(row["micro_batch"]), int(row["gpus"]), "gpu", accumulate=int(row["grad_accum"]), axes=axes_of(axes)
+            int(row["micro_batch"]), int(row["gpus"]), row["gpu"], accumulate=int(row["grad_accum"]), axes=axes_of(axes)
         )
         samples[config] = Sample(config, 1.0, float(row["step_time_s"]) * EXAMPLES / int(row["global_batch"]))
     return list(samples.values())
+
+
+def _hidden(sample: Sample) -> str:
+    return f"hidden {dict(sample.config.axes)['hidden']}"
+
+
+def _device(sample: Sample) -> str:
+    return sample.config.device
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -96,7 +104,7 @@ def score(samples: Sequence[Sample], seen: Sequence[int], predictor: str) -> tup
     jobs: dict[object, list[int]] = defaultdict(list)
     for row, sample in enumerate(samples):
         axes = dict(sample.config.axes)
-        jobs[(sample.config.workers, *(axes.get(name) for name in ONE_JOB))].append(row)
+        jobs[(sample.config.device, sample.config.workers, *(axes.get(name) for name in ONE_JOB))].append(row)
     regrets = [
         float(truth[rows[int(np.argmin(middle[rows]))]] / truth[rows].min() - 1)
         for rows in jobs.values()
@@ -115,9 +123,9 @@ def main() -> None:
         "llm_foundry": llm_foundry(folder / "llm_foundry" / "throughput.csv"),
     }
     tables = dict(whole)
-    for name, of in (("vtrain", "hidden"), ("llm_foundry", "gpu")):
-        for value in sorted({dict(sample.config.axes)[of] for sample in whole[name]}, key=str):
-            tables[f"{name} {of} {value}"] = [s for s in whole[name] if dict(s.config.axes)[of] == value]
+    for name, part in (("vtrain", _hidden), ("llm_foundry", _device)):
+        for value in sorted({part(sample) for sample in whole[name]}):
+            tables[f"{name} {value}"] = [sample for sample in whole[name] if part(sample) == value]
     print(f"{'table':28s}{'rows':>5s}{'predictor':>11s}{'MAPE, median':>14s}{'worst':>8s}{'coverage':>10s}"
           f"{'own design':>12s}{'slower than best: median, worst, own':>38s}")  # fmt: skip
     for name, samples in tables.items():

@@ -149,3 +149,36 @@ def test_a_hundred_thousand_configs_can_be_told_apart() -> None:
     gains = Telling(configs, 8).gains(np.array([5, 99_999]))
     assert np.isfinite(gains).all()
     assert gains.max() > 0
+
+
+def test_one_odd_sample_among_many_does_not_bend_the_others() -> None:
+    samples = timed(plain_step, grid(BATCHES, WORKERS), noise=0.01)
+    seen = _chosen(Configs.of([sample.config for sample in samples]), 16)
+    usual = _miss(samples, seen)
+    samples[seen[5]] = replace(samples[seen[5]], epoch_seconds=2 * (samples[seen[5]].epoch_seconds or 0))
+    assert _miss(samples, seen) < usual + 0.01
+
+
+def test_a_shorter_format_makes_matrix_products_faster_and_attention_not() -> None:
+    def sample(precision: str, length: int) -> Sample:
+        axes = {"params": 10**9, "layers": 24, "hidden": 2048, "seq_len": length, "precision": precision}
+        config = Config.data_parallel(8, 8, "gpu", axes=axes_of(axes))
+        _, attention, _ = operations(Configs.of([config]))
+        return Sample(config, 1.0, length * (float(attention[0]) + (0.7 if precision == "fp8" else 1.0)))
+
+    lengths = (512, 2048, 8192, 32768)
+    seen = [sample("bf16", length) for length in lengths] + [sample("fp8", lengths[0])]
+    model = Gaussian(per_node=8).fit_seconds(JOB, seen)
+    wished = [sample("fp8", length) for length in lengths[1:]]
+    predicted = model.predict(Configs.of([one.config for one in wished]))
+    assert predicted == pytest.approx([one.epoch_seconds for one in wished], rel=0.06)
+
+
+def test_the_peak_of_a_known_device_stands_until_it_is_measured() -> None:
+    axes = axes_of({"params": 10**9, "seq_len": 2048})
+    old, new = (Config.data_parallel(8, 8, name, axes=axes) for name in ("a100", "h100"))
+    model = Gaussian(per_node=8).fit_seconds(
+        JOB, [Sample(old, 1.0, 100.0), Sample(replace(old, accumulate=2), 1.0, 99.0)]
+    )
+    fast, same = model.predict(Configs.of([new, old]))
+    assert fast == pytest.approx(same * 312 / 989.4, rel=0.01)

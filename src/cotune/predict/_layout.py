@@ -10,7 +10,10 @@ Axes of these names are understood where they are numbers; none of them is neede
     params, layers, hidden, seq_len s, activation_checkpointing
                             operations per example: 6 params s (1 + checkpointing / 3), and beside each of them
                             2 layers hidden s / params of attention, which run at a speed of their own
-    sharding                full_shard gathers the parameters for every batch, not once for all that accumulate
+    sharding                full_shard gathers the parameters for every batch, not once for all that accumulate; what
+                            is gathered layer by layer hides behind the arithmetic: (own^2 + network^2)^(1/2)
+
+Where operations are known, so is the peak of a device of the table (`devices`): it is what they are divided by.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from cotune.devices import known
 from cotune.space import Configs
 from cotune.types import Floats
 
@@ -43,6 +47,11 @@ def tensor(configs: Configs) -> Floats:
     return _number(configs, "tensor", 1.0)
 
 
+def width(configs: Configs) -> Floats:
+    """Return the width of a layer; 1 where axes do not tell."""
+    return _number(configs, "hidden", 1.0)
+
+
 def at_once(configs: Configs) -> Floats:
     """Return the examples that keep one worker busy at a time."""
     shared = tensor(configs) * _number(configs, "pipeline", 1.0)
@@ -66,13 +75,27 @@ def operations(configs: Configs) -> tuple[Floats, Floats, Floats]:
     return np.where(known, work, 1.0), np.where(known, attention, 0.0), np.where(known, params, 1.0)
 
 
+def peak(configs: Configs) -> Floats:
+    """Return the operations per second of each device at its fastest; 1 where operations or device are unknown."""
+    peaks = {name: max(spec.flops.values()) for name in set(configs.device.tolist()) if (spec := known(name))}
+    found = np.array([peaks.get(name, 1.0) for name in configs.device.tolist()])
+    return np.where(operations(configs)[0] > 1, found, 1.0)
+
+
 def exchanged(configs: Configs) -> Floats:
     """Return the examples that one worker takes between two exchanges with others."""
     whole = configs.batch_size * configs.accumulate
-    if "sharding" not in configs.columns:
-        return whole.astype(np.float64)
-    full = np.array([value == "full_shard" for value in configs.columns["sharding"].tolist()], dtype=bool)
-    return np.where(full, configs.batch_size, whole).astype(np.float64)
+    return np.where(_sharded(configs, "full_shard"), configs.batch_size, whole).astype(np.float64)
+
+
+def overlap(configs: Configs) -> Floats:
+    """Return g of (own^g + network^g)^(1/g), by which arithmetic and network make a step."""
+    return np.where(_sharded(configs, "full_shard", "shard_grad_op"), 2.0, 1.0)
+
+
+def _sharded(configs: Configs, *ways: str) -> npt.NDArray[np.bool_]:
+    values = configs.columns["sharding"].tolist() if "sharding" in configs.columns else [""] * configs.length
+    return np.array([value in ways for value in values], dtype=bool)
 
 
 def _number(configs: Configs, name: str, missing: float, instead: Floats | None = None) -> Floats:

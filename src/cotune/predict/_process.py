@@ -1,9 +1,11 @@
 """A Gaussian process over configs: how alike their seconds are, and letters that are averaged.
 
-    cov(x, x') = c^2 + sum_j a_j^2 m5(d_j / s_j)          each axis by itself
+    cov(x, x') = c^2 + sum_j a_j^2 m5(d_j / s_j)          each axis by itself; `precision` x r(x) r(x')
                + v^2 prod_j m3(d_j / s_j)                 all of them together
                + w^2 sum_j (x_j - m_j)(x'_j - m_j)        numeric named axes, in doublings: powers
                + y^2 g(x) g(x') exp(-d_workers)           g: the share of the network in a step
+
+r is the share of arithmetic that is products of matrices: attention is no faster in a shorter format.
 
 m3 and m5 are Matern's of order 3/2 and 5/2. A worker count with a slow network is slow for all
 batches, in proportion to the network's share: that is the last term. The letters a, s, v, the
@@ -23,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.predict._features import Kind
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
 CONSTANT = 1.0  # c: whatever the level of all seconds
 _POWER: dict[Kind, float] = {"number": 0.5, "explained": 0.1}  # w: of ln seconds, for each doubling of a numeric axis
@@ -62,6 +64,17 @@ class Letters:
     law: Floats  # (draws, terms)
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of the network in a step and of matrix products in its arithmetic, both (draws, configs)."""
+
+    network: Floats
+    matrices: Floats
+
+    def take(self, rows: Ints) -> Shares:
+        return Shares(self.network[:, rows], self.matrices[:, rows])
+
+
 Likelihood = Callable[[Letters], Floats]  # its logarithm, for each draw
 
 
@@ -71,6 +84,7 @@ class Kernel:
 
     kinds: tuple[Kind, ...]
     places: tuple[bool, ...]  # which features say where workers lie
+    formats: tuple[bool, ...]  # which say what numbers matrices hold
     middle: Floats  # of each feature over what was measured
     ranges: Floats
 
@@ -82,8 +96,8 @@ class Kernel:
         ]
         return alone, np.log(reach)
 
-    def __call__(self, letters: Letters, one: Floats, other: Floats, share: Floats, share_other: Floats) -> Floats:
-        """Return the covariance of configs (rows) with others (columns), for each draw; shares are (draws, configs)."""
+    def __call__(self, letters: Letters, one: Floats, other: Floats, shares: Shares, others: Shares) -> Floats:
+        """Return the covariance of configs (rows) with others (columns), for each draw."""
         total = np.full((len(letters.noise), len(one), len(other)), CONSTANT**2)
         product = np.ones_like(total)
         far = np.zeros((len(one), len(other)))
@@ -96,22 +110,29 @@ class Kernel:
                 total += _POWER[kind] ** 2 * np.outer(rise, other[:, place] - self.middle[place])
             if self.places[place]:
                 far += apart
-            if not apart.any():
+            if not apart.any() and not self.formats[place]:
                 total += letters.alone[:, place, None, None] ** 2
                 continue
             scaled = apart / letters.reach[:, place, None, None]
-            total += letters.alone[:, place, None, None] ** 2 * _matern5(scaled)
+            alike = letters.alone[:, place, None, None] ** 2 * _matern5(scaled)
+            total += alike * _outer(shares.matrices, others.matrices) if self.formats[place] else alike
             product *= _matern3(scaled)
         total += letters.together[:, None, None] ** 2 * product
-        total += NETWORK**2 * share[:, :, None] * share_other[:, None, :] * np.exp(-far)
+        total += NETWORK**2 * _outer(shares.network, others.network) * np.exp(-far)
         return total
 
-    def variance(self, letters: Letters, at: Floats, share: Floats) -> Floats:
+    def variance(self, letters: Letters, at: Floats, shares: Shares) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
         weights = np.array([_POWER.get(kind, 0.0) for kind in self.kinds])
         powers = ((weights * (at - self.middle)) ** 2).sum(axis=1)
-        own = CONSTANT**2 + (letters.alone**2).sum(axis=1) + letters.together**2
-        return np.asarray(own[:, None] + powers[None, :] + NETWORK**2 * share**2)
+        formats = np.array(self.formats)
+        own = CONSTANT**2 + (letters.alone[:, ~formats] ** 2).sum(axis=1) + letters.together**2
+        of_matrices = (letters.alone[:, formats] ** 2).sum(axis=1)[:, None] * shares.matrices**2
+        return np.asarray(own[:, None] + of_matrices + powers[None, :] + NETWORK**2 * shares.network**2)
+
+
+def _outer(one: Floats, other: Floats) -> Floats:
+    return np.asarray(one[:, :, None] * other[:, None, :])
 
 
 def _matern3(distance: Floats) -> Floats:

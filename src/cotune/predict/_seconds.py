@@ -8,7 +8,7 @@ model the spread is that of the errors on configs left out (their 80 % quantile,
 configs are few). It is never below the noise of a clock. Each doubling of workers, batch or a
 numeric axis outside what was measured adds to the spread, as does a word never measured or a first step
 across nodes. A config that was measured is the average of its measurement and of the law, each weighted by
-how far it can be trusted.
+how far it can be trusted; a law that misses it by more than chance allows has no weight.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _OTHER_JOBS = 16  # samples that what other jobs showed is worth
 _FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
 _LEAST = 0.02
 _WILD = 4.0
+_CHANCE = 3.0  # deviations by which a law may miss a measurement
 _EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 
 
@@ -99,7 +100,8 @@ class SecondsOutlook:
             same = np.flatnonzero(_equal(configs, self.measured.configs, row))
             same = same[[configs[int(place)] == config for place in same]] if len(same) else same
             noise = NOISE / np.sqrt(self.measured.repeats[row])
-            trust = spread[same] ** 2 / (spread[same] ** 2 + noise**2)
+            missed = np.abs(np.log(self.measured.seconds[row] / median[same])) > _CHANCE * np.hypot(spread[same], noise)
+            trust = np.where(missed, 1.0, spread[same] ** 2 / (spread[same] ** 2 + noise**2))
             logs = trust * np.log(self.measured.seconds[row]) + (1 - trust) * np.log(median[same])
             median[same] = np.exp(logs)
             spread[same] = np.hypot(NOISE, np.sqrt(trust) * noise)

@@ -17,8 +17,9 @@ from functools import cached_property
 import numpy as np
 
 from cotune.predict._features import Kind, columns, features_of
-from cotune.predict._process import Kernel, Letters, Prior
-from cotune.predict.gaussian import LAW, Law, kernel_of, network_share, spread_out
+from cotune.predict._law import LAW, Law
+from cotune.predict._process import Kernel, Letters, Prior, Shares
+from cotune.predict.gaussian import kernel_of, spread_out
 from cotune.space import Configs
 from cotune.types import Floats, Ints
 
@@ -51,13 +52,12 @@ class Telling:
         return letters
 
     @cached_property
-    def _share(self) -> Floats:
-        shares: Floats = network_share(self._letters, Law.of(self.configs, self.per_node).terms(self.configs))[0]
-        return shares
+    def _shares(self) -> Shares:
+        return Law.of(self.configs, self.per_node).terms(self.configs).shares(self._letters)
 
     def _covariance(self, rows: Ints, others: Ints) -> Floats:
-        at, share = self._at, self._share
-        found: Floats = self._kernel(self._letters, at[rows], at[others], share[None, rows], share[None, others])[0]
+        at, shares = self._at, self._shares
+        found: Floats = self._kernel(self._letters, at[rows], at[others], shares.take(rows), shares.take(others))[0]
         return found
 
     @cached_property
@@ -65,7 +65,7 @@ class Telling:
         """Return the candidates, the configs they are judged on, their covariance and the candidates' variance."""
         candidates = spread_out(self.configs.length, _CANDIDATES)
         judged = spread_out(self.configs.length, _JUDGED)
-        variance = self._kernel.variance(self._letters, self._at[candidates], self._share[None, candidates])[0]
+        variance = self._kernel.variance(self._letters, self._at[candidates], self._shares.take(candidates))[0]
         return candidates, judged, self._covariance(candidates, judged), variance
 
     def gains(self, measured: Ints) -> Floats:

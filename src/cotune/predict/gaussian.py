@@ -1,16 +1,16 @@
 """A physical law of time, and a Gaussian process on what it leaves over.
 
-    ln t(x) = level + ln law(x) + f(x) + noise                   f: see `_process`
-    law(x)  = work / n x (1 + h / u + k1 (l - 1) / (l b) + k2 (N - 1) / (N b)
-                            + (q1 + q2 [t across nodes]) (t - 1) + q3 a)
+    ln t(x) = level + ln law(x) + f(x) + noise                   law: see `_law`, f: see `_process`
 
-n workers on N nodes, l on each; b examples per worker between two exchanges, u of them at a
-time; t workers share a tensor; a is what attention adds (see `_layout`). Near samples the
-prediction follows them, far away the law stands. A node border is a step, an axis that is a
+Near samples the prediction follows them, far away the law stands. A node border is a step, an axis that is a
 number counts in doublings, and seconds may rise with the workers where samples say so. Leaving
-a sample out has a closed form, so the errors on configs left out cost nothing:
+a sample out has a closed form, so the errors e_i on configs left out, and their variances v_i, cost nothing:
 
-    ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii
+    e_i = ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii            v_i = 1 / (K^-1)_ii
+
+With enough samples one may be told to be odd (memory that thrashes, a neighbour on the machine), and is then not
+followed. Its odds are a small prior times N(e_i; 0, v_i + odd^2) / N(e_i; 0, v_i), and the likelihood of the
+letters is that of at most one more odd sample.
 
 Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006 (5.4.2).
 """
@@ -24,18 +24,18 @@ from typing import ClassVar
 import numpy as np
 
 from cotune.predict._features import Feature, columns, features_of
-from cotune.predict._layout import at_once, bubble, exchanged, nodes, operations, tensor, tensor_across
-from cotune.predict._process import Kernel, Letters, Prior
+from cotune.predict._law import LAW, LAW_WIDTH, Law
+from cotune.predict._process import Kernel, Letters, Prior, Shares
 from cotune.predict._samples import Timings, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
 
-LAW = np.array([-0.7, -1.0, -1.0, -3.0, -3.0, 0.3])  # centres of ln h, k1, k2, q1, q2, q3 at a typical config
-_LAW_WIDTH = np.array([1.5, 1.5, 1.5, 1.5, 1.5, 0.5])
-_NETWORK = slice(1, 3)  # the terms of the network
 _MOST_FOR_LETTERS = 48  # configs
 _MOST = 256
 _ROWS = 8192  # configs predicted at a time
+_ENOUGH = 16  # samples, to tell an odd one among them
+_ODD = 0.5  # deviation of ln seconds of an odd sample
+_RARE = np.log(0.05)  # odd samples among all: one to ten in a hundred are usual in measured data
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,48 @@ class Gaussian:
         at = columns(features, measured.configs)
         kernel = kernel_of(features, at)
         few = spread_out(len(at), _MOST_FOR_LETTERS)
-        terms = law.terms(measured.configs)
-        rest = np.log(measured.seconds) - law.base(measured.configs)
+        terms = law.terms(measured.configs).take(few)
+        rest = (np.log(measured.seconds) - law.base(measured.configs))[few]
         varied = np.ptp(at[few], axis=0) > 0
-        prior = Prior.of(kernel, varied.tolist(), LAW, _LAW_WIDTH * (np.ptp(terms[:, few], axis=1) > 0))
+        prior = Prior.of(kernel, varied.tolist(), LAW, LAW_WIDTH * (np.ptp(terms.factors, axis=1) > 0))
+        odd = np.zeros(len(at))
 
         def likelihood(letters: Letters) -> Floats:
-            left = rest[few] - np.log1p(letters.law @ terms[:, few])
+            left = rest - terms.log(letters)
             left -= left.mean(axis=1, keepdims=True)
-            share = network_share(letters, terms[:, few])
-            covariance = kernel(letters, at[few], at[few], share, share)
-            covariance += letters.noise[:, None, None] ** 2 * np.eye(len(few))
-            lower = np.linalg.cholesky(covariance)
-            white = np.linalg.solve(lower, left[:, :, None])[:, :, 0]
-            return np.asarray(-0.5 * (white**2).sum(axis=1) - np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1))
+            shares = terms.shares(letters)
+            covariance = kernel(letters, at[few], at[few], shares, shares)
+            covariance += letters.noise[:, None, None] ** 2 * np.eye(len(few)) + np.diag(odd[few])
+            return _log_likelihood(covariance, left)
 
-        return _through(measured, law, features, kernel, prior.average(likelihood))
+        while True:
+            model = _through(measured, law, kernel, prior.average(likelihood), odd)
+            odds = np.where(odd > 0, -np.inf, _log_odds(model.errors, 1 / np.diag(model.precision)))
+            oddest = int(np.argmax(odds))
+            if odds[oddest] < 0 or np.count_nonzero(odd) >= len(at) // _ENOUGH:
+                return model
+            odd[oddest] = _ODD**2
+
+
+def _log_likelihood(covariance: Floats, left: Floats) -> Floats:
+    """Return ln p(left) for each draw, at most one sample being odd."""
+    lower = np.linalg.cholesky(covariance)
+    logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+    if left.shape[1] < _ENOUGH:
+        white = np.linalg.solve(lower, left[:, :, None])[:, :, 0]
+        return np.asarray(-0.5 * (white**2).sum(axis=1) - logs)
+    inverse = np.linalg.inv(lower)
+    white = np.einsum("dij,dj->di", inverse, left)
+    precision = (inverse**2).sum(axis=1)
+    errors = np.einsum("dij,di->dj", inverse, white) / precision
+    odds = np.logaddexp.reduce(_log_odds(errors, 1 / precision), axis=1)
+    return np.asarray(-0.5 * (white**2).sum(axis=1) - logs + np.logaddexp(0.0, odds))
+
+
+def _log_odds(errors: Floats, variances: Floats) -> Floats:
+    """Return the logarithm of the odds that each sample is odd."""
+    wide = variances + _ODD**2
+    return np.asarray(_RARE + 0.5 * (np.log(variances / wide) + errors**2 * (1 / variances - 1 / wide)))
 
 
 def kernel_of(features: Sequence[Feature], at: Floats) -> Kernel:
@@ -76,7 +102,8 @@ def kernel_of(features: Sequence[Feature], at: Floats) -> Kernel:
     ranges = np.ptp(at, axis=0)
     kinds = tuple(feature.kind for feature in features)
     places = tuple(feature.name in ("workers", "nodes") for feature in features)
-    return Kernel(kinds, places, (at.min(axis=0) + at.max(axis=0)) / 2, np.where(ranges > 0, ranges, 1.0))
+    formats = tuple(feature.name == "precision" for feature in features)
+    return Kernel(kinds, places, formats, (at.min(axis=0) + at.max(axis=0)) / 2, np.where(ranges > 0, ranges, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +115,7 @@ class GaussianModel:
     kernel: Kernel
     letters: Letters
     at: Floats
-    share: Floats
+    shares: Shares
     level: float
     pull: Floats  # K^-1 r
     precision: Floats  # K^-1
@@ -110,66 +137,26 @@ class GaussianModel:
 
     def _block(self, configs: Configs) -> tuple[Floats, Floats]:
         terms, at = self.law.terms(configs), columns(self.features, configs)
-        share = network_share(self.letters, terms)
-        near = self.kernel(self.letters, at, self.at, share, self.share)[0]
-        law = self.law.base(configs) + np.log1p(self.letters.law @ terms)[0]
-        variance = self.kernel.variance(self.letters, at, share)[0] + self.letters.noise[0] ** 2
+        shares = terms.shares(self.letters)
+        near = self.kernel(self.letters, at, self.at, shares, self.shares)[0]
+        law = self.law.base(configs) + terms.log(self.letters)[0]
+        variance = self.kernel.variance(self.letters, at, shares)[0] + self.letters.noise[0] ** 2
         known = np.einsum("ij,ij->i", near @ self.precision, near)
         return law + self.level + near @ self.pull, np.sqrt(np.maximum(variance - known, self.letters.noise[0] ** 2))
 
 
-def _through(
-    measured: Timings, law: Law, features: tuple[Feature, ...], kernel: Kernel, letters: Letters
-) -> GaussianModel:
-    """Return the process that went through what was measured."""
-    at, terms = columns(features, measured.configs), law.terms(measured.configs)
-    share = network_share(letters, terms)
-    covariance = kernel(letters, at, at, share, share)[0] + np.diag(letters.noise[0] ** 2 / measured.repeats)
+def _through(measured: Timings, law: Law, kernel: Kernel, letters: Letters, odd: Floats) -> GaussianModel:
+    """Return the process that went through what was measured; `odd` is what is added to the variance of each."""
+    features, terms = features_of(measured.configs, law.per_node), law.terms(measured.configs)
+    at = columns(features, measured.configs)
+    shares = terms.shares(letters)
+    covariance = kernel(letters, at, at, shares, shares)[0] + np.diag(letters.noise[0] ** 2 / measured.repeats + odd)
     precision = np.linalg.inv(covariance)
-    left = np.log(measured.seconds) - law.base(measured.configs) - np.log1p(letters.law @ terms)[0]
+    left = np.log(measured.seconds) - law.base(measured.configs) - terms.log(letters)[0]
     level = float(left.mean())
     pull = precision @ (left - level)
     errors = -pull / np.diag(precision)
-    return GaussianModel(law, features, kernel, letters, at, share, level, pull, precision, errors)
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """What multiplies each letter of the law, 1 at a typical config."""
-
-    per_node: int | None
-    typical: Floats
-
-    @classmethod
-    def of(cls, configs: Configs, per_node: int | None) -> Law:
-        return cls(per_node, np.exp([np.log(scale).mean() for scale in cls._scales(configs)]))
-
-    @staticmethod
-    def _scales(configs: Configs) -> tuple[Floats, Floats]:
-        """Return 1 / u and 1 / b in units of work."""
-        work, _, params = operations(configs)
-        return 1 / (np.maximum(at_once(configs), 1e-3) * work), params / (np.maximum(exchanged(configs), 1) * work)
-
-    def terms(self, configs: Configs) -> Floats:
-        """Return what multiplies each letter (rows) for each config (columns)."""
-        idle, rate = (scale / usual for scale, usual in zip(self._scales(configs), self.typical, strict=True))
-        across = nodes(configs, self.per_node)
-        local = np.maximum(configs.workers, 1) / across
-        split = tensor(configs) - 1
-        inside, between = (local - 1) / local * rate, (across - 1) / across * rate
-        far = split * tensor_across(configs, self.per_node)
-        return np.stack([idle, inside, between, split, far, operations(configs)[1]])
-
-    def base(self, configs: Configs) -> Floats:
-        """Return the logarithm of work / n."""
-        work, _, _ = operations(configs)
-        return np.log(work * bubble(configs) / np.maximum(configs.workers, 1))
-
-
-def network_share(letters: Letters, terms: Floats) -> Floats:
-    """Return the share of the network in a step, for each draw and config."""
-    network = letters.law[:, _NETWORK] @ terms[_NETWORK]
-    return np.asarray(network / (1 + letters.law @ terms))
+    return GaussianModel(law, features, kernel, letters, at, shares, level, pull, precision, errors)
 
 
 def _thinned(measured: Timings, most: int) -> Timings:
