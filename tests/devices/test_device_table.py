@@ -80,6 +80,7 @@ def test_this_machine_can_be_calibrated_and_the_figures_are_kept(tmp_path: Path)
     assert 1e8 < found.product["fp32"] < 1e12
     assert 1e8 < found.bandwidth < 1e12
     assert 1e-7 < found.dispatch < 1e-2
+    assert 0 <= found.step < 1e-1
     path.write_text('{"name": 1}')
     with pytest.raises(InvalidFile, match="--calibrate"):
         kept(tmp_path, "cpu")

@@ -73,10 +73,13 @@ def _calibrate(json: bool) -> None:
             ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in one.convolution.items()),
             number(one.bandwidth / 1e9, 3),
             number(one.dispatch * 1e6, 3),
+            number(one.step * 1e6, 3),
         )
         for one in found
     ]
-    table(("device", "products, GFLOP/s", "convolutions, GFLOP/s", "memory, GB/s", "us per operator"), rows)
+    table(
+        ("device", "products, GFLOP/s", "convolutions, GFLOP/s", "memory, GB/s", "us per operator", "us per step"), rows
+    )
     say(f"kept in   {', '.join(map(str, files))}")
 
 

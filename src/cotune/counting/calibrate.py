@@ -3,7 +3,8 @@
     product      operations per second of a large matrix product, per precision
     convolution  the same of a 3 x 3 convolution, forward
     bandwidth    bytes per second of adding two long vectors, and of short ones that stay in the cache
-    dispatch     seconds per operator of a training step that has hardly any arithmetic
+    dispatch     seconds per operator of training steps that have hardly any arithmetic, and
+    step         what such a step takes beside them: a line through steps of few and of many operators
 
 A CPU is measured as one worker has it: one core, unless told otherwise. The best of some repeats
 counts, since a machine is only ever slowed down by others.
@@ -30,12 +31,7 @@ from cotune.devices.calibration import Calibration
 
 _REPEATS = 5
 _LEAST_SECONDS = 0.02  # one repeat is long enough for any clock
-_TINY = Workload(
-    "tiny",
-    lambda: nn.Sequential(*(part for _ in range(8) for part in (nn.Linear(4, 4), nn.ReLU()))),
-    lambda batch: (torch.randn(batch, 4),),
-    sum_of_outputs,
-)
+_FEW, _MANY = 2, 24  # layers
 
 
 def calibrate(device: str = "auto", threads: int = 1) -> Calibration:
@@ -51,6 +47,7 @@ def _measured(gpu: bool, threads: int) -> Calibration:
     product = {name: _product(where, side, name) for name in _precisions(gpu)}
     convolution = {name: _convolution(where, channels, name) for name in _precisions(gpu)}
     memory = torch.cuda.mem_get_info()[1] if gpu else _memory()
+    dispatch, step = _dispatch(where)
     return Calibration(
         name=torch.cuda.get_device_name() if gpu else _processor(),
         kind="gpu" if gpu else "cpu",
@@ -59,7 +56,8 @@ def _measured(gpu: bool, threads: int) -> Calibration:
         convolution=convolution,
         bandwidth=_bandwidth(where, long),
         cache_bandwidth=_bandwidth(where, 2**14 if not gpu else 2**22),
-        dispatch=_dispatch(where),
+        dispatch=dispatch,
+        step=step,
         memory=float(memory),
         torch=torch.__version__,
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -104,10 +102,22 @@ def _bandwidth(where: str, numbers: int) -> float:
     return 3 * 4.0 * numbers / _seconds(lambda: torch.add(first, second, out=out), where)
 
 
-def _dispatch(where: str) -> float:
-    """Return the seconds per operator of a training step that has hardly any arithmetic."""
-    stepper = Stepper(_TINY, 2, where)
-    return _seconds(stepper.step, where) / count(_TINY, 2).operators
+def _dispatch(where: str) -> tuple[float, float]:
+    """Return the seconds per operator and per step of training that has hardly any arithmetic."""
+    few, many = (_tiny(layers) for layers in (_FEW, _MANY))
+    short, long = (_seconds(Stepper(workload, 2, where).step, where) for workload in (few, many))
+    operators, more = count(few, 2).operators, count(many, 2).operators
+    slope = max((long - short) / (more - operators), 0.1 * long / more)  # a disturbed clock must not make it nothing
+    return slope, max(short - slope * operators, 0.0)
+
+
+def _tiny(layers: int) -> Workload:
+    return Workload(
+        "tiny",
+        lambda: nn.Sequential(*(part for _ in range(layers) for part in (nn.Linear(4, 4), nn.ReLU()))),
+        lambda batch: (torch.randn(batch, 4),),
+        sum_of_outputs,
+    )
 
 
 def _seconds(work: Callable[[], Any], where: str) -> float:

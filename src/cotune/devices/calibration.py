@@ -30,6 +30,7 @@ class Calibration:
     memory: float
     torch: str
     measured: str
+    step: float = 0.0  # seconds of a step beside its operators; older files do not tell
 
 
 def keep(calibration: Calibration, folder: Path) -> Path:

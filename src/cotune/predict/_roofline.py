@@ -1,8 +1,8 @@
 """Seconds of a step from its counts and a device's rates: the roofline, operator by operator.
 
     kernel    t = max(floor, F / (e G), B / (e' M))        G operations and M bytes per second
-    on a CPU  step = sum of (dispatch + t)
-    on a GPU  step = (D^p + K^p)^(1/p), p = 1.5             D all dispatch, K all kernels: partly side by side
+    on a CPU  step = s + sum of (dispatch + t)              s: what a step takes beside its operators
+    on a GPU  step = (D^p + K^p)^(1/p), p = 1.5             D = s + all dispatch, K all kernels: partly side by side
 
 e is what a family of operators reaches of the peak: measured by a calibration, else assumed (the
 one place where PALEO's percent of peak stays, made per family). In single precision a GPU with
@@ -53,6 +53,7 @@ class Rates:
     bandwidth: float
     cache_bandwidth: float
     dispatch: float
+    step: float
     link: float
     memory: float | None
     measured: bool
@@ -73,6 +74,7 @@ class Rates:
             bandwidth=bandwidth,
             cache_bandwidth=bandwidth if spec.kind == "gpu" else 3 * bandwidth,
             dispatch=_DISPATCH[spec.kind],
+            step=0.0,
             link=spec.link * _LINK,
             memory=spec.memory,
             measured=False,
@@ -88,6 +90,7 @@ class Rates:
             bandwidth=found.bandwidth,
             cache_bandwidth=max(found.cache_bandwidth, found.bandwidth),
             dispatch=found.dispatch,
+            step=found.step,
             link=spec.link * _LINK if spec else found.bandwidth / 8,
             memory=found.memory,
             measured=True,
@@ -127,7 +130,7 @@ def split(counts: Counts, rates: Rates, workers: int, precision: str = "fp32", n
     """Return the parts of a step; `network` is the slowest link in bytes per second, else the device's own."""
     kernels = {phase: _kernels(counts, rates, precision, phase) for phase in ("forward", "backward", "update")}
     compute = sum(kernels.values())
-    dispatched = rates.dispatch * counts.operators
+    dispatched = rates.step + rates.dispatch * counts.operators
     overhead = dispatched if rates.kind == "cpu" else joined(compute, dispatched) - compute
     shared = ring(counts.gradient_bytes, workers, network or rates.link, rates.kind)
     exposed = max(shared - _HIDDEN * kernels["backward"], 0.1 * shared)
