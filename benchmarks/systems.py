@@ -6,7 +6,8 @@ dlperf   per framework and network on 1 to 32 V100s (eight a node), every precis
          itself: four designed points predict the rest; all points of one and two nodes predict four.
 zeus     per workload and GPU at the highest power limit: epoch seconds of all batch sizes from
          three (smallest, middle, largest, in logarithms).
-mlperf   samples to the target quality at each global batch, from the other batches.
+mlperf   samples to the target quality at each global batch, from the other batches; a batch's runs count by
+         their median (one run of gpt3 is published with ten times the samples of its twelve fellows).
 
 The four points are the A-optimal design for the ring law (its letters scaled to their mean effect): of
 all quadruples the one with the least trace of the inverse information, found by trying them all.
@@ -170,7 +171,7 @@ def mlperf(folder: Path) -> dict[str, object]:
     found: dict[str, Floats] = {}
     for name, by_batch in sorted(points.items()):
         batches = np.array(sorted(by_batch), dtype=np.float64)
-        needed = np.array([np.mean(by_batch[int(batch)]) for batch in batches])
+        needed = np.array([np.median(by_batch[int(batch)]) for batch in batches])
         if len(batches) < 3:
             continue
         off = []
