@@ -24,6 +24,17 @@ def _justus() -> dict[str, Layers]:
     return read_timed_layers(Path(os.environ["COTUNE_DATA"]) / "justus2018")
 
 
+def test_published_matrix_products_are_read_as_dense_layers_of_known_gpus() -> None:
+    if "COTUNE_DATA" not in os.environ:
+        pytest.skip("needs COTUNE_DATA")
+    made = read_timed_layers(Path(os.environ["COTUNE_DATA"]) / "aiconfigurator")["dense"]
+    assert {str(name) for name in np.unique(made.device)} == {"b200_sxm", "h100_sxm", "h200_sxm", "l40s"}
+    assert len(made.ms) == 4 * 35_742
+    speed = work(made).flops / (made.ms / 1e3)
+    h100 = made.device == "h100_sxm"
+    assert 0.5 < speed[h100].max() / 989e12 < 1.02
+
+
 def test_the_features_are_as_many_as_were_published() -> None:
     assert [published(layers("conv", 40), hardware=known).shape[1] for known in (False, True)] == [17, 20]
     assert published(layers("dense", 40), hardware=False).shape[1] == 12
