@@ -35,7 +35,7 @@ _MOST = 256
 _ROWS = 8192  # configs predicted at a time
 _ENOUGH = 16  # samples, to tell an odd one among them
 _ODD = 0.5  # deviation of ln seconds of an odd sample
-_RARE = np.log(0.05)  # odd samples among all: one to ten in a hundred are usual in measured data
+_RARE = np.log(0.05)  # odd samples among all; chosen on recordings, see docs/prediction.md
 
 
 @dataclass(frozen=True, slots=True)
