@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.adapters.traces import read
+from cotune.errors import InvalidFile
 from cotune.schedule import Active, Submission, rigid_config
 from cotune.schedule._parameters import assign_parameters
 from cotune.schedule._placement import RULES, OnNodes, wasted
+from cotune.schedule._served import Served, fullest
+from cotune.schedule.optimus import Optimus
 from cotune.schedule.orders import Fifo, Srsf, Srtf
 from cotune.simulate import simulate
 from cotune.simulate.clusters import parse_cluster
@@ -92,3 +95,36 @@ def test_parameters_are_all_assigned_and_no_server_holds_much_more_than_its_part
     found = assign_parameters(blocks, servers)
     assert sum(server.bytes for server in found) == pytest.approx(sum(sizes))
     assert max(server.bytes for server in found) <= 2.3 * sum(sizes) / servers
+
+
+LAW = (0.001, 0.01, 1.0, 0.0, 0.02)
+
+
+def test_optimus_takes_a_server_only_where_the_blocks_can_be_shared_out() -> None:
+    # For three servers two blocks of a half make four quarters, of which one server has two: no gain over two servers.
+    assert [fullest((0.5, 0.5), servers) for servers in (1, 2, 3, 4)] == pytest.approx([1.0, 0.5, 0.5, 0.25])
+    assert fullest((1.0,) * 6, 3) == pytest.approx(1 / 3)
+    given = {}
+    for name, blocks in {"two": (0.5, 0.5), "six": (1 / 6,) * 6}.items():
+        work = Served(1000.0, 64, LAW, blocks, most=7)
+        job = Submission(name, 0.0, 2, work.seconds(0.0, work.config(1, 1)), work=work, wants=work.config(1, 1))
+        given[name] = Optimus().allocate([Active(job, 0, job.seconds, work)], Cluster((Device("gpu", 7),)))[name]
+    assert given["six"].servers >= 3
+    assert given["two"].servers == 2
+
+
+def test_a_trace_tells_of_parameter_servers_and_optimus_makes_use_of_it(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    head = "job_id,submit_s,gpus,duration_s,batch_size,servers,server_law,parameter_bytes"
+    trace.write_text(f"{head}\na,0,2,100,64,1,0.001 0.01 1 0 0.02,5 5 5 5\n")
+    (job,) = read(trace).jobs
+    assert (job.gpus, job.config.workers, job.config.servers) == (3, 2, 1)
+    assert job.work is not None
+    assert job.work.seconds(0.0, job.config) == pytest.approx(100.0)
+    asked, optimus = (simulate([job], parse_cluster("8"), policy).end[0] for policy in (Fifo(), Optimus()))
+    assert asked == pytest.approx(100.0)
+    assert optimus < 60.0
+    for wrong in ("0.001 0.01,5 5", "0 0 0 0 0,5 5", "1 1 1 1 1,", "1 1 1 1 x,5"):
+        trace.write_text(f"{head}\na,0,2,100,64,1,{wrong}\n")
+        with pytest.raises(InvalidFile, match="line 2: "):
+            read(trace)

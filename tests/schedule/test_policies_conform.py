@@ -14,6 +14,7 @@ from cotune import algorithms
 from cotune.schedule import Active, Policy, Submission, rigid_config
 from cotune.schedule._loop import drive
 from cotune.schedule._placement import placer
+from cotune.schedule._served import Served
 from cotune.schedule._work import Steady
 from cotune.simulate import Outcome, simulate
 from cotune.simulate.kept import kept
@@ -62,7 +63,20 @@ def elastic(seed: int, jobs: int = 20) -> list[Submission]:
     ]
 
 
+def served(seed: int, jobs: int = 12) -> list[Submission]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(jobs):
+        blocks = tuple(rng.uniform(1.0, 9.0, 5).tolist())
+        work = Served(float(rng.integers(20, 200)), 64, (0.01, 0.05, 0.2, 0.01, 0.01), blocks, most=6)
+        wants, submit = work.config(2, 1), float(rng.integers(0, 200))
+        alone = work.seconds(0.0, wants)
+        found.append(Submission(f"job-{number}", submit, 3, alone, submit + 3 * alone, work, wants, batch_size=64))
+    return found
+
+
 TRACES = {
+    "served": served(4),
     "rigid": rigid(0),
     "elastic": elastic(1),
     "mixed": [*rigid(2, 15), *(replace(job, name=f"elastic-{job.name}") for job in elastic(3, 15))],

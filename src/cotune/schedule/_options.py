@@ -8,16 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import COUNTED, Active
+from cotune.schedule import COUNTED, Active, units
 from cotune.types import Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
 Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
-
-
-def units(config: Config) -> int:
-    """Return the devices a config holds."""
-    return config.workers + config.servers
 
 
 def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from cotune.schedule import Active, capacity
+from cotune.schedule import Active, capacity, units
 from cotune.schedule._deadlines import fill
-from cotune.schedule._options import choices, seconds_left, units
+from cotune.schedule._options import choices, seconds_left
 from cotune.types import Cluster, Config
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import COUNTED, Active, capacity
-from cotune.schedule._options import choices, units
+from cotune.schedule import COUNTED, Active, capacity, units
+from cotune.schedule._options import choices
 from cotune.types import Cluster, Config
 
 

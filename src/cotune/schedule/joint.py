@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
-from cotune.schedule import Active, capacity
+from cotune.schedule import Active, capacity, units
 from cotune.schedule._deadlines import Share, fill
-from cotune.schedule._options import Options, cautious, choices, seconds_left, units
+from cotune.schedule._options import Options, cautious, choices, seconds_left
 from cotune.types import Cluster, Config
 
 

@@ -6,7 +6,8 @@ something is free, one more task goes to the job with the largest
     gain = (Q / f(w) - Q / f(w + 1)) / share of the dominant resource of a task
 
 with Q the work left and f the believed speed. For a job with parameter servers the better
-of one more worker and one more server counts. Decisions come in rounds; a job whose size
+of one more worker and one more server counts; what a server is worth depends on how evenly the
+blocks of the model can be shared out (`_parameters`, `_served`). Decisions come in rounds; a job whose size
 stays the same is left alone. `whole_epochs` counts only the work after the present epoch, as
 the baseline in Pollux's simulator does; jobs in their last epoch then hardly gain.
 
@@ -20,7 +21,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotune.schedule import Active, capacity
+from cotune.schedule import Active, capacity, units
 from cotune.types import Cluster, Config
 
 
@@ -72,7 +73,7 @@ class Ladder:
     _next: float = math.nan
 
     def __post_init__(self) -> None:
-        self.units = self.config.workers + self.config.servers
+        self.units = units(self.config)
         self._now = self.left(self.config)
 
     @property
@@ -84,7 +85,7 @@ class Ladder:
         if self.at + 1 >= len(self.configs):
             return -math.inf
         above = self.configs[self.at + 1]
-        self.more = above.workers + above.servers - self.units
+        self.more = units(above) - self.units
         self._next = self.left(above)
         return (self._now - self._next) / self.more
 

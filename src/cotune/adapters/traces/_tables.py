@@ -9,6 +9,7 @@ from pathlib import Path
 from cotune.adapters.traces._lines import Line, Make, count, duration, seconds
 from cotune.errors import suggestion
 from cotune.schedule import Submission
+from cotune.schedule._served import Served
 from cotune.schedule._work import Steady
 
 
@@ -62,9 +63,26 @@ class Table:
                 skewed=given.get("skewed", "0") in ("1", "true", "True"),
                 row=line.number,
             )
+            if "law" in given:
+                return _served(job, given)
             return job if "rack_slowdown" not in given else _slower(job, given["rack_slowdown"])
 
         return make
+
+
+def _served(job: Submission, given: Mapping[str, str]) -> Submission:
+    """Return a job with parameter servers, whose run time is that of the workers and servers it asked for."""
+    servers = count(given.get("servers", ""), "servers")
+    law = tuple(seconds(text, "server_law") for text in given["law"].split())
+    blocks = tuple(seconds(text, "parameter_bytes") for text in given.get("blocks", "").split())
+    if len(law) != 5 or not sum(law) > 0:
+        raise ValueError(f"server_law is {given['law']!r}, not the five numbers t0 t1 t2 t3 t4 of a step's seconds")
+    if not blocks or min(blocks) <= 0:
+        raise ValueError(f"parameter_bytes is {given.get('blocks', '')!r}, not the bytes of each block of the model")
+    work = Served(0.0, job.batch_size, (law[0], law[1], law[2], law[3], law[4]), blocks, device=job.device or "gpu")
+    wants = work.config(job.gpus, servers)
+    total = job.seconds / work.step_seconds(wants)
+    return replace(job, gpus=job.gpus + servers, work=replace(work, total=total), wants=wants)
 
 
 def _slower(job: Submission, text: str) -> Submission:
@@ -95,6 +113,9 @@ PLAIN = Table(
         "model": "model",
         "skewed": "skewed",
         "rack_slowdown": "rack_slowdown",
+        "servers": "servers",
+        "law": "server_law",
+        "blocks": "parameter_bytes",
     },
     frozenset({"cluster", "vc", "iterations", "user", "status"}),
 )
