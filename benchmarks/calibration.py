@@ -1,11 +1,15 @@
 """Do intervals hold, and is P(met) what it says?
 
-    python benchmarks/calibration.py RECORDINGS [--seconds | --met]
+    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --met]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constants of
 `predict/_seconds.py` (what few samples add, the least spread) are chosen anew with each
 family of recordings left out, by the interval score of the others; the table shows the coverage
 of the 80 % interval of the family left out, by those constants and by the shipped ones.
+
+Outside: six samples of at most so many workers, for every number of workers; all configs of more are predicted.
+One row per family: coverage and interval score when nothing, 0.05 or 0.10 for each doubling is added to
+what the process says by itself.
 
 Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has
 a probability, and the truth says whether it meets the goal. One row per nominal probability:
@@ -18,6 +22,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,13 +33,17 @@ from cotune.bench.planning import _goals, _kept, _recording, _truth  # the very 
 from cotune.bench.prediction import AT_LEAST_MORE, designed
 from cotune.cli.bench import recording_folders
 from cotune.plan.assess import assess
+from cotune.predict import forecaster
 from cotune.predict._seconds import _FEW_CONFIGS, _LEAST, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.predict.gaussian import Gaussian
-from cotune.recording import read
+from cotune.recording import Recording, read
+from cotune.run.recorded import Recorded, Replay
+from cotune.strategies import LAWS
 from cotune.types import Floats
 
 COUNTS = (4, 8, 16, 24, 40)
 EIGHTY = 1.2816
+MORE = (0.0, 0.05, 0.10)
 NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
 
 
@@ -73,8 +82,12 @@ def missed(folder: Path, count: int) -> Missed | None:
     surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
     own = float(np.sqrt((_OTHER_JOBS + (surprises**2).sum()) / (_OTHER_JOBS + len(surprises))))
     errors = np.log(truth.epoch_seconds(unseen) / model.predict(unseen))
-    family = {"shockwave": "gavel"}.get(recording.name.split("-")[0], recording.name.split("-")[0])
-    return Missed(family, recording.name, count, own, errors, model.spread(unseen))
+    return Missed(family_of(recording.name), recording.name, count, own, errors, model.spread(unseen))
+
+
+def family_of(name: str) -> str:
+    first = name.split("-", maxsplit=1)[0]
+    return {"shockwave": "gavel"}.get(first, first)
 
 
 def seconds_table(folders: list[Path]) -> None:
@@ -96,6 +109,39 @@ def seconds_table(folders: list[Path]) -> None:
     for count in COUNTS:
         own = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
         print(f"{count:3d} samples, shipped: {np.mean(own):.0%} pooled, {np.min(own):.0%} at the lowest")
+
+
+def outside_table(folders: list[Path]) -> None:
+    found: dict[str, list[Floats]] = {}
+    for folder in folders:
+        recording = read(folder)
+        if recording.times:
+            found.setdefault(family_of(recording.name), []).extend(further(recording))
+    print(f"{'family':14s}" + "".join(f"   +{more:.2f}: covered, score" for more in MORE))
+    for family, rows in found.items():
+        if rows:
+            print(f"{family:14s}" + "".join(f"{covered:17.0%}{score:7.2f}" for covered, score in np.mean(rows, axis=0)))
+
+
+def further(recording: Recording) -> Iterator[Floats]:
+    """Yield coverage and interval score (columns) of more workers than were measured, for each that may be added."""
+    seen, truth = recording.halves()
+    configs = truth.space(with_accuracy=False).configs()
+    engine = Recorded(recording=seen)
+    for most in np.unique(configs.workers)[:-1]:
+        rows = np.flatnonzero(configs.workers <= most)
+        chosen = rows[np.unique(np.linspace(0, len(rows) - 1, 6).round().astype(np.int64))]
+        replays = [engine.replay(configs[int(row)], place) for place, row in enumerate(chosen)]
+        samples = [replay.sample(1.0, "") for replay in replays if isinstance(replay, Replay)]
+        if len(samples) < 2:
+            continue
+        model = forecaster(seen.job, samples, seen.cluster, predictor=LAWS, accuracy=None).seconds
+        rest = configs.take(np.flatnonzero(configs.workers > most))
+        middle, spread = model._inside(rest)
+        errors = np.abs(np.log(truth.epoch_seconds(rest) / middle))
+        halves = [EIGHTY * np.hypot(spread, more * model._outside(rest)[0]) for more in MORE]
+        scores = [float((2 * half + 10 * np.maximum(errors - half, 0.0)).mean()) for half in halves]
+        yield np.array([(float((errors <= half).mean()), score) for half, score in zip(halves, scores, strict=True)])
 
 
 def met_table(folders: list[Path]) -> None:
@@ -131,13 +177,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--seconds", action="store_true", help="only the intervals of seconds")
+    parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
-    if asked.seconds or not asked.met:
-        seconds_table(folders)
-    if asked.met or not asked.seconds:
-        met_table(folders)
+    tables = {seconds_table: asked.seconds, outside_table: asked.outside, met_table: asked.met}
+    for table, wanted in tables.items():
+        if wanted or not any(tables.values()):
+            table(folders)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ A model that knows its own spread is taken at its word, times one factor: how la
 configs left out are beside what it expected, shrunk to what other jobs showed. For any other
 model the spread is that of the errors on configs left out (their 80 % quantile, wider while
 configs are few). It is never below the noise of a clock. Each doubling of workers, batch or a
-numeric axis outside what was measured adds to the spread, as does a word never measured or a first step
-across nodes. A config that was measured is the average of its measurement and of the law, each weighted by
-how far it can be trusted; a law that misses it by more than chance allows has no weight.
+numeric axis outside what was measured adds to the spread, as does a word never measured; where a
+model does not know its own spread more so, and a first step across nodes too. A config that was
+measured is the average of its measurement and of the law, each weighted by how far it can be trusted;
+a law that misses it by more than chance allows has no weight.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _ASSUMED = 0.35
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
 _USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
+_PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
 _FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
 _LEAST = 0.02
 _WILD = 4.0
@@ -60,7 +62,11 @@ class SecondsOutlook:
         median, inside = self._inside(configs)
         doublings, words = self._outside(configs)
         level = self._new_level(configs)
-        wider = _PER_DOUBLING * doublings + _NEW_LEVEL * level + _NEW_WORD * words
+        wider = _NEW_WORD * words
+        if isinstance(self.model, SelfAware):
+            wider = wider + _PER_DOUBLING_MORE * doublings
+        else:
+            wider = wider + _PER_DOUBLING * doublings + _NEW_LEVEL * level
         spread = np.hypot(inside, wider)
         source = np.where((doublings > 0) | level | words, "extrapolated", "interpolated").astype(object)
         if self.assumed:
