@@ -82,7 +82,7 @@ def missed(folder: Path, count: int) -> Missed | None:
     surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
     own = float(np.sqrt((_OTHER_JOBS + (surprises**2).sum()) / (_OTHER_JOBS + len(surprises))))
     errors = np.log(truth.epoch_seconds(unseen) / model.predict(unseen))
-    return Missed(family_of(recording.name), recording.name, count, own, errors, model.spread(unseen))
+    return Missed(family_of(recording.name), recording.name, count, own, errors, model.outlook(unseen)[1])
 
 
 def family_of(name: str) -> str:
