@@ -108,6 +108,8 @@ def seconds_table(folders: list[Path]) -> None:
         print(f"{family:14s}{few:8.0f}{least:6.2f}" + "".join(cells))
     for count in COUNTS:
         own = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
+        if not own:
+            continue
         print(f"{count:3d} samples, shipped: {np.mean(own):.0%} pooled, {np.min(own):.0%} at the lowest")
 
 
