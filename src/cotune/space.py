@@ -46,13 +46,17 @@ class Space:
     def __len__(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) if self.only is None else len(self.only)
 
-    @property
+    @cached_property
     def points(self) -> Ints:
         """Return every point, one row of indices each, in rising order."""
         if self.only is not None:
             return np.array(sorted(self.only), dtype=np.int64).reshape(-1, len(self.axes))
         grids = np.indices(self.shape, dtype=np.int64)
         return grids.reshape(len(self.axes), -1).T
+
+    @cached_property
+    def _all(self) -> Configs:
+        return self.configs(self.points)
 
     @cached_property
     def _codes(self) -> Ints:
@@ -90,26 +94,27 @@ class Space:
 
     def configs(self, points: Ints | None = None) -> Configs:
         """Return the configs of some points (of all of them by default), as columns."""
-        chosen = self.points if points is None else points
+        if points is None:
+            return self._all
         columns: dict[str, npt.NDArray[np.generic]] = {
-            axis.name: np.asarray(axis.values, dtype=_dtype(axis))[chosen[:, place]]
+            axis.name: np.asarray(axis.values, dtype=_dtype(axis))[points[:, place]]
             for place, axis in enumerate(self.axes)
         }
         if self.global_batch is not None:
-            layout = Configs(columns, len(chosen))
+            layout = Configs(columns, len(points))
             spread = layout.workers * layout.accumulate
             # A batch that does not divide evenly becomes 0 and `Configs.valid` rules it out.
             columns["batch_size"] = np.where(self.global_batch % spread == 0, self.global_batch // spread, 0)
-        return Configs(columns, len(chosen))
+        return Configs(columns, len(points))
 
 
 def _dtype(axis: Axis) -> type:
     return np.int64 if all(type(value) is int for value in axis.values) else object
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Configs(Sequence[Config]):
-    """Many configs as columns; rows are `Config` records."""
+    """Many configs as columns; rows are `Config` records. Equal when all columns are."""
 
     columns: Mapping[str, npt.NDArray[np.generic]]
     length: int
@@ -130,6 +135,19 @@ class Configs(Sequence[Config]):
         for name in names:
             columns[name] = np.array([dict(config.axes).get(name, "") for config in configs], dtype=object)
         return cls(columns, len(configs))
+
+    @cached_property
+    def _content(self) -> tuple[object, ...]:
+        return tuple(
+            (name, tuple(column.tolist()) if column.dtype == object else column.tobytes())
+            for name, column in self.columns.items()
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Configs) and self._content == other._content)
+
+    def __hash__(self) -> int:
+        return hash(self._content)
 
     def _integers(self, name: str, default: int) -> Ints:
         if name in self.columns:

@@ -91,23 +91,29 @@ class Assessment:
     def forecast(self, row: int, trained: float = 0.0) -> Forecast:
         """Return one row with its intervals, for the epochs that are not trained yet."""
         one = np.array([row])
-        taken = np.minimum(_of_rows(self.needed, self.outlook, one)[0], self.goal.max_epochs)
-        if self.all_epochs:
-            taken = np.full(self.outlook.draws, float(self.epochs[row]))
-        pace = self.outlook.pace(one)[0]
-        more = _left(taken, np.array(trained))
-        spent = np.where(more > 0, self.outlook.begun(one)[0], 0.0) + more * self.outlook.each(one)[0]
+        taken, more, spent = (draws[0] for draws in self.draws(one, np.array([trained])))
         source: Source = self.outlook.seconds_source[row]
+        weakest = self._weakest(row, source)
+        seconds, cost, pace, epochs = _quantiles(spent, spent * self.rate[row], self.outlook.pace(one)[0], more)
         return Forecast(
             config=self.outlook.configs[row],
             epochs=int(self.epochs[row]),
-            seconds=_quantity(spent, self._weakest(row, source), "s"),
-            cost=_quantity(spent * self.rate[row], self._weakest(row, source), self.unit),
-            epoch_seconds=_quantity(pace, source, "s"),
+            seconds=Quantity(*seconds, weakest, "s"),
+            cost=Quantity(*cost, weakest, self.unit),
+            epoch_seconds=Quantity(*pace, source, "s"),
             accuracy=self._accuracy(row, taken),
             probability=self._probability(row, spent) if trained else float(self.probability[row]),
-            epochs_needed=_quantity(more, self._weakest(row, "measured"), "epochs"),
+            epochs_needed=Quantity(*epochs, self._weakest(row, "measured"), "epochs"),
         )
+
+    def draws(self, rows: Ints, trained: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the epochs of whole trainings, those not trained yet, and the seconds that these take."""
+        taken = np.minimum(_of_rows(self.needed, self.outlook, rows), self.goal.max_epochs)
+        if self.all_epochs:
+            taken = np.repeat(self.epochs[rows, None].astype(np.float64), self.outlook.draws, axis=1)
+        more = _left(taken, trained[:, None])
+        spent = np.where(more > 0, self.outlook.begun(rows), 0.0) + more * self.outlook.each(rows)
+        return taken, more, spent
 
     def _probability(self, row: int, spent: Floats) -> float:
         """Return the joint chance of a run that takes so many seconds in each draw."""
@@ -124,7 +130,7 @@ class Assessment:
         column = np.maximum(np.minimum(taken, outlook.accuracy.shape[1]).astype(np.int64) - 1, 0)
         reached = outlook.accuracy[recipe, column] + outlook.accuracy_spread[recipe, column] * outlook.z_accuracy
         reached = np.minimum(reached, outlook.accuracy_ceiling)
-        return _quantity(self.sign * reached, outlook.accuracy_source[recipe], "")
+        return Quantity(*_quantiles(self.sign * reached)[0], outlook.accuracy_source[recipe], "")
 
     def _weakest(self, row: int, source: Source) -> Source:
         """Return the less certain of the two sources that seconds to a target rest on."""
@@ -172,8 +178,10 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
 def _seconds_left(found: Assessment, trained: Floats) -> Floats:
     """Return the median seconds of each config's run from where its recipe has been trained to."""
     left = found.seconds.copy()
-    for row in np.flatnonzero((trained > 0) & np.isfinite(found.seconds)):
-        left[row] = found.forecast(int(row), float(trained[row])).seconds.mid
+    rows = np.flatnonzero((trained > 0) & np.isfinite(found.seconds))
+    for begin in range(0, len(rows), _ROWS):
+        part = rows[begin : begin + _ROWS]
+        left[part] = np.quantile(found.draws(part, trained[part])[2], MID, axis=1)
     return left
 
 
@@ -269,6 +277,6 @@ def _blocks(outlook: Outlook, rate: Floats) -> Iterator[Ints]:
     return (rows[begin : begin + _ROWS] for begin in range(0, len(rows), _ROWS))
 
 
-def _quantity(draws: Floats, source: Source, unit: str) -> Quantity:
-    low, mid, high = (float(value) for value in np.quantile(draws, (LOW, MID, HIGH)))
-    return Quantity(low, mid, high, source, unit)
+def _quantiles(*draws: Floats) -> list[tuple[float, float, float]]:
+    """Return the low, middle and high value of each set of draws."""
+    return [tuple(row) for row in np.quantile(draws, (LOW, MID, HIGH), axis=1).T.tolist()]

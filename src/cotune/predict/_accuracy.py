@@ -33,7 +33,7 @@ from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
 from cotune.space import Configs
-from cotune.types import Config, Floats, Job, Sample
+from cotune.types import Config, Floats, Ints, Job, Sample
 
 _SHIFT = 0.06  # of ln epochs to a target, over seeds
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
@@ -108,10 +108,11 @@ class AccuracyOutlook:
         other = variance + (_RUN * self.range) ** 2 + self.noise**2
         return Learning(best, spread, median, np.sqrt(other), source)
 
-    def _best(self, median: Floats) -> tuple[Floats, Floats]:
+    def _best(self, median: Floats) -> tuple[Floats, Ints]:
         """Return the best of all evaluations so far by the law, and of how many that are as good."""
         tries = _on_plateau(median, self.noise)
-        return np.minimum(median + self.noise * ndtri(0.5 ** (1 / tries)), self.ceiling), tries
+        lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
+        return np.minimum(median + lift[tries - 1], self.ceiling), tries
 
     def _shared(self, wished: Floats, places: Floats, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
@@ -170,13 +171,11 @@ class AccuracyOutlook:
         return np.log2(batches), np.log2(ends), np.array(broken)
 
 
-def _on_plateau(median: Floats, noise: float) -> Floats:
+def _on_plateau(median: Floats, noise: float) -> Ints:
     """Return for each epoch how many evaluations so far lay within the noise of it, itself included."""
     best = np.maximum.accumulate(median, axis=1)
-    count = np.empty_like(best)
-    for row, curve in enumerate(best):
-        count[row] = np.arange(1, len(curve) + 1) - np.searchsorted(curve, curve - noise)
-    return np.maximum(count, 1.0)
+    before = np.array([np.searchsorted(curve, least) for curve, least in zip(best, best - noise, strict=True)])
+    return np.asarray(np.maximum(np.arange(1, best.shape[1] + 1) - before, 1), dtype=np.int64)
 
 
 def accuracy_outlook(

@@ -9,9 +9,10 @@ samples ─┬─ law of seconds ─ errors left out ─────────
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
 
+_FEW_CONFIGS = 4096
+Answer = TypeVar("Answer")
 STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
 
 
@@ -49,15 +52,15 @@ class Forecaster:
 
     def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
-        median, spread, source = self.seconds.predict(configs)
+        median, spread, source = _kept(self.seconds.predict, configs)
         impossible = self._impossible(configs)
-        median[impossible] = np.inf
+        median = np.where(impossible, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
         recipe = learning = None
         if self.accuracy is not None:
             recipe, recipes = self._recipes(configs)
-            learning = self.accuracy.predict(recipes, max_epochs)
+            learning = _kept(self.accuracy.predict, recipes, max_epochs)
         notes = self.reason
         if impossible.any():
             notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
@@ -93,6 +96,16 @@ class Forecaster:
         for failed in self.too_large:
             result |= configs.at_least(failed)
         return result
+
+
+def _kept(predict: Callable[..., Answer], configs: Configs, *more: int) -> Answer:
+    """Return a prediction, which is kept unless it is large: goals of one job ask for the same again and again."""
+    return _predicted(predict, configs, *more) if configs.length <= _FEW_CONFIGS else predict(configs, *more)
+
+
+@lru_cache(64)
+def _predicted(predict: Callable[..., Any], configs: Configs, *more: int) -> Any:
+    return predict(configs, *more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,8 @@ def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
 def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[Curve]:
     """Return the learning curves, which must hold some points between them."""
     found = [curve for sample in samples if len((curve := _curve(job, sample)).epochs)]
+    if any(len(curve.epochs) >= least_points for curve in found):
+        return found
     points = len({(curve.global_batch, epoch) for curve in found for epoch in curve.epochs.tolist()})
     if points < least_points:
         raise TooFewSamples(

@@ -73,9 +73,10 @@ def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sa
         seen = [sample for sample in samples if sample.config.global_batch not in hidden]
         unseen = [sample for sample in samples if sample.config.global_batch in hidden]
         kept = np.log2([batch for batch in batches if batch not in hidden])
+        doublings = {batch: float(np.abs(np.log2(batch) - kept).min()) for batch in hidden}
         for batch, error in _errors(predictor, job, seen, unseen, first=0.0):
             at_batches.append(error)
-            away.append(float(np.abs(np.log2(batch) - kept).min()))
+            away.append(doublings[batch])
     later = [error for _, error in _errors(predictor, job, [_first_half(s) for s in samples], samples, first=0.5)]
     return AccuracyErrors(np.array(at_batches), np.array(later), np.array(away))
 

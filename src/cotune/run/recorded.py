@@ -9,8 +9,10 @@ budget (device-seconds) what would go beyond it is cut off, as it would be on a 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -56,21 +58,29 @@ class Replay:
 
     def sample(self, end: float, name: str) -> Sample:
         """Return the whole start at once, as `attempt` would have seen it."""
-        whole = range(int(self.begin) + 1, int(end) + 1)
-        known = [(epoch, accuracy) for epoch in whole if (accuracy := self.accuracy_at(epoch)) is not None]
-        points = [
-            Evaluation(float(epoch), accuracy, self.epoch_seconds * (epoch - self.begin)) for epoch, accuracy in known
-        ]
+        later = _evaluations(self.epoch_seconds, self.accuracy.tobytes(), self.begin)
+        points = later[: int(np.isfinite(self.accuracy[int(self.begin) : int(end)]).sum())]
         return Sample(
             self.config,
             epochs=end,
             epoch_seconds=self.epoch_seconds,
             accuracy=points[-1].accuracy if points else None,
-            curve=tuple(points),
+            curve=points,
             seconds=self.seconds(end),
             id=name,
             engine="recorded",
         )
+
+
+@lru_cache(256)
+def _evaluations(epoch_seconds: float, accuracy: bytes, begin: float) -> tuple[Evaluation, ...]:
+    """Return all that a start would come to know; goals of one recording replay the same starts again and again."""
+    known = enumerate(np.frombuffer(accuracy).tolist(), 1)
+    return tuple(
+        Evaluation(float(epoch), value, epoch_seconds * (epoch - begin))
+        for epoch, value in known
+        if epoch > int(begin) and math.isfinite(value)
+    )
 
 
 @dataclass
