@@ -37,6 +37,8 @@ class Groups:
 
     def scaled(self, samples: Sequence[Sample]) -> list[Sample]:
         """Return samples as the reference group would have measured them."""
+        if not any(self.known.values()):
+            return list(samples)
         logs = self.logs(Configs.of([sample.config for sample in samples]))
         return [
             replace(sample, epoch_seconds=sample.epoch_seconds / float(np.exp(log))) if sample.epoch_seconds else sample

@@ -17,6 +17,7 @@ Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,10 @@ class _Table:
     def parts(self, letters: Floats) -> Floats:
         """Return the seconds of compute and of the network in a step, one row each."""
         products = letters[:G, None] * self.terms
-        return np.stack([products[:AN].sum(axis=0), products[AN:].sum(axis=0)])
+        parts = products[:AN]
+        parts[0] += parts[1]
+        np.add.reduce(products[AN:], axis=0, out=parts[1])
+        return parts
 
     def step(self, letters: Floats) -> Floats:
         """Return the seconds of an optimiser step."""
@@ -145,7 +149,7 @@ def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
     parts = table.parts(letters)
     np.maximum(parts[1], 1e-12, out=parts[1])
     powers = parts**g
-    both = powers.sum(axis=0)
+    both = powers[0] + powers[1]
     last = both ** (1 / g)
     step = table.more * parts[0] + last
 
@@ -155,9 +159,10 @@ def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
     slopes[:AN], slopes[AN:G] = by_part
     slopes[:G] *= letters[:G, None]
     slopes[:G] *= table.terms
-    slopes[G] = last * ((powers * np.log(parts)).sum(axis=0) / (g * both) - np.log(both) / g**2)
+    powers *= np.log(parts)
+    slopes[G] = last * ((powers[0] + powers[1]) / (g * both) - np.log(both) / g**2)
     error = np.log(step) - target
-    rmse = float(np.sqrt((error**2).mean() + 1e-12))
+    rmse = math.sqrt(float(np.add.reduce(error**2)) / len(error) + 1e-12)
     gradient = slopes @ (error / step) / (len(error) * rmse)
 
     loss = rmse + 1e-3 * (g - 1) ** 2
