@@ -20,15 +20,17 @@ Where training went on and no evaluation came any more, none is expected.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
 from cotune.forecast import Sources
 from cotune.predict import AccuracyModel
-from cotune.predict._samples import Curve, curves
+from cotune.predict._samples import Curve, by_global_batch, curves
 from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
@@ -45,6 +47,7 @@ _UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too 
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
+_FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
 
@@ -116,7 +119,7 @@ class AccuracyOutlook:
 
     def _shared(self, wished: Floats, places: Floats, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
-        found = [self._better(batch, epochs) for batch in sorted({curve.global_batch for curve in self.found})]
+        found = [self._better(batch, epochs) for batch in self._by_batch]
         own, others = (np.stack(part) for part in zip(*found, strict=True))
         at = np.interp(wished, places, np.arange(len(places), dtype=np.float64))
         below = np.floor(at).astype(np.int64)
@@ -148,10 +151,14 @@ class AccuracyOutlook:
             own[later] = others[later] = shown[-1] - law[later]
         return own, others
 
+    @cached_property
+    def _by_batch(self) -> dict[int, list[Curve]]:
+        return by_global_batch(self.found)
+
     def _same(self, batch: int) -> list[Curve]:
         """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
         own = self.going.get(batch)
-        return [curve for curve in self.found if curve.global_batch == batch] if own is None else [own]
+        return self._by_batch[batch] if own is None else [own]
 
     def _put_certain(self, wished: Floats, best: Floats, spread: Floats) -> None:
         """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
@@ -164,11 +171,10 @@ class AccuracyOutlook:
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""
-        batches = sorted({curve.global_batch for curve in self.found})
-        of = [[curve for curve in self.found if curve.global_batch == batch] for batch in batches]
+        of = self._by_batch.values()
         ends = [max(float(curve.epochs[-1]) for curve in same) for same in of]
         broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
-        return np.log2(batches), np.log2(ends), np.array(broken)
+        return np.log2(list(self._by_batch)), np.log2(ends), np.array(broken)
 
 
 def _on_plateau(median: Floats, noise: float) -> Ints:
@@ -199,9 +205,8 @@ def _scatter(found: Sequence[Curve]) -> float:
     """Return the deviation between repeated curves of one batch, at the epochs they share."""
     gaps = [
         np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]]).mean() / np.sqrt(2) * 1.25
-        for place, one in enumerate(found)
-        for other in found[place + 1 :]
-        if one.global_batch == other.global_batch
-        and len((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0])
+        for same in by_global_batch(found).values()
+        for one, other in (itertools.combinations(same, 2) if len(same) <= _FEW_REPEATS else itertools.pairwise(same))
+        if len((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0])
     ]
     return float(np.mean(gaps)) if gaps else 0.0

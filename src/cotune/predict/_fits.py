@@ -7,16 +7,18 @@ same when predictor, job and evaluations are; the names and the seconds of sampl
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from cotune.predict import AccuracyModel, AccuracyPredictor
 from cotune.types import Config, Job, Sample
 
 KEPT = 256  # answers
-Told = tuple[Config, float, float | None, tuple[tuple[float, float], ...]]  # epochs, accuracy, evaluations
 Answer = TypeVar("Answer")
 Work = Callable[[AccuracyPredictor, Job, Sequence[Sample]], Answer]
 
@@ -25,19 +27,21 @@ Work = Callable[[AccuracyPredictor, Job, Sequence[Sample]], Answer]
 class Evaluated:
     """Some samples, equal to others that tell the same of accuracy."""
 
-    told: tuple[Told, ...]
+    configs: tuple[Config, ...]
+    digest: bytes  # of all that they tell
     samples: tuple[Sample, ...] = field(compare=False)
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> Evaluated:
         """Return the samples that tell anything of accuracy."""
         known = tuple(sample for sample in samples if sample.curve or sample.accuracy is not None)
-        return cls(tuple(map(_told, known)), known)
-
-
-def _told(sample: Sample) -> Told:
-    points = tuple((point.epoch, point.accuracy) for point in sample.curve)
-    return sample.config, sample.epochs, sample.accuracy, points
+        told = array("d")
+        for sample in known:
+            accuracy = math.nan if sample.accuracy is None else sample.accuracy
+            told.extend((len(sample.curve), sample.epochs, accuracy))
+            told.extend([point.epoch for point in sample.curve])
+            told.extend([point.accuracy for point in sample.curve])
+        return cls(tuple(sample.config for sample in known), blake2b(told, digest_size=16).digest(), known)
 
 
 def once(work: Work[Answer]) -> Work[Answer]:

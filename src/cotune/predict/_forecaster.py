@@ -31,6 +31,7 @@ from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
 
 _FEW_CONFIGS = 4096
+_REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
 Answer = TypeVar("Answer")
 STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
 
@@ -126,7 +127,10 @@ class _Term:
     def _one(cls, points: Sequence[tuple[int, float]]) -> _Term:
         if not points:
             return cls()
-        by_workers = {n: float(np.median([value for m, value in points if m == n])) for n, _ in points}
+        measured: dict[int, list[float]] = {}
+        for workers, value in points:
+            measured.setdefault(workers, []).append(value)
+        by_workers = {workers: float(np.median(values)) for workers, values in measured.items()}
         if len(by_workers) > 1:
             slope, base = np.polyfit(list(by_workers), list(by_workers.values()), 1)
             if slope > 0 and base >= 0:
@@ -152,7 +156,7 @@ def learn(
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
     per_node = _per_node(cluster, known)
-    seconds, reason = _seconds(job, tuple(_times_alone(sample) for sample in known), predictor, per_node)
+    seconds, reason = _seconds(job, _times_alone(known), predictor, per_node)
     learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
     return Forecaster(
         seconds=seconds,
@@ -169,9 +173,19 @@ def learn(
     )
 
 
-def _times_alone(sample: Sample) -> Sample:
-    """Return what a sample tells of time: equal ones need no second fit."""
-    return Sample(sample.config, epoch_seconds=sample.epoch_seconds)
+def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return what samples tell of time: equal ones need no second fit; of many repeats, those around the median."""
+    by_config: dict[Config, list[float]] = {}
+    for sample in known:
+        by_config.setdefault(sample.config, []).append(sample.epoch_seconds or 0.0)
+    middle = {
+        config: sorted(seconds)[(len(seconds) - _REPEATS) // 2 : (len(seconds) + _REPEATS + 1) // 2]
+        for config, seconds in by_config.items()
+        if len(seconds) > _REPEATS + 1
+    }
+    many = [Sample(config, epoch_seconds=seconds) for config, kept in middle.items() for seconds in kept]
+    few = [Sample(s.config, epoch_seconds=s.epoch_seconds) for s in known if s.config not in middle]
+    return (*few, *many)
 
 
 @lru_cache(KEPT)

@@ -19,6 +19,8 @@ from cotune.predict import TooFewSamples
 from cotune.space import Configs
 from cotune.types import Config, Floats, Ints, Job, Sample
 
+CURVES = 2048  # that are kept while they are asked for again
+
 
 @dataclass(frozen=True)
 class Timings:
@@ -85,7 +87,7 @@ def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
 
 def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[Curve]:
     """Return the learning curves, which must hold some points between them."""
-    found = [curve for sample in samples if len((curve := _curve(job, sample)).epochs)]
+    found = [curve for sample in samples if len((curve := _kept(*_told(job, sample))).epochs)]
     if any(len(curve.epochs) >= least_points for curve in found):
         return found
     points = len({(curve.global_batch, epoch) for curve in found for epoch in curve.epochs.tolist()})
@@ -104,21 +106,33 @@ def by_global_batch(found: Sequence[Curve]) -> dict[int, list[Curve]]:
     return batches
 
 
-def _curve(job: Job, sample: Sample) -> Curve:
+def spread_out(count: int, most: int) -> Ints:
+    """Return the places of at most so many of a list, evenly."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def curve_of(job: Job, sample: Sample) -> Curve:
+    """Return the learning curve of one sample, which may be empty."""
+    return _ordered(*_told(job, sample))
+
+
+def _told(job: Job, sample: Sample) -> tuple[int, int, int, tuple[tuple[float, float], ...], float]:
     points = tuple((evaluation.epoch, evaluation.accuracy) for evaluation in sample.curve)
     if not points and sample.accuracy is not None:
         points = ((sample.epochs, sample.accuracy),)
-    return _ordered(job.sign, sample.config.global_batch, sample.config.batch_size, points, sample.epochs)
+    return job.sign, sample.config.global_batch, sample.config.batch_size, points, sample.epochs
 
 
-@lru_cache(maxsize=512)
 def _ordered(
     sign: int, global_batch: int, batch_size: int, points: tuple[tuple[float, float], ...], trained: float
 ) -> Curve:
-    """Return a curve; the same record for the same points, so that what is worked out of it is so once."""
     last = dict(points)  # of evaluations after the same epoch
     kept = sorted((epoch, value) for epoch, value in last.items() if epoch > 0 and math.isfinite(value))
     epochs = np.array([epoch for epoch, _ in kept], dtype=np.float64)
     accuracy = sign * np.array([value for _, value in kept], dtype=np.float64)
     epochs.flags.writeable = accuracy.flags.writeable = False
     return Curve(global_batch, batch_size, epochs, accuracy, trained)
+
+
+# The same record for the same points, so that what is worked out of a curve is so once.
+_kept = lru_cache(CURVES)(_ordered)

@@ -19,7 +19,8 @@ import numpy as np
 from cotune.predict._features import Kind, columns, features_of
 from cotune.predict._law import LAW, Law
 from cotune.predict._process import Kernel, Letters, Prior, Shares
-from cotune.predict.gaussian import kernel_of, spread_out
+from cotune.predict._samples import spread_out
+from cotune.predict.gaussian import kernel_of
 from cotune.space import Configs
 from cotune.types import Floats, Ints
 

@@ -26,8 +26,8 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.predict import AccuracyModel
+from cotune.predict._samples import CURVES, by_global_batch, curves, spread_out
 from cotune.predict._samples import Curve as Measured
-from cotune.predict._samples import by_global_batch, curves
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -35,7 +35,7 @@ _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IG
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _NEVER = 1e9
 _ROUNDS = 5
-_CURVES = 512  # whose own numbers are kept: leaving others out in turn asks for them again
+_MOST_POINTS, _FEWEST = 2048, 4  # of all curves together, and of each: more tell the law no better
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
     return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 
-@lru_cache(_CURVES)
+@lru_cache(CURVES)
 def fallen(curve: Measured, share: float) -> bool:
     """Return whether a curve ends far below where it had been, and did not get there by noise."""
     if len(curve.epochs) < 3:
@@ -87,7 +87,7 @@ def fallen(curve: Measured, share: float) -> bool:
     return top > 0 and best - end > max(share * rise, 4 * roughness(curve))
 
 
-@lru_cache(_CURVES)
+@lru_cache(CURVES)
 def roughness(curve: Measured) -> float:
     """Return the noise of a curve: the robust deviation of its second differences."""
     if len(curve.accuracy) < 4:
@@ -96,7 +96,7 @@ def roughness(curve: Measured) -> float:
     return float(1.4826 * np.median(bends) / np.sqrt(6))
 
 
-@lru_cache(_CURVES)
+@lru_cache(CURVES)
 def _before_collapse(curve: Measured, share: float) -> Measured:
     if not fallen(curve, share):
         return curve
@@ -122,7 +122,9 @@ class _Law:
 
 
 def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
-    thin = [_thinned(curve) for curve in found]
+    found = [found[place] for place in spread_out(len(found), _MOST_POINTS // _FEWEST)]
+    each = int(np.clip(_MOST_POINTS // len(found), _FEWEST, _POINTS))
+    thin = [_thinned(curve, each) for curve in found]
     batch = np.repeat([float(curve.global_batch) for curve in found], [len(points[0]) for points in thin])
     epochs = np.concatenate([epochs for epochs, _ in thin])
     target = np.concatenate([values for _, values in thin])
@@ -143,11 +145,11 @@ def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
     return law
 
 
-@lru_cache(_CURVES)
-def _thinned(curve: Measured) -> tuple[Floats, Floats]:
+@lru_cache(CURVES)
+def _thinned(curve: Measured, most: int) -> tuple[Floats, Floats]:
     """Return a few points of a curve, close at its start and averages over ever more later."""
     count = len(curve.epochs)
-    starts = np.unique(np.geomspace(1, count + 1, min(_POINTS, count) + 1).astype(np.int64)[:-1] - 1)
+    starts = np.unique(np.geomspace(1, count + 1, min(most, count) + 1).astype(np.int64)[:-1] - 1)
     sizes = np.diff(np.append(starts, count))
     return np.add.reduceat(curve.epochs, starts) / sizes, np.add.reduceat(curve.accuracy, starts) / sizes
 

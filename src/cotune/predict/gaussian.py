@@ -26,7 +26,7 @@ import numpy as np
 from cotune.predict._features import Feature, columns, features_of
 from cotune.predict._law import LAW, LAW_WIDTH, Law
 from cotune.predict._process import Kernel, Letters, Prior, Shares
-from cotune.predict._samples import Timings, timings
+from cotune.predict._samples import Timings, spread_out, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
 
@@ -162,11 +162,6 @@ def _through(measured: Timings, law: Law, kernel: Kernel, letters: Letters, odd:
 def _thinned(measured: Timings, most: int) -> Timings:
     rows = spread_out(measured.configs.length, most)
     return Timings(measured.configs.take(rows), measured.seconds[rows], measured.repeats[rows])
-
-
-def spread_out(count: int, most: int) -> Ints:
-    """Return the places of at most so many of a list, evenly."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def _blocks(count: int) -> list[Ints]:

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from cotune.predict._loss_curve import LossCurve, Verdict, fit_loss
-from cotune.predict._samples import Curve, by_global_batch, curves, per_step, timings
+from cotune.predict._samples import CURVES, Curve, by_global_batch, curve_of, curves, per_step, timings
 from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -59,17 +59,17 @@ class Optimus:
         found = curves(job, samples, least_points=2)
         perfect = _perfect(job, found)
         by_batch = by_global_batch(found)
-        fitted = tuple(_joined(tuple(same), perfect) for same in by_batch.values())
+        fitted = tuple(_kept(tuple(same), perfect) for same in by_batch.values())
         return _Learning(np.log(list(by_batch)), fitted, perfect)
 
 
 def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
     """Return the epoch at which a run under way is expected to meet its target, from its own curve so far."""
-    found = curves(job, [sample], least_points=0)
-    if not found:
+    curve = curve_of(job, sample)
+    if not len(curve.epochs):
         return Verdict(None, f"no evaluation of {job.metric} yet")
-    perfect = max(_perfect(job, found), job.sign * target)
-    return _joined(tuple(found), perfect).reaches(perfect - job.sign * target)
+    perfect = max(_perfect(job, [curve]), job.sign * target)
+    return _joined([curve], perfect).reaches(perfect - job.sign * target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class _Learning:
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
         wished = np.log(np.maximum(configs.global_batch, 1))
         nearest = np.abs(wished[:, None] - self.places[None, :]).argmin(axis=1)
-        losses: Floats = np.stack([curve.loss(epochs) for curve in self.fitted])[nearest]
+        places, row = np.unique(nearest, return_inverse=True)
+        losses: Floats = np.stack([self.fitted[place].loss(epochs) for place in places])[row]
         return self.perfect - losses
 
 
@@ -130,10 +131,12 @@ def _perfect(job: Job, found: Sequence[Curve]) -> float:
     return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
 
 
-@lru_cache(256)
-def _joined(found: tuple[Curve, ...], perfect: float) -> LossCurve:
-    """Return the loss curve through all points of some curves; leaving other batches out asks for it again."""
+def _joined(found: Sequence[Curve], perfect: float) -> LossCurve:
+    """Return the loss curve through all points of some curves."""
     epochs = np.concatenate([curve.epochs for curve in found])
     losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)
     order = np.argsort(epochs, kind="stable")
     return fit_loss(epochs[order], losses[order])
+
+
+_kept = lru_cache(CURVES)(_joined)  # leaving other batches out asks for the same again
