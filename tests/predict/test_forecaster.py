@@ -9,6 +9,7 @@ from cotune.errors import UsageError
 from cotune.forecast import Outlook
 from cotune.plan.assess import assess
 from cotune.predict import TooFewSamples, forecaster
+from cotune.predict._forecaster import _times_alone
 from cotune.predict.auto import Auto
 from cotune.predict.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space
@@ -273,3 +274,19 @@ def test_the_best_of_a_batch_is_shared_with_those_beside_it() -> None:
     )
     assert own == pytest.approx(best)
     assert beside == pytest.approx(best, abs=0.001)
+
+
+def test_many_repeats_of_a_config_tell_no_more_than_their_median() -> None:
+    few = timed(plain_step, grid())
+    for count in (30, 31):
+        spread = [replace(few[0], epoch_seconds=few[0].epoch_seconds * (1 + 0.01 * turn)) for turn in range(count)]  # type: ignore[operator]
+        kept = [sample.epoch_seconds for sample in _times_alone([*spread, *few[1:]]) if sample.config == few[0].config]
+        assert len(kept) <= 10
+        assert np.median(kept) == np.median([sample.epoch_seconds for sample in spread])
+
+
+def test_hundreds_of_curves_are_learnt_like_a_few() -> None:
+    times, batches = timed(plain_step, grid()), [16, 64, 256, 1024]
+    config = Config.data_parallel(128, 1)
+    some, many = (_outlook([*times, *trained(batches) * count], config).evaluation for count in (1, 150))
+    np.testing.assert_allclose(some, many, atol=0.01)

@@ -15,11 +15,12 @@ import numpy as np
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.predict._fits import fit_accuracy, once
 from cotune.predict._groups import fit_seconds
-from cotune.predict._samples import curves, timed, timings
+from cotune.predict._samples import curves, spread_out, timed, timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
 FOLDS = 8
+MOST = 512  # configs that are left out in turn; of more, these lie evenly among them
 _LOST = 3.0  # the log error of a prediction that is not a positive number
 
 
@@ -28,7 +29,9 @@ def seconds_errors(
 ) -> Floats:
     """Return ln(predicted / measured) of configs left out in turn; those of refused fits are missing."""
     known = timed(samples)
-    places = {config: place for place, config in enumerate(dict.fromkeys(sample.config for sample in known))}
+    configs = list(dict.fromkeys(sample.config for sample in known))
+    places = {configs[row]: place for place, row in enumerate(spread_out(len(configs), MOST))}
+    known = [sample for sample in known if sample.config in places]
     fold = np.array([places[sample.config] % FOLDS for sample in known])
     errors: list[Floats] = [np.empty(0)]
     for turn in np.unique(fold) if len(places) > 1 else ():
