@@ -212,15 +212,27 @@ def _affordable(goal: Goal, spent: Floats, rate: Floats) -> npt.NDArray[np.bool_
 
 def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Ints]]:
     """Yield blocks of (rows, most whole epochs that deadline and budget allow in that share of the draws)."""
+    around, between = _around(outlook, confidence)
     for rows in _blocks(outlook, rate):
-        slow = np.quantile(outlook.each(rows), confidence, axis=1)
+        slow = np.quantile(around.each(rows), between, axis=1)
         allowed = np.full(len(rows), np.inf)
         if goal.deadline is not None:
             allowed = np.minimum(allowed, goal.deadline)
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
-        fits = np.floor((allowed - np.quantile(outlook.begun(rows), confidence, axis=1)) / slow)
+        fits = np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow)
         yield rows, np.clip(fits, 0, goal.max_epochs).astype(np.int64)
+
+
+def _around(outlook: Outlook, share: float) -> tuple[Outlook, float]:
+    """Return an outlook of the two draws of time that a share of all lies between, and how far it lies between them.
+
+    Seconds rise with their draw, so these two tell any quantile of them.
+    """
+    place = share * (outlook.draws - 1)
+    below = max(min(int(place), outlook.draws - 2), 0)
+    two = np.sort(outlook.z_time)[[below, min(below + 1, outlook.draws - 1)]]
+    return replace(outlook, z_time=two), place - below
 
 
 def _longest(found: Assessment) -> Assessment:
