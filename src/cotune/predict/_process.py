@@ -113,13 +113,26 @@ class Kernel:
             if not apart.any() and not self.formats[place]:
                 total += letters.alone[:, place, None, None] ** 2
                 continue
-            scaled = apart / letters.reach[:, place, None, None]
-            alike = letters.alone[:, place, None, None] ** 2 * _matern5(scaled)
-            total += alike * _outer(shares.matrices, others.matrices) if self.formats[place] else alike
-            product *= _matern3(scaled)
+            alone, together = self._alike(letters.alone[:, place], letters.reach[:, place], apart)
+            total += alone * _outer(shares.matrices, others.matrices) if self.formats[place] else alone
+            product *= together
         total += letters.together[:, None, None] ** 2 * product
         total += NETWORK**2 * _outer(shares.network, others.network) * np.exp(-far)
         return total
+
+    @staticmethod
+    def _alike(alone: Floats, reach: Floats, apart: Floats) -> tuple[Floats, Floats]:
+        """Return a^2 m5(d / s) and m3(d / s) of distances on one axis, for each draw.
+
+        Configs lie at few distances from each other, which many draws need not work out again for every pair.
+        """
+        if len(reach) == 1:
+            scaled = apart / reach[:, None, None]
+            return alone[:, None, None] ** 2 * _matern5(scaled), _matern3(scaled)
+        distances, place = np.unique(apart, return_inverse=True)
+        scaled = distances / reach[:, None]
+        pairs = place.reshape(apart.shape)
+        return (alone[:, None] ** 2 * _matern5(scaled))[:, pairs], _matern3(scaled)[:, pairs]
 
     def variance(self, letters: Letters, at: Floats, shares: Shares) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
