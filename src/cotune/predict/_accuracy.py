@@ -23,13 +23,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import ndtri
 
 from cotune.forecast import Sources
 from cotune.predict import AccuracyModel
+from cotune.predict._fits import KEPT
 from cotune.predict._samples import Curve, by_global_batch, curves
 from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
@@ -62,9 +63,9 @@ class Learning:
     source: Sources  # of each recipe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AccuracyOutlook:
-    """A fitted law of accuracy with what is known of its errors."""
+    """A fitted law of accuracy with what is known of its errors; the same only as itself."""
 
     model: AccuracyModel
     found: tuple[Curve, ...]
@@ -79,7 +80,7 @@ class AccuracyOutlook:
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
         """Return the same outlook for runs that go on from what these samples left."""
         left = Kept.among(samples).best.values()
-        return replace(self, going={sample.config.global_batch: curves(job, [sample])[0] for sample in left})
+        return _going_on(self, tuple(curves(job, [sample])[0] for sample in left))
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
         """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
@@ -175,6 +176,11 @@ class AccuracyOutlook:
         ends = [max(float(curve.epochs[-1]) for curve in same) for same in of]
         broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
         return np.log2(list(self._by_batch)), np.log2(ends), np.array(broken)
+
+
+@lru_cache(KEPT)
+def _going_on(outlook: AccuracyOutlook, left: tuple[Curve, ...]) -> AccuracyOutlook:
+    return replace(outlook, going={curve.global_batch: curve for curve in left})
 
 
 def _on_plateau(median: Floats, noise: float) -> Ints:
