@@ -60,13 +60,18 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A launch is over and nothing of it runs any more."""
+    """A launch is over and nothing of it runs any more.
+
+    `peak_bytes` is the most memory that a worker took, of the `limit_bytes` it could have had, where that is known.
+    """
 
     launch: str
     at: float
     outcome: Literal["done", "stopped", "failed"]
     reason: str | None = None
     warning: str | None = None
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
 
 
 Event = Started | Reported | Ended

@@ -1,7 +1,8 @@
 """A launch whose workers run on other machines: all that is known of it stands in its folder.
 
     rank-N.begun.json   its code began       rank-N.log           what it printed
-    rank-N.jsonl        what it reported     rank-N.result.json   how it ended
+    rank-N.jsonl        what it reported     rank-N.memory.json   what memory it took
+                                             rank-N.result.json   how it ended
 
 Slurm's workers write there themselves; what Ray's write on their nodes is carried there.
 Their clocks are not ours, so the times they tell are shifted by what the wall clocks
@@ -29,7 +30,7 @@ from cotune.run._tail import Tail, compiled
 
 STOP = "stop"
 _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
-_MARKS = (STOP, RELEASED, "rank-*.begun.json", "rank-*.result.json", "rank-*.address.json", "slurm.*")
+_MARKS = (STOP, RELEASED, "rank-*.json", "slurm.*")
 
 
 @dataclass(kw_only=True)

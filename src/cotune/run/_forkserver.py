@@ -104,12 +104,12 @@ class _Server:
 
     def _reap(self) -> None:
         """Bury the dead; where a leader died without a word, end its orphans and speak for it."""
-        for pid, status in reap().items():
+        for pid, ended in reap().items():
             self.daemons.discard(pid)
             launch = self.leaders.pop(pid, None)
-            if launch is not None and status != 0:
+            if launch is not None and ended.status != 0:
                 self._end_strays()
-                tell(self.events, "lost", launch=launch, status=status)
+                tell(self.events, "lost", launch=launch, status=ended.status)
 
     def _end_strays(self) -> None:
         spared = self.daemons | self.leaders.keys()

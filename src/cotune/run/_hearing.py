@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from cotune.errors import CotuneError
 from cotune.run import Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
+from cotune.run._memory import most
 from cotune.run._tail import Tail, from_log, from_report
 
 _UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
@@ -72,7 +73,12 @@ class Hearing:
 
     def ended(self, at: float, why: str | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""
-        name, warnings = self.launch.id, [warning, *self._warnings()]
+        ended = self._outcome(at, why, [warning, *self._warnings()])
+        memory = most(self.launch.folder, self.launch.config.workers)
+        return replace(ended, **asdict(memory)) if memory else ended
+
+    def _outcome(self, at: float, why: str | None, warnings: list[str | None]) -> Ended:
+        name = self.launch.id
         if self.spoiled:
             return Ended(name, at, "failed", self.spoiled, _joined(warnings))
         if self.target_met:

@@ -24,8 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune.run._forkserver import PRELOADED
-from cotune.run._messages import Group, Record, Slice
+from cotune.run._memory import leave_behind
+from cotune.run._messages import Group, Record, Slice, write_whole
 from cotune.run._processes import (
+    Exit,
     adopt_orphans,
     close_all_but,
     die_with_parent,
@@ -51,10 +53,7 @@ class Begun:
     wall: float
 
     def write(self, folder: str | Path, rank: int) -> None:
-        path = Path(folder) / f"rank-{rank}.begun.json"
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps({"at": self.at, "wall": self.wall}))
-        draft.replace(path)
+        write_whole(Path(folder) / f"rank-{rank}.begun.json", json.dumps({"at": self.at, "wall": self.wall}))
 
     @classmethod
     def read(cls, path: Path) -> Begun:
@@ -83,7 +82,7 @@ class _Host:
     def __init__(self, group: Group, seat: Seat, leash: int | None) -> None:
         self.group, self.seat, self.rank, self.workers, self.leash = group, seat, seat.rank, len(seat.peers), leash
         self.began: float | None = None
-        self.status: int | None = None
+        self.exit: Exit | None = None
         self.done = False
         self.deadline: float | None = None
         self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
@@ -96,8 +95,10 @@ class _Host:
         pid = self._fork()
         for inherited in (self.tell, self.held, self.port):
             os.close(inherited)
-        while self.status is None and (self.deadline is None or time.monotonic() < self.deadline):
+        while self.exit is None and (self.deadline is None or time.monotonic() < self.deadline):
             self._look(pid)
+        peak_bytes = (self.exit or end_descendants()[pid]).peak_bytes
+        leave_behind(self.group.folder, self.rank, self.group.env, self.seat.sharing, peak_bytes)
         self._record()
 
     def _fork(self) -> int:
@@ -111,7 +112,8 @@ class _Host:
                 _preload()
             cores = tuple(sorted(os.sched_getaffinity(0)))
             server = self.seat.server is not None
-            work(self.group, Slice(self.rank, cores, {}, server=server), self.tell, self.held, self.port)
+            worker = Slice(self.rank, cores, {}, server=server)
+            work(self.group, worker, self.tell, self.held, self.port, sharing=self.seat.sharing)
         return pid
 
     def _look(self, pid: int) -> None:
@@ -126,7 +128,7 @@ class _Host:
             self._hear(os.read(self.signals, _CHUNK), pid)
         if self.told in readable:
             self._listen()
-        self.status = reap().get(pid, self.status)
+        self.exit = reap().get(pid, self.exit)
         if waiting and self._all_done():
             os.close(self.release)
             self.release, self.deadline = -1, time.monotonic() + _EXIT_SECONDS
@@ -158,7 +160,7 @@ class _Host:
         """Write how the worker ended, where it could not or where it was done but then ended by a signal."""
         known = Record.read(self.group.folder, self.rank)
         now = time.monotonic()
-        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        code = None if self.exit is None else self.exit.code
         if known is not None:
             if known.status == "done" and code is not None and code < 0:
                 replace(known, signal=-code).write(self.group.folder, self.rank)

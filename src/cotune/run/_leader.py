@@ -14,9 +14,11 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from cotune.run._memory import leave_behind
 from cotune.run._messages import Group, Record, Slice, tell
 from cotune.run._network import BRIDGE_ADDRESS, Network
 from cotune.run._processes import (
+    Exit,
     adopt_orphans,
     close_all_but,
     die_with_parent,
@@ -25,6 +27,7 @@ from cotune.run._processes import (
     reap,
     signals_as_bytes,
     signals_as_usual,
+    wait_for,
 )
 from cotune.run._worker import PORT, work
 
@@ -53,7 +56,7 @@ class _Leader:
         self.begun: dict[int, float] = {}
         self.finished: set[int] = set()
         self.failed: int | None = None
-        self.statuses: dict[int, int] = {}
+        self.exits: dict[int, Exit] = {}
         self.deadline: float | None = None
         self.terminating = False
         self.deaf = False  # once every worker has become another program
@@ -82,10 +85,12 @@ class _Leader:
             self._look()
         ended = time.monotonic()
         killed = set(self.alive.values())
-        end_descendants()
+        for pid, how in end_descendants().items():
+            if pid in self.alive:
+                self._leave_memory(self.alive[pid], how)
         for rank in range(len(self.group.workers)):
             self._record(rank, killed, ended)
-        aborted = [[rank, os.WTERMSIG(status)] for rank, status in self._ended_by_signal() if rank in self.finished]
+        aborted = [[rank, -how.code] for rank, how in self.exits.items() if how.code < 0 and rank in self.finished]
         tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted)
 
     def _lay_network(self) -> None:
@@ -106,7 +111,8 @@ class _Leader:
                 self.network.enter(worker.rank)
             close_all_but({self.tell, self.held, self.port})
             die_with_parent(signal.SIGKILL)
-            work(self.group, worker, self.tell, self.held, self.port, networked=self.network is not None)
+            sharing, networked = len(self.group.workers), self.network is not None
+            work(self.group, worker, self.tell, self.held, self.port, sharing=sharing, networked=networked)
         return pid
 
     def _overdue(self) -> bool:
@@ -126,7 +132,7 @@ class _Leader:
             silent += self._bury(self._dying())
         if not self.terminating:
             self.failed = next((rank for rank in [*silent, *failed] if rank not in self.dismissed), None)
-        if len((self.finished | self.statuses.keys()) - self.servers) == self.workers and self.release >= 0:
+        if len((self.finished | self.exits.keys()) - self.servers) == self.workers and self.release >= 0:
             self._dismiss_servers()
             os.close(self.release)
             self.release = -1
@@ -140,7 +146,7 @@ class _Leader:
         for pid in idle:
             os.kill(pid, signal.SIGKILL)
         for pid, rank in idle.items():
-            os.waitpid(pid, 0)
+            wait_for(pid)
             del self.alive[pid]
             self.finished.add(rank)
             begun = self.begun.get(rank, time.monotonic())
@@ -156,27 +162,28 @@ class _Leader:
                 if rank not in self.servers:  # workers may need them to come to an end
                     os.kill(pid, signal.SIGTERM)
 
-    def _bury(self, ended: dict[int, int]) -> list[int]:
+    def _bury(self, ended: dict[int, Exit]) -> list[int]:
         """Note who has ended; return the ranks that ended badly and without a record."""
         silent: list[int] = []
-        for pid, status in ended.items():
+        for pid, how in ended.items():
             if pid not in self.alive:
                 continue
             rank = self.alive.pop(pid)
-            self.statuses[rank] = status
+            self.exits[rank] = how
+            self._leave_memory(rank, how)
             if Record.read(self.group.folder, rank) is not None:
                 continue
             self._record(rank, set(), time.monotonic())
-            if status == 0:
+            if how.code == 0:
                 self.finished.add(rank)
             else:
                 silent.append(rank)
         return silent
 
-    def _dying(self) -> dict[int, int]:
-        """Return pid -> wait status of the workers that are about to end without a record."""
+    def _dying(self) -> dict[int, Exit]:
+        """Wait for the workers that are about to end without a record, and return how they did."""
         without = [pid for pid, rank in self.alive.items() if Record.read(self.group.folder, rank) is None]
-        return dict(os.waitpid(pid, 0) for pid in without if is_exiting(pid))
+        return dict(wait_for(pid) for pid in without if is_exiting(pid))
 
     def _listen(self) -> list[int]:
         """Read what workers say; return the ranks that say they failed, in that order."""
@@ -204,15 +211,16 @@ class _Leader:
         if rank in killed:
             Record("killed", None, started, at).write(self.group.folder, rank)
             return
-        code = os.waitstatus_to_exitcode(self.statuses[rank])
+        code = self.exits[rank].code
         if code < 0:
             record = Record("failed", None, started, at, signal=-code)
         else:
             record = Record("failed" if code else "done", code, started, at)
         record.write(self.group.folder, rank)
 
-    def _ended_by_signal(self) -> list[tuple[int, int]]:
-        return [(rank, status) for rank, status in self.statuses.items() if os.WIFSIGNALED(status)]
+    def _leave_memory(self, rank: int, how: Exit) -> None:
+        env = {**self.group.env, **self.group.workers[rank].env}
+        leave_behind(self.group.folder, rank, env, len(self.group.workers), how.peak_bytes)
 
 
 def _open_store(address: str) -> Any:

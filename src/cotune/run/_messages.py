@@ -90,16 +90,20 @@ class Record:
 
     def write(self, folder: str | Path, rank: int) -> None:
         """Write the record in one step: it is there whole, or not at all."""
-        path = Path(folder) / f"rank-{rank}.result.json"
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(self)))
-        draft.replace(path)
+        write_whole(Path(folder) / f"rank-{rank}.result.json", json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: str | Path, rank: int) -> Record | None:
         """Return a worker's record, or None when there is none."""
         path = Path(folder) / f"rank-{rank}.result.json"
         return cls(**json.loads(path.read_text())) if path.exists() else None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step, so that nobody reads half of it."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text)
+    draft.replace(path)
 
 
 def tell(events: int, event: str, **facts: Any) -> None:

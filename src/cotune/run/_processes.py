@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -52,27 +53,48 @@ def is_exiting(pid: int) -> bool:
     return bool(flags & _PF_EXITING)
 
 
-def end_descendants() -> None:
-    """Kill everything below this process and return when it is gone."""
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended, and the most memory that it, or any child it waited for, took."""
+
+    status: int
+    peak_bytes: int
+
+    @property
+    def code(self) -> int:
+        """Return its exit code, or minus the signal that ended it."""
+        return os.waitstatus_to_exitcode(self.status)
+
+
+def wait_for(pid: int, options: int = 0) -> tuple[int, Exit]:
+    """Return which child has ended (-1 waits for any), and how; 0 where none has and `options` forbid to wait."""
+    ended, status, usage = os.wait4(pid, options)
+    return ended, Exit(status, usage.ru_maxrss * 1024)
+
+
+def end_descendants() -> dict[int, Exit]:
+    """Kill everything below this process; return how each child ended, when all are gone."""
+    ended: dict[int, Exit] = {}
     while True:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         try:
-            os.waitpid(-1, 0)
+            pid, how = wait_for(-1)
         except ChildProcessError:
-            return
+            return ended
+        ended[pid] = how
 
 
-def reap() -> dict[int, int]:
-    """Return pid -> wait status of the children that have ended, without waiting."""
-    ended: dict[int, int] = {}
+def reap() -> dict[int, Exit]:
+    """Return how each child ended that has, without waiting."""
+    ended: dict[int, Exit] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, how = wait_for(-1, os.WNOHANG)
             if pid == 0:
                 break
-            ended[pid] = status
+            ended[pid] = how
     return ended
 
 

@@ -2,7 +2,7 @@
 
 The actor's files are in a folder of its own, so that nodes need not share a disk; the
 engine asks for what was added to them (`news`) and writes it into the launch's folder.
-Only the host runs the job's code; the actor looks at the size of four files.
+Only the host runs the job's code; the actor looks at the size of five files.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Worker:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _names(self) -> list[str]:
-        return [f"rank-{self._rank}.{end}" for end in ("begun.json", "jsonl", "log", "result.json")]
+        return [f"rank-{self._rank}.{end}" for end in ("begun.json", "jsonl", "log", "memory.json", "result.json")]
 
     def _added(self, name: str) -> bytes:
         """Return what was added to a file; of a record, which is replaced whole, all of it when it is new."""

@@ -57,6 +57,11 @@ class Seat:
     def local_workers(self) -> int:
         return sum(peer.node == self.here.node for peer in self.peers)
 
+    @property
+    def sharing(self) -> int:
+        """How many processes of the group share this machine, servers included."""
+        return sum(peer.node == self.here.node for peer in (*self.peers, *self.servers))
+
     def env(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the worker's variables; what is already in `own` of the interface and the threads stays."""
         master = self.peers[0]

@@ -9,6 +9,7 @@ or deadlock, so every group is held until then.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import random
@@ -26,6 +27,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from cotune.run._dilation import WARM_UP_STEPS, Dilation, install
+from cotune.run._memory import of_this_process, tell_before_sigterm
 from cotune.run._messages import Group, Node, Program, Record, Slice
 from cotune.run._network import BRIDGE_ADDRESS
 
@@ -36,10 +38,13 @@ _SERVER = Program("module", "cotune.servers", ())
 _held: list[object] = []
 
 
-def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networked: bool = False) -> NoReturn:
+def work(
+    group: Group, worker: Slice, tell: int, held: int, port: int, *, sharing: int, networked: bool = False
+) -> NoReturn:
     """Run the job's program as one worker of its group, and exit.
 
-    It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`.
+    It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`; so many
+    processes are `sharing` its machine.
     It is `networked` when it is on an emulated node with a link of its own.
     """
     try:
@@ -53,11 +58,15 @@ def work(group: Group, worker: Slice, tell: int, held: int, port: int, *, networ
             _say(tell, "begun", worker.rank)
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
         _prepare(group.seed, worker)
+        if os.environ.get("CUDA_VISIBLE_DEVICES"):
+            tell_before_sigterm(group.folder, worker.rank, sharing)
         _find_store(port, networked)
         dilation = _dilate(worker.node, len(group.workers), networked) if worker.node else None
         record = _run(_SERVER if worker.server else group.program, tell, worker.rank)
         if dilation is not None and not worker.server and dilation.steps <= WARM_UP_STEPS:
             record = replace(record, warning=_NOT_DILATED)
+        with contextlib.suppress(RuntimeError):  # a GPU that has failed cannot even tell its memory
+            of_this_process(sharing).write(group.folder, worker.rank)
         record.write(group.folder, worker.rank)
         _say(tell, record.status, worker.rank)
         if record.status == "done":

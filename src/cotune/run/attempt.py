@@ -180,7 +180,15 @@ class Growing:
         if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
             alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
             warning = f"{warning}; {alone}" if warning else alone
-        return replace(self.sample, seconds=seconds, failure=failure, warning=warning, ended=True)
+        return replace(
+            self.sample,
+            seconds=seconds,
+            failure=failure,
+            warning=warning,
+            ended=True,
+            peak_bytes=event.peak_bytes,
+            limit_bytes=event.limit_bytes,
+        )
 
 
 def _unheard(job: Job) -> str:

@@ -281,7 +281,7 @@ def _clear(folder: Path) -> None:
     """Make the launch's folder, without the marks of an earlier start."""
     try:
         (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-        for old in [folder / "stop", *folder.glob("rank-*.result.json")]:
+        for old in [folder / "stop", *folder.glob("rank-*.json")]:
             old.unlink(missing_ok=True)
     except OSError as error:
         raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
