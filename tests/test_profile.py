@@ -174,3 +174,22 @@ def test_once_memory_ran_out_batches_are_tried_from_below_and_doubled() -> None:
         fits = probe.config.batch_size < 100
         tried.append(measured(probe.config) if fits else Sample(probe.config, failure="out of memory on rank 0"))
     assert order == [16, 32, 64, 128], "one probe ran out of memory, and none beyond it was tried"
+
+
+def test_a_program_is_tried_from_its_smallest_batch_and_never_beyond_what_its_probes_let_expect() -> None:
+    program = Job("program", ("python", "train.py"), examples=10_000)
+    space = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 32, 64, 128, 256, 512)), Axis("device", ("gpu",))))
+    design = Design(program, Goal(epochs=1), space, Cluster((Device("gpu"),)))
+    for fixed, slope, limit, fits in ((1000, 10, 3000, 128), (1000, 10, 1170, 16), (0, 1, 10_000, 512)):
+        tried: list[Sample] = []
+        while (probe := design.next(tried, 99)) is not None:
+            peak = fixed + slope * probe.config.batch_size
+            assert peak <= limit or probe.config.batch_size == 32, "only a doubling may be tried in vain"
+            if peak <= limit:
+                tried.append(Sample(probe.config, 0.5, 1.0, peak_bytes=peak, limit_bytes=limit))
+            else:
+                tried.append(Sample(probe.config, failure="out of memory on rank 0"))
+        assert tried[0].config.batch_size == 16
+        assert {sample.config.batch_size for sample in tried if not sample.failed} == {
+            batch for batch in (16, 32, 64, 128, 256, 512) if batch <= fits
+        }

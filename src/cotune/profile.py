@@ -5,8 +5,10 @@ others' (`predict/_telling.py`). Accuracy depends on the
 global batch alone, so a few global batches (smallest, largest, in between) are trained
 further, each on its quickest layout, and share what is left of the budget. A curve that is
 taken up again goes on from its checkpoint, where there is one. A config that
-failed is not tried again, and after an out-of-memory nor is any larger batch; smaller ones are
-then tried from below, each at most twice the largest that did fit.
+failed is not tried again, nor is a batch tried that is expected not to fit: a program is started with
+its smallest batch, and the memory that its probes take tells how far to go (`predict/_memory.py`). After
+an out-of-memory no larger batch is tried; smaller ones are then tried from below, each at most twice
+the largest that did fit.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.plan.assess import rates
+from cotune.predict._memory import MemoryLaw
 from cotune.predict._telling import Telling
 from cotune.reuse import Kept, joined, take, trained
 from cotune.run import Engine, Launch
@@ -133,7 +136,7 @@ class Design:
 
     def remaining(self, samples: Sequence[Sample]) -> int:
         """Return how many probes would still be worth having."""
-        return int(np.count_nonzero(~self._closed(samples))) + len(self.curves(samples))
+        return int(np.count_nonzero(self._open(samples))) + len(self.curves(samples))
 
     def curves(self, samples: Sequence[Sample]) -> list[int]:
         """Return the global batches whose learning curve is still wanted, the middle ones first."""
@@ -188,16 +191,21 @@ class Design:
         for sample in samples:
             if sample.out_of_memory:
                 able &= ~self._configs.at_least(sample.config)
-        return able
+        memory = MemoryLaw.of(self.job, samples)
+        return np.asarray(able & (~memory.too_large(self._configs) | memory.worth_a_try(self._configs, GROWTH)))
 
-    def _closed(self, samples: Sequence[Sample]) -> Mask:
-        """Return which configs need no probe of their seconds."""
-        known = self._mask([s for s in samples if s.epoch_seconds is not None])
-        return known | ~self.able(samples) | ~self._within_reach(samples)
+    def _open(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs can run and have no measured seconds."""
+        return self.able(samples) & ~self._mask([s for s in samples if s.epoch_seconds is not None])
 
     def _within_reach(self, samples: Sequence[Sample]) -> Mask:
-        """Return which batches are worth a try once memory has run out: up to twice the largest that did fit."""
+        """Return which batches are worth a try now: the smallest while nothing has run, any later.
+
+        Once memory has run out, up to twice the largest that did fit.
+        """
         reach = np.ones(len(self.space), dtype=bool)
+        if self.job.command and all(sample.epoch_seconds is None for sample in samples):
+            reach = self._configs.batch_size <= self._smallest(self._open(samples))
         for device in {sample.config.device for sample in samples if sample.out_of_memory}:
             here = self._configs.device == device
             fitted = [s.config.batch_size for s in samples if s.config.device == device and s.epoch_seconds is not None]
@@ -210,7 +218,8 @@ class Design:
 
     def most_telling(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
         """Return the open config whose seconds would tell the most of all others'."""
-        closed = self._closed(samples) if among is None else self._closed(samples) | ~among
+        wanted = self._open(samples) & self._within_reach(samples)
+        closed = ~wanted if among is None else ~(wanted & among)
         if closed.all():
             return None
         measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])

@@ -138,12 +138,24 @@ class LearningRate:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedModel:
+    """What was counted of the model that a job names: who it is, and the memory of a step of b examples.
+
+    `fixed_bytes` + `bytes_per_example` x b are parameters, gradients and optimiser state, and activations.
+    """
+
+    fingerprint: str
+    fixed_bytes: float
+    bytes_per_example: float
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What is trained: a command with placeholders, its data and its metric.
 
     `where` names the engine, its settings and, for one on this machine, the host:
     seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
-    of the job's own to read instead of its output.
+    of the job's own to read instead of its output. `model` is known where the job names its model.
     """
 
     name: str
@@ -157,6 +169,7 @@ class Job:
     env: tuple[tuple[str, str], ...] = ()
     where: str = ""
     log: tuple[str, str] | None = None
+    model: CountedModel | None = None
 
     @property
     def sign(self) -> int:

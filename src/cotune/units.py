@@ -76,6 +76,11 @@ def short_duration(value: float) -> str:
     return f"{value * 1e3:.3g} ms" if 0 < value < 1 else duration(value)
 
 
+def gibibytes(value: float) -> str:
+    """Return bytes in GiB, small ones in MiB."""
+    return f"{value / 2**30:.3g} GiB" if value >= 2**30 else f"{value / 2**20:.3g} MiB"
+
+
 def number(value: float, digits: int = 4) -> str:
     """Return a number with some significant digits and no exponent for everyday sizes."""
     if value == 0 or not math.isfinite(value):

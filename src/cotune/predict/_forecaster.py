@@ -3,7 +3,7 @@
 samples ─┬─ law of seconds ─ errors left out ──────────▶ median, spread, source
          ├─ law of accuracy ─ errors left out ─────────▶ median, spread, source
          ├─ terms ─────────────────────────────────────▶ start-up, overhead
-         └─ out of memory ─────────────────────────────▶ impossible: infinite seconds
+         └─ memory: ran out, or will ──────────────────▶ impossible: infinite seconds
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cotune.predict import AccuracyPredictor, SecondsPredictor, SelfAware, TooFe
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict._groups import fit_seconds
+from cotune.predict._memory import MemoryLaw
 from cotune.predict._samples import curves, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
@@ -46,6 +47,7 @@ class Forecaster:
     engine: float
     startup: _Term
     overhead: _Term
+    memory: MemoryLaw
     too_large: tuple[Config, ...]
     draws: int
     seed: int
@@ -54,8 +56,8 @@ class Forecaster:
     def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
         median, spread, source = _kept(self.seconds.predict, configs)
-        impossible = self._impossible(configs)
-        median = np.where(impossible, np.inf, median)
+        impossible, expected = self._impossible(configs), self.memory.too_large(configs)
+        median = np.where(impossible | expected, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
         recipe = learning = None
@@ -65,6 +67,8 @@ class Forecaster:
         notes = self.reason
         if impossible.any():
             notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+        if expected.any():
+            notes += (self.memory.note(configs, expected),)
         return Outlook(
             configs=configs,
             epoch_seconds=median,
@@ -166,6 +170,7 @@ def learn(
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint"),
+        memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in samples if sample.out_of_memory),
         draws=draws,
         seed=seed,

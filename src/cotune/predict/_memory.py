@@ -1,0 +1,174 @@
+"""How much memory a worker takes at a batch, and which configs will not fit.
+
+    peak = a + c b                   a, c >= 0; b examples per worker, device, servers and named axes the same
+    too large where  peak x (1 + margin) > limit
+    margin = 5 % + the largest miss of the line + 5 % for each doubling beyond the batches measured
+
+    several batches measured         the line of least relative squares
+    one batch                        through it with the counted slope; without one  a = 0, the safe side
+    none, but the job names a model  counted (fake tensors): state / shards + activations x b, margin 30 % more
+
+What ran fits, and so do smaller batches on no more workers. The limit is that of the samples. Memory
+of a machine is shared by its workers: of n the limit is at least that of more, and at least m / n of that of m < n.
+On a GPU it is one for all until it was seen to differ.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+
+from cotune.devices import known
+from cotune.space import SHARDING, Configs
+from cotune.types import Axes, Config, CountedModel, Floats, Job, Sample
+from cotune.units import gibibytes
+
+Mask = npt.NDArray[np.bool_]
+Kind = tuple[str, int, Axes]
+_MARGIN = 0.05
+_PER_DOUBLING = 0.05
+_COUNTED = 0.3  # what an allocator keeps, and fused kernels save, beside what was counted
+_ON_MACHINE = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """a + c b, how far it may be off, and the batches it rests on."""
+
+    fixed: float
+    slope: float
+    miss: float
+    largest: int
+    guessed: bool
+
+    @classmethod
+    def through(cls, points: Sequence[tuple[int, int]], counted: CountedModel | None) -> _Line:
+        """Return the line through (batch, peak) as measured."""
+        batches, peaks = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+        largest = int(batches.max())
+        if len(set(batches)) == 1:
+            peak = float(peaks.max())
+            slope = peak / largest if counted is None else min(counted.bytes_per_example, peak / largest)
+            miss = 0.0 if counted is None else _COUNTED
+            return cls(peak - slope * largest, slope, miss, largest, guessed=counted is None)
+        (fixed, slope), _ = nnls(np.column_stack([1 / peaks, batches / peaks]), np.ones(len(peaks)))
+        miss = float((peaks / (fixed + slope * batches)).max()) - 1
+        return cls(float(fixed), float(slope), max(miss, 0.0), largest, guessed=False)
+
+    def most(self, batches: Floats) -> Floats:
+        """Return the bytes that a worker takes at most."""
+        beyond = np.maximum(np.log2(batches / self.largest), 0.0)
+        margin = 1 + _MARGIN + self.miss + _PER_DOUBLING * beyond
+        return np.asarray((self.fixed + self.slope * batches) * margin)
+
+
+@dataclass(frozen=True)
+class MemoryLaw:
+    """What is known of memory, by kind of config."""
+
+    ran: tuple[Sample, ...]  # which tell their peak
+    counted: CountedModel | None
+
+    @classmethod
+    def of(cls, job: Job, samples: Sequence[Sample]) -> MemoryLaw:
+        """Return what some samples tell, and the model where the job names it."""
+        ran = (one for one in samples if not one.failed and one.epoch_seconds is not None)
+        return cls(tuple(one for one in ran if one.peak_bytes and one.limit_bytes), job.model)
+
+    def too_large(self, configs: Configs) -> Mask:
+        """Return which configs are expected to need more memory than a worker has."""
+        if not self.ran and self.counted is None:
+            return np.zeros(configs.length, dtype=bool)
+        most = self.most_bytes(configs)
+        return np.asarray(~np.isnan(most) & (most > self.limit_bytes(configs)) & ~self._fitted(configs))
+
+    def worth_a_try(self, configs: Configs, growth: int) -> Mask:
+        """Return which configs one batch alone says nothing safe of, and which are within reach of it."""
+        result = np.zeros(configs.length, dtype=bool)
+        for kind, line in self._lines().items():
+            result |= _alike(configs, kind) & line.guessed & (configs.batch_size <= growth * line.largest)
+        return result
+
+    def note(self, configs: Configs, too_large: Mask) -> str:
+        """Return in words why these configs are left out."""
+        rows = np.flatnonzero(too_large)
+        row = int(rows[np.lexsort((configs.workers[rows], configs.batch_size[rows]))[0]])
+        most, limit = (float(column[row]) for column in (self.most_bytes(configs), self.limit_bytes(configs)))
+        need = f"would need about {gibibytes(most)} of the {gibibytes(limit)} a worker has"
+        several = len(set(self.limit_bytes(configs).tolist())) > 1
+        where = f" where {configs.workers[row]} share" if several and configs.device[row] == _ON_MACHINE else ""
+        return f"batch {configs.batch_size[row]} and above {need}{where}: {len(rows)} configs are left out"
+
+    def most_bytes(self, configs: Configs) -> Floats:
+        """Return what a worker of each config takes at most; NaN where nothing tells."""
+        batches = np.maximum(configs.batch_size, 1).astype(np.float64)
+        result = np.full(configs.length, np.nan)
+        if self.counted is not None:
+            state = self.counted.fixed_bytes / _shards(configs)
+            result = (state + self.counted.bytes_per_example * batches) * (1 + _MARGIN + _COUNTED)
+        for kind, line in self._lines().items():
+            alike = _alike(configs, kind)
+            result[alike] = line.most(batches[alike])
+        return result
+
+    def limit_bytes(self, configs: Configs) -> Floats:
+        """Return what a worker of each config may have; infinite where nothing tells."""
+        result = np.full(configs.length, np.inf)
+        processes = configs.workers + configs.servers
+        for device in dict.fromkeys(configs.device.tolist()):
+            result[configs.device == device] = self._limits(device, processes[configs.device == device])
+        return result
+
+    def _limits(self, device: str, processes: npt.NDArray[np.int64]) -> Floats:
+        told: dict[int, int] = {}
+        for sample in self.ran:
+            if sample.config.device == device and sample.limit_bytes:
+                there = sample.config.workers + sample.config.servers
+                told[there] = min(sample.limit_bytes, told.get(there, sample.limit_bytes))
+        if not told:
+            spec = known(device)
+            return np.full(len(processes), spec.memory if spec is not None and spec.kind == "gpu" else np.inf)
+        if device != _ON_MACHINE and len(set(told.values())) == 1:
+            return np.full(len(processes), float(min(told.values())))
+        least = [np.where(processes <= there, limit, limit * there / processes) for there, limit in told.items()]
+        return np.asarray(np.max(least, axis=0), dtype=np.float64)
+
+    def _lines(self) -> dict[Kind, _Line]:
+        points: dict[Kind, list[tuple[int, int]]] = defaultdict(list)
+        for sample in self.ran:
+            assert sample.peak_bytes is not None
+            points[_kind(sample.config)].append((sample.config.batch_size, sample.peak_bytes))
+        return {kind: _Line.through(one, self.counted) for kind, one in points.items()}
+
+    def _fitted(self, configs: Configs) -> Mask:
+        result = np.zeros(configs.length, dtype=bool)
+        for sample in self.ran:
+            within = (configs.batch_size <= sample.config.batch_size) & (configs.workers <= sample.config.workers)
+            result |= _alike(configs, _kind(sample.config)) & within
+        return result
+
+
+def _kind(config: Config) -> Kind:
+    return config.device, config.servers, config.axes
+
+
+def _alike(configs: Configs, kind: Kind) -> Mask:
+    device, servers, axes = kind
+    alike = (configs.device == device) & (configs.servers == servers)
+    for name, value in axes:
+        alike &= configs.columns[name] == value if name in configs.columns else False
+    return np.asarray(alike, dtype=bool)
+
+
+def _shards(configs: Configs) -> Floats:
+    """Return into how many parts the state of the model is cut."""
+    parts = np.ones(configs.length)
+    for name in SHARDING:
+        for row, value in enumerate(configs.columns.get(name, np.ones(0)).tolist()):
+            parts[row] *= configs.workers[row] if value is True else max(value, 1) if type(value) is int else 1
+    return parts
