@@ -11,7 +11,7 @@ from cotune.history import FACTOR_DOUBT, UNKNOWN_DOUBT, History, Recalling, like
 from cotune.predict import forecaster
 from cotune.profile import Design
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, Goal, Job, LearningRate, Sample
+from cotune.types import Cluster, Config, CountedModel, Goal, Job, LearningRate, Sample
 from predict.worlds import plain_step, timed, trained
 
 COMMAND = ("python", "train.py", "--data", "mnist", "{batch_size}")
@@ -33,7 +33,7 @@ CONFIGS = Configs.of([Config.data_parallel(batch, workers) for batch in (32, 64)
 def test_what_differs_decides_what_an_old_job_can_say(other: Job, says: tuple[float, bool, bool]) -> None:
     alike = likeness(JOB, other)
     assert alike is not None
-    assert (alike.scale, alike.same_machine, alike.accuracy) == says
+    assert (alike.scale, alike.same_pace, alike.accuracy) == says
     assert alike.differs
 
 
@@ -42,6 +42,30 @@ def test_what_differs_decides_what_an_old_job_can_say(other: Job, says: tuple[fl
 )
 def test_another_command_is_another_job(command: tuple[str, ...]) -> None:
     assert likeness(JOB, replace(JOB, command=command)) is None
+
+
+def test_a_job_of_the_same_model_teaches_its_pace_after_one_own_probe_whatever_its_command_and_data() -> None:
+    model = CountedModel("d0d0", 1e6, 1e3)
+    mine = replace(JOB, model=model)
+    theirs = Job("theirs", ("torchrun", "big.py", "{batch_size}"), 25_000, metric="loss", model=replace(model))
+    alike = likeness(mine, theirs)
+    assert alike is not None
+    assert (alike.scale, alike.same_pace, alike.accuracy) == (2.0, False, False)
+    assert likeness(mine, replace(theirs, model=CountedModel("beef", 1e6, 1e3))) is None
+    assert likeness(replace(mine, model=None), theirs) is None
+    old = [
+        replace(sample, peak_bytes=2**30, limit_bytes=2**31)
+        for sample in (*timed(plain_step, [(b, w) for b in (16, 64, 256) for w in (1, 2, 4)]), *trained([64]))
+    ]
+    history = History.of(mine, Cluster(), [(theirs, old)])
+    (own,) = timed(lambda b, w: 3 * plain_step(b, w), [(32, 1)])
+    known = history.blended([own])
+    assert not any(sample.curve or sample.peak_bytes for sample in known)
+    outlook = history.doubted(forecaster(mine, known, Cluster(), accuracy=None), [own])(CONFIGS, 5)
+    truth = np.array([3 * plain_step(c.batch_size, c.workers) * 50_000 / c.global_batch for c in CONFIGS])
+    assert np.abs(np.log(outlook.epoch_seconds / truth)).max() < 0.1
+    assert outlook.spread[2] >= FACTOR_DOUBT
+    assert "samples of theirs of the same model by another command" in outlook.notes[-1]
 
 
 def test_one_own_probe_tells_how_much_slower_this_machine_is() -> None:

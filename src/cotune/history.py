@@ -1,12 +1,14 @@
 """What jobs like this one showed before: old samples, trusted less than the job's own.
 
-Jobs are alike when they run the same command, or one that differs only in its data. What else
-differs decides what their samples can say:
+Jobs are alike when they run the same command, one that differs only in its data, or any that trains
+the same model (jobs that name theirs are compared by what a step of it counts). What else differs
+decides what their samples can say:
 
     differs                         seconds per epoch                        accuracy
     the folder                      as they were                             as it was
     engine, machine, cluster        x one factor, from the first own probe   as it was
     the data                        x examples / theirs, and that factor     nothing
+    the command, model the same     x examples / theirs, and that factor     nothing
     learning rate, metric, env      as they were                             nothing
 
 The factor is the median of own seconds over what a law through the old ones expects. Old
@@ -47,7 +49,7 @@ class Likeness:
 
     differs: str
     scale: float  # of seconds per epoch
-    same_machine: bool
+    same_pace: bool  # the same program on the same machine
     accuracy: bool
 
 
@@ -56,24 +58,28 @@ class Old:
     """A sample of another job, as this one would have measured it."""
 
     sample: Sample
-    same_machine: bool
+    same_pace: bool
 
 
 def likeness(job: Job, other: Job) -> Likeness | None:
     """Return how another job (its secrets masked) is like this one, or None when it is not."""
     own = redact.job(job)
     same_command = own.command == other.command
-    if not own.command or not (same_command or _without_data(own.command) == _without_data(other.command)):
+    same_program = same_command or _without_data(own.command) == _without_data(other.command)
+    if not own.command or not (same_program or own.same_model(other)):
         return None
     same_data = same_command and own.examples == other.examples
     same_recipe = (own.metric, own.better, own.lr, own.env) == (other.metric, other.better, other.lr, other.env)
     same_machine = own.where == other.where
-    parts = [] if same_machine else [f"on {other.where or 'another engine'}"]
-    parts += [] if same_data else ["with other data"]
+    parts = [] if same_program else ["of the same model by another command"]
+    parts += [] if same_machine else [f"on {other.where or 'another engine'}"]
+    parts += ["with other data"] if same_program and not same_data else []
     parts += [] if same_recipe else ["with another rate, metric or environment"]
     parts += [] if own.folder == other.folder else [f"in {other.folder}"]
     scale = own.examples / other.examples if own.examples and other.examples else 1.0
-    return Likeness(", ".join(parts) or "of another name", scale, same_machine, same_data and same_recipe)
+    differs = ", ".join(parts) or "of another name"
+    # Another program has another pace, and keeps other things in memory, even on the same machine.
+    return Likeness(differs, scale, same_machine and same_program, same_data and same_recipe)
 
 
 def _without_data(command: Sequence[str]) -> list[str]:
@@ -104,7 +110,7 @@ class History:
             usable = [_as_own(sample, alike) for sample in samples] if alike else []
             usable = [sample for sample in usable if _says_something(sample, alike)]
             if alike and usable:
-                old += [Old(sample, alike.same_machine) for sample in usable]
+                old += [Old(sample, alike.same_pace) for sample in usable]
                 told.append(f"{len(usable)} samples of {other.name} {alike.differs}")
         return cls(job, cluster, tuple(old), tuple(told))
 
@@ -120,7 +126,7 @@ class History:
         for one in self.old:
             sample = one.sample
             keeps_time = _is_timed(sample) and sample.config not in timed
-            pace = sample.epoch_seconds * (1.0 if one.same_machine else factor) if sample.epoch_seconds else None
+            pace = sample.epoch_seconds * (1.0 if one.same_pace else factor) if sample.epoch_seconds else None
             curve = () if sample.config.global_batch in trained else sample.curve
             accuracy = curve[-1].accuracy if curve else None
             if keeps_time or curve or sample.out_of_memory:
@@ -131,7 +137,7 @@ class History:
 
     def _factor(self, own: Sequence[Sample]) -> float:
         """Return how much slower this job is than old ones on other machines, as far as own samples tell."""
-        elsewhere = [one.sample for one in self.old if not one.same_machine and _is_timed(one.sample)]
+        elsewhere = [one.sample for one in self.old if not one.same_pace and _is_timed(one.sample)]
         here = [sample for sample in own if _is_timed(sample)]
         if not elsewhere or not here:
             return 1.0
@@ -156,7 +162,7 @@ class History:
             return 0.0
         if configs:
             return FACTOR_DOUBT / float(np.sqrt(configs))
-        return SAME_MACHINE_DOUBT if all(one.same_machine for one in self.old) else UNKNOWN_DOUBT
+        return SAME_MACHINE_DOUBT if all(one.same_pace for one in self.old) else UNKNOWN_DOUBT
 
     def _note(self, configs: int) -> str:
         own = f"with {configs} configs of its own" if configs else "without a measurement of its own"
@@ -168,12 +174,22 @@ def _as_own(sample: Sample, alike: Likeness) -> Sample:
     seconds = sample.epoch_seconds * alike.scale if sample.epoch_seconds else None
     curve = sample.curve if alike.accuracy else ()
     accuracy = sample.accuracy if alike.accuracy else None
-    return replace(sample, epoch_seconds=seconds, curve=curve, accuracy=accuracy, purpose="probe", folder="")
+    peak, limit = (sample.peak_bytes, sample.limit_bytes) if alike.same_pace else (None, None)
+    return replace(
+        sample,
+        epoch_seconds=seconds,
+        curve=curve,
+        accuracy=accuracy,
+        purpose="probe",
+        folder="",
+        peak_bytes=peak,
+        limit_bytes=limit,
+    )
 
 
 def _says_something(sample: Sample, alike: Likeness | None) -> bool:
     told = _is_timed(sample) or (bool(sample.curve) and not sample.failed)
-    return told or (sample.out_of_memory and alike is not None and alike.same_machine)
+    return told or (sample.out_of_memory and alike is not None and alike.same_pace)
 
 
 def _is_timed(sample: Sample) -> bool:

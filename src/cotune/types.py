@@ -176,6 +176,10 @@ class Job:
         """Return 1 where higher is better and -1 where lower is: sign x metric always rises."""
         return 1 if self.better == "higher" else -1
 
+    def same_model(self, other: Job) -> bool:
+        """Return whether both jobs name their model, and it counts the same."""
+        return self.model is not None and other.model is not None and self.model.fingerprint == other.model.fingerprint
+
     @property
     def fingerprint(self) -> str:
         """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""

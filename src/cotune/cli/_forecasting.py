@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cotune.cli._output import note
 from cotune.config import Settings
 from cotune.errors import CotuneError, NotFound
 from cotune.plan.planner import Forecaster
@@ -20,12 +21,29 @@ if TYPE_CHECKING:
 LEAST_EVALUATIONS = 3
 
 
+def with_model(settings: Settings, kept: Store) -> Settings:
+    """Return the settings whose job carries what is counted of the model that its file names."""
+    if settings.model is None or settings.job.model is not None:
+        return settings
+    counted = kept.counted_model(settings.job)
+    if counted is None:
+        try:
+            from cotune.counting.exposed import counted_model
+
+            counted = counted_model(settings.model, settings.inputs)
+        except (CotuneError, ModuleNotFoundError) as error:
+            note(f"the model {settings.model} cannot be counted, so its memory must be measured: {error}")
+    return replace(settings, job=replace(settings.job, model=counted))
+
+
 def recalled(settings: Settings, kept: Store, *, wanted: bool = True) -> History | None:
     """Return what jobs like this one showed before, if anything did and it is wanted."""
     from cotune.history import History
 
-    found = History.of(settings.job, settings.cluster, kept.alike(settings.job)) if wanted else None
-    return found or None
+    if not wanted:
+        return None
+    job = with_model(settings, kept).job
+    return History.of(job, settings.cluster, kept.alike(job)) or None
 
 
 def known_samples(settings: Settings, kept: Store, history: History | None = None) -> list[Sample]:

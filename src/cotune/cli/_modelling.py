@@ -20,6 +20,7 @@ from cotune.cli._output import note, progress
 from cotune.counting import trace
 from cotune.counting.calibrate import calibrate
 from cotune.counting.counts import Counts
+from cotune.counting.exposed import fingerprint
 from cotune.counting.formulas import named_family
 from cotune.counting.models import find
 from cotune.counting.profiler import Profile, profiled
@@ -33,7 +34,7 @@ from cotune.predict._history import correction, distance
 from cotune.predict._paleo_torch import from_paleo
 from cotune.predict._roofline import Rates, split
 from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
-from cotune.store import Fingerprint, ModelStep, Store, work_folder
+from cotune.store import ModelStep, Store, work_folder
 from cotune.types import Cluster, Config, Job, Sample
 
 if TYPE_CHECKING:
@@ -201,11 +202,6 @@ def _predicted(
         seconds = carried(counts, timed, place.here, place.spec, asked.precision)
         return from_another(counts, config, place.target, seconds, place.here.name, precision=asked.precision)
     return from_counts(counts, config, place.target, precision=asked.precision, history=near)
-
-
-def fingerprint(counts: Counts) -> Fingerprint:
-    """Return what makes a step comparable with others."""
-    return Fingerprint(counts.flops, counts.bytes, counts.operators, counts.parameters, tuple(counts.mix.items()))
 
 
 def _times(asked: Asked, place: Place, workload: Workload, counted: dict[int, Counts], store: Store) -> list[StepTime]:

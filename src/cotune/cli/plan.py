@@ -68,7 +68,7 @@ def plan(
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
-    from cotune.cli._forecasting import recalled
+    from cotune.cli._forecasting import recalled, with_model
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
@@ -86,6 +86,7 @@ def plan(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store) as kept:
+            settings = with_model(settings, kept)
             history = recalled(settings, kept, wanted=not no_history)
             samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
     begun = time.perf_counter()

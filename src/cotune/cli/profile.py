@@ -92,7 +92,7 @@ def profile(
 
         time_layers(random_layers, layer_kinds, into, budget, seed=seed, json=json)
         return
-    from cotune.cli._forecasting import recalled
+    from cotune.cli._forecasting import recalled, with_model
     from cotune.cli._measuring import measure
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
@@ -118,6 +118,7 @@ def profile(
     )
     limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
     with open_store(store) as kept:
+        settings = with_model(settings, kept)
         known = list(kept.samples(settings.job))
         tried = [sample for sample in known if not (sample.failed and retry_failed)]
         old = recalled(settings, kept, wanted=not no_history)

@@ -1,16 +1,17 @@
 """How much memory a worker takes at a batch, and which configs will not fit.
 
     peak = a + c b                   a, c >= 0; b examples per worker, device, servers and named axes the same
-    too large where  peak x (1 + margin) > limit
-    margin = 5 % + the largest miss of the line + 5 % for each doubling beyond the batches measured
+    too large where  peak + margin > limit
+    margin = (3 % + the largest miss of the line) of the peak + 15 % of what it grows beyond the batches measured
 
     several batches measured         the line of least relative squares
     one batch                        through it with the counted slope; without one  a = 0, the safe side
-    none, but the job names a model  counted (fake tensors): state / shards + activations x b, margin 30 % more
+    none, but the job names a model  counted (fake tensors): state / shards + activations x b
+    a slope that was only counted    30 % instead of 15
 
-What ran fits, and so do smaller batches on no more workers. The limit is that of the samples. Memory
-of a machine is shared by its workers: of n the limit is at least that of more, and at least m / n of that of m < n.
-On a GPU it is one for all until it was seen to differ.
+What ran fits, and so do smaller batches on no more workers. The limit is that of the samples. Where
+workers share a machine, that of n is at least that of more workers, and at least m / n of that of m < n: so
+it is on CPUs of the local engine, and wherever limits were seen to differ.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ from cotune.units import gibibytes
 
 Mask = npt.NDArray[np.bool_]
 Kind = tuple[str, int, Axes]
-_MARGIN = 0.05
-_PER_DOUBLING = 0.05
-_COUNTED = 0.3  # what an allocator keeps, and fused kernels save, beside what was counted
-_ON_MACHINE = "cpu"
+_MARGIN = 0.03  # of all: a GPU's context, a neighbour
+_GROWTH = 0.15  # of what lies beyond the batches measured: buffers of libraries, and what an allocator cannot reuse
+_COUNTED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class _Line:
     slope: float
     miss: float
     largest: int
+    growth: float
     guessed: bool
 
     @classmethod
@@ -54,17 +55,17 @@ class _Line:
         if len(set(batches)) == 1:
             peak = float(peaks.max())
             slope = peak / largest if counted is None else min(counted.bytes_per_example, peak / largest)
-            miss = 0.0 if counted is None else _COUNTED
-            return cls(peak - slope * largest, slope, miss, largest, guessed=counted is None)
+            growth = _GROWTH if counted is None else _COUNTED
+            return cls(peak - slope * largest, slope, 0.0, largest, growth, guessed=counted is None)
         (fixed, slope), _ = nnls(np.column_stack([1 / peaks, batches / peaks]), np.ones(len(peaks)))
         miss = float((peaks / (fixed + slope * batches)).max()) - 1
-        return cls(float(fixed), float(slope), max(miss, 0.0), largest, guessed=False)
+        return cls(float(fixed), float(slope), max(miss, 0.0), largest, _GROWTH, guessed=False)
 
     def most(self, batches: Floats) -> Floats:
         """Return the bytes that a worker takes at most."""
-        beyond = np.maximum(np.log2(batches / self.largest), 0.0)
-        margin = 1 + _MARGIN + self.miss + _PER_DOUBLING * beyond
-        return np.asarray((self.fixed + self.slope * batches) * margin)
+        peak = self.fixed + self.slope * batches
+        beyond = self.slope * np.maximum(batches - self.largest, 0.0)
+        return np.asarray(peak * (1 + _MARGIN + self.miss) + self.growth * beyond)
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,15 @@ class MemoryLaw:
     """What is known of memory, by kind of config."""
 
     ran: tuple[Sample, ...]  # which tell their peak
-    counted: CountedModel | None
+    counted: CountedModel | None = None
+    on_one_machine: bool = False
 
     @classmethod
     def of(cls, job: Job, samples: Sequence[Sample]) -> MemoryLaw:
         """Return what some samples tell, and the model where the job names it."""
         ran = (one for one in samples if not one.failed and one.epoch_seconds is not None)
-        return cls(tuple(one for one in ran if one.peak_bytes and one.limit_bytes), job.model)
+        told = tuple(one for one in ran if one.peak_bytes and one.limit_bytes)
+        return cls(told, job.model, job.where.startswith("local"))
 
     def too_large(self, configs: Configs) -> Mask:
         """Return which configs are expected to need more memory than a worker has."""
@@ -88,10 +91,16 @@ class MemoryLaw:
         return np.asarray(~np.isnan(most) & (most > self.limit_bytes(configs)) & ~self._fitted(configs))
 
     def worth_a_try(self, configs: Configs, growth: int) -> Mask:
-        """Return which configs one batch alone says nothing safe of, and which are within reach of it."""
+        """Return which configs are within reach of a batch that alone says too little of them.
+
+        That is `growth` times it, or where there is none the next batch up to its square.
+        """
         result = np.zeros(configs.length, dtype=bool)
         for kind, line in self._lines().items():
-            result |= _alike(configs, kind) & line.guessed & (configs.batch_size <= growth * line.largest)
+            alike = _alike(configs, kind) & line.guessed
+            larger = configs.batch_size[alike & (configs.batch_size > line.largest)]
+            following = int(larger.min(initial=growth**2 * line.largest))
+            result |= alike & (configs.batch_size <= max(growth * line.largest, following))
         return result
 
     def note(self, configs: Configs, too_large: Mask) -> str:
@@ -100,8 +109,8 @@ class MemoryLaw:
         row = int(rows[np.lexsort((configs.workers[rows], configs.batch_size[rows]))[0]])
         most, limit = (float(column[row]) for column in (self.most_bytes(configs), self.limit_bytes(configs)))
         need = f"would need about {gibibytes(most)} of the {gibibytes(limit)} a worker has"
-        several = len(set(self.limit_bytes(configs).tolist())) > 1
-        where = f" where {configs.workers[row]} share" if several and configs.device[row] == _ON_MACHINE else ""
+        usual = float(self.limit_bytes(configs).max())
+        where = f" when {configs.workers[row]} share a machine" if limit < usual else ""
         return f"batch {configs.batch_size[row]} and above {need}{where}: {len(rows)} configs are left out"
 
     def most_bytes(self, configs: Configs) -> Floats:
@@ -110,7 +119,8 @@ class MemoryLaw:
         result = np.full(configs.length, np.nan)
         if self.counted is not None:
             state = self.counted.fixed_bytes / _shards(configs)
-            result = (state + self.counted.bytes_per_example * batches) * (1 + _MARGIN + _COUNTED)
+            growing = self.counted.bytes_per_example * batches
+            result = (state + growing) * (1 + _MARGIN) + _COUNTED * growing
         for kind, line in self._lines().items():
             alike = _alike(configs, kind)
             result[alike] = line.most(batches[alike])
@@ -133,7 +143,8 @@ class MemoryLaw:
         if not told:
             spec = known(device)
             return np.full(len(processes), spec.memory if spec is not None and spec.kind == "gpu" else np.inf)
-        if device != _ON_MACHINE and len(set(told.values())) == 1:
+        shared = self.on_one_machine and device == "cpu"
+        if not shared and len(set(told.values())) == 1:
             return np.full(len(processes), float(min(told.values())))
         least = [np.where(processes <= there, limit, limit * there / processes) for there, limit in told.items()]
         return np.asarray(np.max(least, axis=0), dtype=np.float64)

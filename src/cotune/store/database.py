@@ -25,7 +25,7 @@ from cotune.space import Space
 from cotune.store import rows, schema, steps, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
-from cotune.types import INTERRUPTED, Cluster, Evaluation, Job, Plan, Sample
+from cotune.types import INTERRUPTED, Cluster, CountedModel, Evaluation, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
@@ -94,7 +94,7 @@ class Store:
         self._reads = self._engine.execution_options(**snapshot)
         self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
         self._writer = writer.me()
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str, CountedModel | None]] = set()
         try:
             self._prepare()
             self.close_orphans()
@@ -144,16 +144,19 @@ class Store:
         """Keep a job's definition, secrets masked, unless it is known already."""
         with self._writing() as connection:
             self._introduce(connection, job)
-        self._known.add((job.name, job.fingerprint))
+        self._known.add(_definition(job))
 
     def _introduce(self, connection: Connection, job: Job) -> None:
-        if (job.name, job.fingerprint) in self._known:
+        if _definition(job) in self._known:
             return
         known = self._insert(jobs).on_conflict_do_nothing()
         definition = rows.of_record(redact.job(job))
         connection.execute(
             known, {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
         )
+        if job.model is not None:  # a job may name its model later
+            own = and_(jobs.c.name == job.name, jobs.c.fingerprint == job.fingerprint)
+            connection.execute(update(jobs).where(own).values(definition=definition))
 
     def jobs(self) -> tuple[KnownJob, ...]:
         """Return every job there is, first seen first."""
@@ -182,7 +185,7 @@ class Store:
             if connection.scalar(upsert) is None:
                 raise ValueError(f"sample {sample.id} belongs to another job")
             self._append(connection, sample)
-        self._known.add((job.name, job.fingerprint))
+        self._known.add(_definition(job))
 
     def _append(self, connection: Connection, sample: Sample) -> None:
         if not sample.curve:
@@ -200,12 +203,19 @@ class Store:
         return self._samples(wanted if purpose is None else and_(wanted, samples.c.purpose == purpose))
 
     def alike(self, job: Job) -> tuple[tuple[Job, tuple[Sample, ...]], ...]:
-        """Return the other jobs of the same program, their secrets masked, with their samples."""
+        """Return the other jobs of the same program or model, their secrets masked, with their samples."""
         program = redact.command(job.command)[:2]
         found = (known for known in self.jobs() if known.fingerprint != job.fingerprint and known.samples)
         return tuple(
-            (known.definition, self.samples(known)) for known in found if known.definition.command[:2] == program
+            (known.definition, self.samples(known))
+            for known in found
+            if known.definition.command[:2] == program or known.definition.same_model(job)
         )
+
+    def counted_model(self, job: Named) -> CountedModel | None:
+        """Return what was counted of a job's model before, if it was."""
+        same = (known for known in self.jobs() if (known.name, known.fingerprint) == (job.name, job.fingerprint))
+        return next((known.definition.model for known in same), None)
 
     def others(self, job: Named) -> int:
         """Return how many samples bear the job's name but another command, data, metric or rate."""
@@ -275,7 +285,7 @@ class Store:
         with self._writing() as connection:
             self._introduce(connection, job)
             connection.execute(plans.insert(), row)
-        self._known.add((job.name, job.fingerprint))
+        self._known.add(_definition(job))
         return id
 
     def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
@@ -324,6 +334,11 @@ def _plan(row: Any) -> StoredPlan:
     space = None if row.space is None else rows.space(row.space)
     cluster = None if row.cluster is None else rows.cluster(row.cluster)
     return StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.plan(row.plan), space, cluster)
+
+
+def _definition(job: Job) -> tuple[str, str, CountedModel | None]:
+    """Return what of a job's definition may be new to a store."""
+    return job.name, job.fingerprint, job.model
 
 
 def _of(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:
