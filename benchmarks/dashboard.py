@@ -54,12 +54,10 @@ def fill(path: Path, count: int) -> None:
     rng = np.random.default_rng(0)
     made = [start(rng, number) for number in range(count)]
     owner = {"job": JOB.name, "fingerprint": JOB.fingerprint}
-    with open_store(str(path)) as store:
-        store.save_job(JOB)
-        with store._writing() as connection:
-            connection.execute(samples.insert(), [{**rows.of_sample(one), **owner} for one in made])
-            points = [rows.of_evaluation(point, one.id, at) for one in made for at, point in enumerate(one.curve)]
-            connection.execute(evaluations.insert(), points)
+    with open_store(str(path)) as store, store._writing_of(JOB) as connection:
+        connection.execute(samples.insert(), [{**rows.of_sample(one), **owner} for one in made])
+        points = [rows.of_evaluation(point, one.id, at) for one in made for at, point in enumerate(one.curve)]
+        connection.execute(evaluations.insert(), points)
 
 
 def first_paint(browser: Any, address: str) -> tuple[float, float]:

@@ -118,14 +118,13 @@ def simulated(store: Store, jobs: int = 120) -> str:
 def bulk(store: Store, count: int, job: Job = JOB, curves: int = 10) -> None:
     """Put very many samples of a job into a store at once."""
     rng = np.random.default_rng(5)
-    store.save_job(job)
     made = [
         sample(rng, Config.data_parallel(int(2 ** rng.integers(4, 9)), int(rng.integers(1, 17)), "t4"),
                curves if n % 10 == 0 else 0, f"bulk{n:06d}", purpose="run" if n % 50 == 0 else "probe")
         for n in range(count)
     ]  # fmt: skip
     owner = {"job": job.name, "fingerprint": job.fingerprint}
-    with store._writing() as connection:
+    with store._writing_of(job) as connection:
         connection.execute(samples.insert(), [{**rows.of_sample(one), **owner} for one in made])
         points = [rows.of_evaluation(point, one.id, at) for one in made for at, point in enumerate(one.curve)]
         connection.execute(evaluations.insert(), points)

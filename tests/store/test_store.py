@@ -96,8 +96,8 @@ def test_a_sample_is_found_by_the_first_letters_of_its_id(store: Store) -> None:
 
 def test_jobs_are_known_by_name_and_fingerprint_with_their_secrets_masked(store: Store, url: str) -> None:
     secret = replace(JOB, command=(*JOB.command, "--token", "hunter3"), env=(("HF_TOKEN", "hunter3"),))
-    store.save_job(JOB)
-    store.save_job(JOB)
+    store.save_plan(JOB, plan())
+    store.save_plan(JOB, plan())
     store.save(secret, sample("a"))
     known = store.jobs()
     assert [(job.name, job.fingerprint, job.samples) for job in known] == [

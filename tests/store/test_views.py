@@ -28,7 +28,7 @@ def _filled(store: Store) -> list[Sample]:
 
 def test_a_job_is_summed_up_without_reading_its_samples(store: Store) -> None:
     known = _filled(store)
-    store.save_job(OTHER)
+    store.save_plan(OTHER, plan())
     store.save_plan(JOB, plan())
     first, empty = views.job_summaries(store)
     assert (first.name, first.samples, first.configs, first.runs, first.failed, first.growing, first.plans) == (

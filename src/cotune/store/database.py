@@ -140,20 +140,19 @@ class Store:
         with one_line_errors(self.url), self._writes.begin() as connection:
             yield connection
 
-    def save_job(self, job: Job) -> None:
-        """Keep a job's definition, secrets masked, unless it is known already."""
+    @contextmanager
+    def _writing_of(self, job: Job) -> Iterator[Connection]:
+        """Yield a connection to write what belongs to a job; the definition of a new one is kept, secrets masked."""
         with self._writing() as connection:
-            self._introduce(connection, job)
-        self._known.add(_definition(job))
+            if _definition(job) not in self._known:
+                self._introduce(connection, job)
+            yield connection
+        self._known.add(_definition(job))  # only now is it committed
 
     def _introduce(self, connection: Connection, job: Job) -> None:
-        if _definition(job) in self._known:
-            return
-        known = self._insert(jobs).on_conflict_do_nothing()
         definition = rows.of_record(redact.job(job))
-        connection.execute(
-            known, {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
-        )
+        row = {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
+        connection.execute(self._insert(jobs).on_conflict_do_nothing(), row)
         if job.model is not None:  # a job may name its model later
             own = and_(jobs.c.name == job.name, jobs.c.fingerprint == job.fingerprint)
             connection.execute(update(jobs).where(own).values(definition=definition))
@@ -180,12 +179,10 @@ class Store:
             set_={name: insert.excluded[name] for name in row if name != "id"},
             where=_of(samples, insert.excluded.job, insert.excluded.fingerprint),
         ).returning(samples.c.number)
-        with self._writing() as connection:
-            self._introduce(connection, job)
+        with self._writing_of(job) as connection:
             if connection.scalar(upsert) is None:
                 raise ValueError(f"sample {sample.id} belongs to another job")
             self._append(connection, sample)
-        self._known.add(_definition(job))
 
     def _append(self, connection: Connection, sample: Sample) -> None:
         if not sample.curve:
@@ -282,10 +279,8 @@ class Store:
             "space": None if space is None else rows.of_record(space),
             "cluster": None if cluster is None else rows.of_record(cluster),
         }
-        with self._writing() as connection:
-            self._introduce(connection, job)
+        with self._writing_of(job) as connection:
             connection.execute(plans.insert(), row)
-        self._known.add(_definition(job))
         return id
 
     def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
