@@ -220,7 +220,7 @@ class Configs(Sequence[Config]):
     def __getitem__(self, row: int) -> Config:  # type: ignore[override]  # rows only, slices by `take`
         if not -self.length <= row < self.length:
             raise IndexError(row)
-        axes = {name: _plain(column[row]) for name, column in self.named.items() if column[row] != ""}
+        axes = {name: plain(column[row]) for name, column in self.named.items() if column[row] != ""}
         return Config.data_parallel(
             int(self.batch_size[row]),
             int(self.workers[row]),
@@ -234,5 +234,6 @@ class Configs(Sequence[Config]):
         return (self[row] for row in range(self.length))
 
 
-def _plain(value: object) -> Value:
+def plain(value: object) -> Value:
+    """Return a value of a column as Python's own, which JSON and a command line can hold."""
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune.errors import InvalidFile, NotFound
 from cotune.predict._paleo_layers import Convolution, Dense, Dropout, Layer, Pooling, Span
 
 Shape = tuple[int, int, int]
@@ -35,13 +34,7 @@ class Net:
 
 def read_net(path: Path) -> Net:
     """Return the network in a file of PALEO's format."""
-    try:
-        written = json.loads(path.read_text(encoding="utf-8"))
-        return parse_net(written)
-    except FileNotFoundError:
-        raise NotFound(f"no network at {path}") from None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidFile(f"{path}: not a network as PALEO writes them ({error!r})") from None
+    return parse_net(json.loads(path.read_text(encoding="utf-8")))
 
 
 def parse_net(written: Mapping[str, Any]) -> Net:

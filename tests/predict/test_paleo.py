@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.counting.models import find
-from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.errors import UsageError
 from cotune.predict._paleo_layers import Convolution, Dense, Layer, Pooling, Span
-from cotune.predict._paleo_nets import Net, parse_net, read_net
 from cotune.predict._paleo_torch import layers_of
 from cotune.predict.paleo import SCHEMES, Paleo, Platform, batch_of_worker, multiple, published, step
 from cotune.space import Configs
+from predict.paleo_nets import Net, parse_net, read_net
 from predict.worlds import JOB, grid, timed
 
 NETWORKS = {"ethernet": 10, "ethernet20": 20, "infiniband": 70}
@@ -131,16 +131,6 @@ def test_as_a_predictor_it_finds_its_own_law_again(scheme: str) -> None:
 def test_an_unknown_scheme_is_named() -> None:
     with pytest.raises(UsageError, match="butterfly_mixing"):
         Paleo("butterfly").fit_seconds(JOB, timed(lambda b, n: 0.1 * b * n, grid()))  # type: ignore[arg-type]
-
-
-def test_a_file_that_is_no_network_is_refused(tmp_path: Path) -> None:
-    broken = tmp_path / "net.json"
-    with pytest.raises(NotFound):
-        read_net(broken)
-    for text in ("{", "[]", '{"layers": {"a": {"type": "Twist", "parents": []}}}'):
-        broken.write_text(text)
-        with pytest.raises(InvalidFile):
-            read_net(broken)
 
 
 def test_a_dense_layer_of_a_file_takes_all_that_enters_it() -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cotune.predict import SecondsModel, SecondsPredictor
 from cotune.predict._samples import timed, timings
 from cotune.predict.ring import Ring
-from cotune.space import Configs
+from cotune.space import Configs, plain
 from cotune.types import Floats, Ints, Job, Sample, Value
 
 Group = tuple[tuple[str, Value], ...]
@@ -83,8 +83,7 @@ def groups_of(configs: Configs) -> tuple[Ints, list[Group]]:
         codes = codes * len(values) + own
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     groups = [
-        tuple((name, value) for name, column in columns.items() if (value := _plain(column[row])) != "")
-        for row in first
+        tuple((name, value) for name, column in columns.items() if (value := plain(column[row])) != "") for row in first
     ]
     return codes.astype(np.int64), groups
 
@@ -118,7 +117,3 @@ def _codes(column: npt.NDArray[np.generic]) -> tuple[Ints, list[object]]:
     table: dict[object, int] = {}
     codes = np.fromiter((table.setdefault(value, len(table)) for value in column.tolist()), np.int64, len(column))
     return codes, list(table)
-
-
-def _plain(value: object) -> Value:
-    return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
