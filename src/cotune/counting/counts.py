@@ -74,10 +74,6 @@ class Counts:
         """Return how many kernels a step launches; views of a tensor are none."""
         return sum(call.calls for call in self.calls)
 
-    def of_phase(self, phase: Phase) -> float:
-        """Return the operations of one pass."""
-        return sum((call.flops or 0.0) * call.calls for call in self.calls if call.phase == phase)
-
     @cached_property
     def work(self) -> Mapping[str, tuple[float, float]]:
         """Return the operations and bytes of each family."""

@@ -113,11 +113,6 @@ class Profile(_Record):
             return len(self.layers)
         return 1 + max(entry.last for entry in self.stage_seconds or [])
 
-    @property
-    def affine(self) -> bool:
-        """Return whether some seconds do not grow with the batch, so that the batch matters."""
-        return any(layer.compute_fixed or layer.sync_fixed or layer.cut_fixed for layer in self.layers)
-
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         problems = list(_names(self)) or list(_table(self) if self.stage_seconds is not None else _layers(self))

@@ -26,7 +26,6 @@ _RULES = get_args(LearningRateRule)
 _TIME_COLUMNS = ("workers", "batch_size", "epoch_seconds")
 _TIME_EXTRAS = ("device", "nodes", "repeat", "accumulate", "servers")
 _ACCURACY_COLUMNS = ("global_batch", "epoch", "accuracy")
-_ACCURACY_EXTRAS = ("seed", "workers")
 
 
 def read(folder: Path) -> Recording:
