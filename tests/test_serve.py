@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,18 @@ def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> Non
     assert together is not None
     assert together.seconds < 1.4 * whole_of_it, "what was trained is not trained again"
     assert long.active.waited == pytest.approx(short.active.executed, rel=0.2)
+
+
+def test_a_job_that_wants_the_most_accuracy_goes_on_although_it_had_met_its_target_when_stopped(
+    recording: Recording,
+) -> None:
+    hall = Hall(recording, 1)
+    hall.hand_in("long", 0.0, 1)
+    ((at, queued),) = hall.waiting
+    hall.waiting = [(at, replace(queued, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate")))]
+    hall.hand_in("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
+    long, _ = hall.run("srtf").jobs
+    assert [len(long.starts), long.starts[-1].epochs] == [2, EPOCHS]
 
 
 def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording: Recording) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
 from cotune.profile import Chooser, Design, Mask, Probe
+from cotune.run.training import reached
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
@@ -132,9 +133,7 @@ class ActiveDesign:
         """
         if not sample.curve or sample.config.global_batch in seen:
             return bool(sample.curve)
-        best = max(self.job.sign * point.accuracy for point in sample.curve)
-        met = self.goal.target is not None and best >= self.job.sign * self.goal.target
-        return met or sample.curve[-1].epoch >= self.goal.max_epochs
+        return reached(self.job, self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""

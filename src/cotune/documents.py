@@ -94,7 +94,7 @@ def goal_words(job: Job, goal: Goal, unit: str) -> str:
     parts = [f"{job.metric} {least} {goal.target:g}"] if goal.target is not None else []
     parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
     parts += [f"for at most {number(goal.max_cost)} {unit}"] if goal.max_cost is not None else []
-    return " ".join(parts) or f"{goal.epochs or goal.max_epochs} epochs"
+    return " ".join(parts) or f"{goal.cap} epochs"
 
 
 def sample_document(sample: Sample) -> dict[str, Any]:

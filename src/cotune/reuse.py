@@ -63,9 +63,9 @@ def meets(job: Job, goal: Goal, sample: Sample) -> bool:
     """Say whether nothing is left to train: the weights that a sample left meet the goal, or have its epochs."""
     if goal.epochs is not None:
         return trained(sample) == goal.epochs
-    if goal.target is None or goal.prefer == "accurate" or not sample.curve:
+    if goal.prefer == "accurate" or not sample.curve:
         return False
-    return job.sign * sample.curve[-1].accuracy >= job.sign * goal.target
+    return job.meets(goal.target, sample.curve[-1].accuracy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,8 +190,8 @@ class World:
         assert active.config is not None
         queued = served.queued
         target = None if queued.goal.prefer == "accurate" else queued.goal.target
-        name, epochs = new_id(), queued.goal.epochs or queued.goal.max_epochs
-        launch = Launch(name, queued.job, active.config, epochs, served.folder, target)
+        name = new_id()
+        launch = Launch(name, queued.job, active.config, queued.goal.cap, served.folder, target)
         sample = Sample(
             active.config, purpose="run", id=name, started=timestamp(), engine=self._engine_name,
             folder=str(served.folder), seed=0,
@@ -220,7 +220,7 @@ class World:
             served.done_before, served.growing = served.done, None
             served.starts.append(sample)
             self._save(served.queued.job, sample)
-            if served is stopped and sample.failure is None and self._unfinished(served, sample):
+            if served is stopped and sample.failure is None and _unfinished(growing.launch, sample):
                 return
             served.failure = sample.failure
             self._leave(served)
@@ -237,14 +237,13 @@ class World:
             if served.stopping is not None:
                 self._engine.stop(growing.launch.id, _FINISH_SECONDS if served.stopping == ENOUGH else 0.0)
 
-    def _unfinished(self, served: Serving, sample: Sample) -> bool:
-        goal, sign = served.queued.goal, served.queued.job.sign
-        met = goal.target is not None and sample.accuracy is not None and sign * sample.accuracy >= sign * goal.target
-        return not met and sample.epochs < (goal.epochs or goal.max_epochs)
-
     def _leave(self, served: Serving) -> None:
         self._present.discard(served.active.number)
         self._over.append(served.active)
+
+
+def _unfinished(launch: Launch, sample: Sample) -> bool:
+    return not launch.job.meets(launch.target, sample.accuracy) and sample.epochs < launch.epochs
 
 
 def whole(served: Serving) -> Sample | None:

@@ -20,12 +20,11 @@ and the same holds for cost where the plan prefers cheap, with epochs left and s
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
+from cotune.profile import new_id, timestamp
 from cotune.reuse import has_checkpoint
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
@@ -90,14 +89,12 @@ def supervise(
 
 
 def _met(launch: Launch, sample: Sample) -> bool:
-    sign = launch.job.sign
-    reached = launch.target is not None and sample.accuracy is not None
-    return reached and sign * (sample.accuracy or 0.0) >= sign * (launch.target or 0.0)
+    return launch.job.meets(launch.target, sample.accuracy)
 
 
 def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sample]:
     """Return the next start of a run, and the beginning of its sample."""
-    name = uuid.uuid4().hex[:12]
+    name = new_id()
     done = before.epochs
     if before.failure is not None and (before.curve or not before.resumed_from):
         done = before.curve[-1].epoch if before.curve else 0.0
@@ -106,7 +103,7 @@ def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sa
         epochs=done,
         purpose="run",
         id=name,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=timestamp(),
         engine=before.engine,
         folder=before.folder,
         resumed_from=before.id,

@@ -180,6 +180,10 @@ class Job:
         """Return whether both jobs name their model, and it counts the same."""
         return self.model is not None and other.model is not None and self.model.fingerprint == other.model.fingerprint
 
+    def meets(self, target: float | None, accuracy: float | None) -> bool:
+        """Return whether a value of the metric is as good as a target; False without either."""
+        return target is not None and accuracy is not None and self.sign * accuracy >= self.sign * target
+
     @property
     def fingerprint(self) -> str:
         """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""
@@ -203,6 +207,11 @@ class Goal:
     max_epochs: int = 30
     confidence: float = 0.9
     prefer: Prefer = "cheap"
+
+    @property
+    def cap(self) -> int:
+        """Return the epochs that a run takes unless it meets its target before."""
+        return self.epochs or self.max_epochs
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def finished(settings: Settings, goal: Goal, begin: Beginning, config: Config) -
     before = begin.before
     if before is None or before.purpose != "probe":
         return None
-    if not meets(settings.job, goal, before) and trained(before) < (goal.epochs or goal.max_epochs):
+    if not meets(settings.job, goal, before) and trained(before) < goal.cap:
         return None
     if before.engine != RECORDED and before.terms.checkpoint is None:
         return None
@@ -86,7 +86,7 @@ def first_start(
         sample.id,
         settings.job,
         config,
-        goal.epochs or goal.max_epochs,
+        goal.cap,
         begin.folder,
         None if goal.prefer == "accurate" else goal.target,
         begin.seed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -68,8 +67,7 @@ def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
     """Refuse to judge a target by learning curves that are not there, or that end before they say anything."""
     job, goal = settings.job, settings.goal
     longest = max((len(sample.curve) for sample in samples), default=0)
-    best = max((job.sign * point.accuracy for sample in samples for point in sample.curve), default=-math.inf)
-    reached = goal.target is not None and best >= job.sign * goal.target
+    reached = any(job.meets(goal.target, point.accuracy) for sample in samples for point in sample.curve)
     if longest == 0 or (longest < LEAST_EVALUATIONS and not reached and goal.max_epochs > longest):
         words = "no evaluation" if longest == 0 else f"{longest} evaluation{'s' if longest > 1 else ''}"
         raise NotFound(

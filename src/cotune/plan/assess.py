@@ -258,7 +258,7 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     bound so far; counting those is one look-up per epoch instead of one test per draw.
     """
     if goal.target is None or outlook.accuracy is None:
-        return np.full((1, outlook.draws), float(goal.epochs or goal.max_epochs))
+        return np.full((1, outlook.draws), float(goal.cap))
     assert outlook.accuracy_spread is not None
     if sign * goal.target > outlook.accuracy_ceiling:
         return np.full((len(outlook.accuracy), outlook.draws), np.inf)

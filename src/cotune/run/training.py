@@ -62,11 +62,10 @@ def seconds_limit(plan: Plan) -> float:
 
 def epochs_elsewhere(plan: Plan | None, goal: Goal) -> int:
     """Return the epochs for a launcher that cannot stop at a target: what nine runs of ten need, up to the cap."""
-    cap = goal.epochs or goal.max_epochs
     needed = plan.forecast.epochs_needed if plan else None
     if needed is None or goal.epochs or goal.target is None or goal.prefer == "accurate":
-        return cap
-    return max(1, min(cap, math.ceil(needed.high)))
+        return goal.cap
+    return max(1, min(goal.cap, math.ceil(needed.high)))
 
 
 def _first_values(space: Space) -> dict[str, Value]:
@@ -75,9 +74,8 @@ def _first_values(space: Space) -> dict[str, Value]:
 
 
 def reached(job: Job, target: float | None, sample: Sample) -> bool:
-    """Return whether the best evaluation so far meets the target."""
-    best = max((job.sign * point.accuracy for point in sample.curve), default=None)
-    return target is not None and best is not None and best >= job.sign * target
+    """Return whether an evaluation has met the target."""
+    return any(job.meets(target, point.accuracy) for point in sample.curve)
 
 
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:

@@ -37,7 +37,6 @@ def cheapest(lab: Lab, tried: list[Sample]) -> Decision:
 
 def meets(lab: Lab, sample: Sample) -> bool:
     """Return whether a run reached the target in time."""
-    goal, sign = lab.goal, lab.job.sign
+    goal = lab.goal
     on_time = goal.deadline is None or sample.seconds <= goal.deadline
-    reached = goal.target is None or (sample.accuracy is not None and sign * sample.accuracy >= sign * goal.target)
-    return on_time and reached
+    return on_time and (goal.target is None or lab.job.meets(goal.target, sample.accuracy))
