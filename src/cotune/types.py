@@ -292,6 +292,9 @@ class Sample:
         return self.seconds * (self.config.workers + self.config.servers)
 
 
+Z90 = 1.2816  # standard deviations from the middle of a normal distribution to its 90th percentile
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A predicted number: its 10th, 50th and 90th percentiles, and where it comes from."""

@@ -25,10 +25,9 @@ from cotune.profile import Design
 from cotune.recording import Recording, read
 from cotune.run.recorded import Recorded, Replay
 from cotune.space import Configs
-from cotune.types import Config, Floats, Goal, Sample
+from cotune.types import Z90, Config, Floats, Goal, Sample
 
 AT_LEAST_MORE = 8
-_EIGHTY = 1.2816
 _MISSED = 0.2  # what an 80 % interval may miss
 
 
@@ -151,7 +150,7 @@ def _times(seen: Recording, truth: Recording, count: int, task: Task) -> list[Ro
             outlook = forecaster(seen.job, samples, seen.cluster, predictor=name, accuracy=None)(unseen, 1)
         except TooFewSamples:
             continue
-        half = np.exp(_EIGHTY * outlook.spread)
+        half = np.exp(Z90 * outlook.spread)
         middle = outlook.epoch_seconds
         rows.append(_row(seen.name, "epoch_seconds", name, count, _Judged(right, middle, middle / half, middle * half)))
     return rows
@@ -240,7 +239,7 @@ def _judge(
     right = np.array([value for _, _, value in points])
     middle = seen.job.sign * outlook.evaluation[outlook.recipe, epochs]
     spread = outlook.evaluation_spread[outlook.recipe, epochs]
-    return _Judged(right, middle, middle - _EIGHTY * spread, middle + _EIGHTY * spread)
+    return _Judged(right, middle, middle - Z90 * spread, middle + Z90 * spread)
 
 
 @dataclass(frozen=True, slots=True)

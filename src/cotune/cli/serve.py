@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cotune.store import Store
     from cotune.types import Cluster
 
-_Z90 = 1.2816
-
 
 def serve(
     jobs: Annotated[
@@ -190,7 +188,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now:
     from cotune.schedule import Submission
     from cotune.schedule._work import Steady
     from cotune.serve import Queued
-    from cotune.types import INTERRUPTED
+    from cotune.types import INTERRUPTED, Z90
 
     history = recalled(settings, kept)
     samples = known_samples(settings, kept, history)
@@ -218,7 +216,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now:
         device=plan.config.device,
         batch_size=plan.config.batch_size,
     )
-    spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / _Z90
+    spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / Z90
     cut_short = [run for run in kept.unfinished_runs(settings.job) if str(run.failure).startswith(INTERRUPTED)]
     before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
     if before is not None:

@@ -26,7 +26,7 @@ from cotune.predict._features import Feature, columns, features_of
 from cotune.predict._layout import nodes
 from cotune.predict._samples import Timings, timed, timings
 from cotune.space import Configs
-from cotune.types import Floats, Sample
+from cotune.types import Z90, Floats, Sample
 
 NOISE = 0.03  # of one measurement of an epoch, as a standard deviation of the logarithm
 _USUAL = 0.12  # spread of a law's error while nothing is known of it
@@ -43,7 +43,6 @@ _FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
 _LEAST = 0.02
 _WILD = 4.0
 _CHANCE = 3.0  # deviations by which a law may miss a measurement
-_EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _factor(model: SelfAware) -> float:
 
 
 def _spread(errors: Floats, configs: int) -> float:
-    own = _high_quantile(np.abs(errors)) / _EIGHTY if len(errors) else _USUAL
+    own = _high_quantile(np.abs(errors)) / Z90 if len(errors) else _USUAL
     return float(np.sqrt(max(own, NOISE) ** 2 + (_FEW / configs) ** 2))
 
 

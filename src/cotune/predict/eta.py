@@ -33,14 +33,13 @@ import numpy as np
 from cotune.predict._samples import per_step, timings
 from cotune.predict.optimus import epochs_to
 from cotune.space import Configs
-from cotune.types import Config, Floats, Job, Plan, Quantity, Sample
+from cotune.types import Z90, Config, Floats, Job, Plan, Quantity, Sample
 
 _WARM_UP = 0.2  # of what a start has done, but no more than an epoch
 _BLOCKS = 12
 _USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while few blocks are known, and the blocks it counts for
 _CROWDED = 0.04  # more of it for each doubling of what is asked of a core, beyond one
 _UNSEEN = 0.10  # an evaluation is still to come that no one has seen
-_EIGHTY = 1.2816
 _LATER = 2.0  # how much more the last block counts than the first
 _MOST_MARKS = 512
 
@@ -116,7 +115,7 @@ class Countdown:
         if not self._evaluated and more:
             sd = math.hypot(sd, _UNSEEN)
         return Quantity(
-            mid * math.exp(-_EIGHTY * sd), mid, mid * math.exp(_EIGHTY * sd), "measured" if len(own) else "assumed", "s"
+            mid * math.exp(-Z90 * sd), mid, mid * math.exp(Z90 * sd), "measured" if len(own) else "assumed", "s"
         )
 
     def _paces(self) -> Floats:
@@ -165,8 +164,7 @@ class Countdown:
 def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity:
     """Return the epochs after which a run is expected to end: its cap, or where it meets its target."""
     cap, done = float(epochs), sample.epochs
-    best = max((job.sign * point.accuracy for point in sample.curve), default=-math.inf)
-    if target is not None and best >= job.sign * target:
+    if any(job.meets(target, point.accuracy) for point in sample.curve):
         return Quantity(done, done, done, "measured")
     # A run that is past what was expected needs at least one more evaluation.
     soonest = min(math.floor(done) + 1.0, cap)
@@ -194,7 +192,7 @@ def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None,
 def _spread(end: Quantity, done: float) -> float:
     """Return the deviation, in logarithms, of the epochs left that an uncertain end stands for."""
     low, high = max(end.low - done, 0.1), max(end.high - done, 0.1)
-    return math.log(high / low) / (2 * _EIGHTY) if high > low else 0.0
+    return math.log(high / low) / (2 * Z90) if high > low else 0.0
 
 
 def usual_scatter(load: float, cores: int) -> float:

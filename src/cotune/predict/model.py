@@ -23,13 +23,12 @@ from scipy.optimize import nnls
 from cotune.devices import table
 from cotune.predict._history import Correction
 from cotune.predict._roofline import SIDE_BY_SIDE, Rates, Split, entering, split
-from cotune.types import Config, Quantity, Source
+from cotune.types import Z90, Config, Quantity, Source
 
 if TYPE_CHECKING:
     from cotune.counting.counts import Counts
 
 Tier = Literal["counts", "history", "paleo", "scaled", "steps", "probe"]
-_EIGHTY = 1.2816  # standard deviations on each side that hold 80 %
 _PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak
 _CALIBRATED = 0.35  # and at measured rates
 _ANOTHER = 0.35  # where operator times were carried from one GPU to another
@@ -111,7 +110,7 @@ def from_counts(
     chosen = sorted(splits, key=lambda one: one.seconds)[len(splits) // 2]
     factor, base = (history.factor, history.spread) if history else (1.0, _spread(target))
     wider = math.hypot(base, counts.unknown_share, _NEW_NETWORK if notes else 0.0)
-    reach = math.exp(_EIGHTY * wider)
+    reach = math.exp(Z90 * wider)
     low, high = (factor * pick(one.seconds for one in splits) for pick in (min, max))
     middle = factor * math.exp(sum(math.log(one.seconds) for one in splits) / len(splits))
     words = "counted operations and bytes"
@@ -145,7 +144,7 @@ def from_another(
     counted = split(counts, target.rates, config.workers, precision, _network(config.workers, target)[0])
     late = max(entering(counts, target.rates) - seconds - counted.communication, 0.0)
     parts = _as_measured(counted, seconds, counted.communication, late)
-    reach = math.exp(_EIGHTY * _ANOTHER)
+    reach = math.exp(Z90 * _ANOTHER)
     step = Quantity(parts.seconds / reach, parts.seconds, parts.seconds * reach, "extrapolated", "s")
     words = f"operators measured on the {origin} here, scaled by their rooflines"
     return replace(found, tier="scaled", known_from=words, step_seconds=step, split=parts)
@@ -172,7 +171,7 @@ def from_steps(
     late = max(entering(counts, target.rates) - single - communication, 0.0)
     seconds = single + communication + late
     source, wider = _trust(config, times, communication / seconds if not together else 0.0)
-    reach = math.exp(_EIGHTY * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
+    reach = math.exp(Z90 * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
     return Prediction(
         config=config,
         tier="probe" if together else "steps",

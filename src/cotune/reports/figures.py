@@ -9,13 +9,12 @@ import numpy as np
 
 from cotune.reports.findings import Findings
 from cotune.reports.frames import SERIES, Figure, Trace, clock, counted, layout, line_at, logarithmic, words
-from cotune.types import Floats, Ints, Sample
+from cotune.types import Z90, Floats, Ints, Sample
 from cotune.units import duration, number
 
 _POINTS = 1500  # configs drawn at most; those in the frontier's neighbourhood are kept
 _CURVES = 12
 _MARKED = 30  # points of a curve that are marked one by one
-_Z10 = 1.2815515655446004  # the 90th percentile of a standard normal
 
 
 def cost_time(found: Findings) -> Figure:
@@ -130,7 +129,7 @@ def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
         rows = np.flatnonzero(alike & (configs.batch_size == batch))
         rows = rows[np.argsort(configs.workers[rows], kind="stable")]
         x, middle = _list(configs.workers[rows]), outlook.epoch_seconds[rows]
-        width = np.exp(_Z10 * outlook.spread[rows])
+        width = np.exp(Z90 * outlook.spread[rows])
         label = f"batch {batch}"
         traces += _band(x, middle / width, middle * width, colour, label)
         line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
@@ -227,7 +226,7 @@ def _forecast_curve(found: Findings) -> list[Trace]:
     row = _row(found)
     recipe, sign = outlook.recipe[row], found.job.sign
     middle, spread = outlook.evaluation[recipe], outlook.evaluation_spread[recipe]
-    ends = [np.minimum(middle + z * spread, outlook.accuracy_ceiling) * sign for z in (-_Z10, _Z10)]
+    ends = [np.minimum(middle + z * spread, outlook.accuracy_ceiling) * sign for z in (-Z90, Z90)]
     x = list(range(1, len(middle) + 1))
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
