@@ -1,0 +1,156 @@
+"""Jobs handed in to `cotune serve`, each with what its samples tell of every config."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cotune import config
+from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves, recalled, require_curves
+from cotune.cli._output import note
+from cotune.cli.plan import planned
+from cotune.config import Settings
+from cotune.errors import CotuneError, NotFound, UsageError
+from cotune.plan.assess import assess
+from cotune.reuse import has_checkpoint
+from cotune.schedule import Submission
+from cotune.schedule._work import Steady
+from cotune.serve import Queued
+from cotune.store import Store
+from cotune.types import Z90, Cluster, Job, Sample
+
+
+class Desk:
+    """Where jobs are handed in: those named at first, and those that come into the queue's folder."""
+
+    def __init__(
+        self,
+        kept: Store,
+        first: Sequence[Settings],
+        queue: Path | None,
+        engine: str | None,
+        slots: int | None,
+        seed: int,
+    ) -> None:
+        self._kept, self._queue, self._engine, self._seed = kept, queue, engine, seed
+        self._waiting = list(first)
+        self._seen: set[Path] = set()
+        self.declined: list[dict[str, str]] = []
+        self._names: set[str] = set()
+        self._gone_on: set[str] = set()  # runs
+        if queue is not None and not queue.is_dir():
+            raise NotFound(f"no folder {queue} to take jobs from")
+        self._look()
+        if not self._waiting:
+            raise UsageError(f"no job file in {queue} yet: the first one tells the engine and the device")
+        self.like = self._waiting[0]
+        self.slots = slots or _slots(self.like)
+        self.cluster = _of_size(self.like.cluster, self.slots)
+
+    def arrivals(self, now: float) -> list[Queued] | None:
+        """Return the jobs that were handed in since; None when none will be."""
+        self._look()
+        if not self._waiting and self._queue is None:
+            return None
+        found = []
+        for settings in self._waiting:
+            try:
+                found.append(self._queued(settings, now))
+            except CotuneError as error:
+                if self._queue is None:
+                    raise
+                self._decline(settings.job.name, error)
+        self._waiting = []
+        return found
+
+    def _look(self) -> None:
+        """Take in the job files that have come into the queue's folder."""
+        for path in sorted(self._queue.glob("*.yaml")) if self._queue else ():
+            if path in self._seen:
+                continue
+            self._seen.add(path)
+            try:
+                self._waiting.append(settings_of(path, self._engine))
+            except CotuneError as error:
+                self._decline(path.name, error)
+
+    def _decline(self, name: str, error: CotuneError) -> None:
+        self.declined.append({"job": name, "reason": str(error)})
+        note(f"declined {name}: {error}")
+
+    def _queued(self, settings: Settings, now: float) -> Queued:
+        if settings.engine != self.like.engine or settings.cluster.devices[0].name != self.cluster.devices[0].name:
+            here = f"{self.like.engine} with {self.cluster.devices[0].name}"
+            raise UsageError(
+                f"it asks for {settings.engine} with {settings.cluster.devices[0].name}; served here is {here}"
+            )
+        name = settings.job.name
+        while name in self._names:
+            name += "'"
+        self._names.add(name)
+        queued = _believed(settings, self._kept, self.cluster, name, now, self._seed)
+        return replace(queued, before=self._before(settings.job, name))
+
+    def _before(self, job: Job, name: str) -> Sample | None:
+        """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
+        cut_short = (run for run in self._kept.unfinished_runs(job) if not run.failed and run.id not in self._gone_on)
+        before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
+        if before is not None:
+            self._gone_on.add(before.id)
+            note(f"{name} goes on from run {before.id}, which trained {before.epochs:.3g} epochs")
+        return before
+
+
+def settings_of(path: Path, engine: str | None) -> Settings:
+    """Return what a job file says, or the one in a folder; it must have something to run."""
+    settings = config.load(path / config.FILE_NAME if path.is_dir() else path, {"engine": engine})
+    if not settings.job.command:
+        raise NotFound(f"{path} has no command to run: say `run:`")
+    return settings
+
+
+def _slots(settings: Settings) -> int:
+    """Return the workers there are: as many as the device that is served, else emulated nodes, else cores."""
+    nodes = settings.engine_settings.get("nodes")
+    return settings.cluster.devices[0].count or (nodes if isinstance(nodes, int) else len(os.sched_getaffinity(0)))
+
+
+def _of_size(cluster: Cluster, slots: int) -> Cluster:
+    return replace(cluster, devices=(replace(cluster.devices[0], count=slots),))
+
+
+def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now: float, seed: int) -> Queued:
+    """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
+    history = recalled(settings, kept)
+    samples = known_samples(settings, kept, history)
+    if needs_curves(settings):
+        require_curves(settings, history.blended(samples) if history else samples)
+    settings = replace(settings, cluster=cluster)
+    plan = planned(settings, samples, history=history, seed=seed)
+    free = replace(settings.goal, deadline=None, max_cost=None)
+    outlook = make_forecaster(settings, samples, "auto", "auto", seed, history)(
+        settings.space.configs(), free.max_epochs
+    )
+    found = assess(outlook, free, cluster, settings.job.sign)
+    forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
+    rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}
+    needed = {one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else one.epochs for one in forecasts}
+    deadline = settings.goal.deadline
+    submission = Submission(
+        name=name,
+        submit=now,
+        gpus=plan.config.workers + plan.config.servers,
+        seconds=plan.forecast.seconds.mid,
+        deadline=None if deadline is None else now + deadline,
+        work=Steady(1.0, rates),
+        wants=plan.config,
+        device=plan.config.device,
+        batch_size=plan.config.batch_size,
+    )
+    spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / Z90
+    return Queued(settings.job, settings.goal, submission, needed, spread, silence=settings.timeout)

@@ -1,0 +1,38 @@
+"""Jobs handed in to be served: what is believed of them, and what they go on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cotune.cli._arrivals import Desk, settings_of
+from cotune.reuse import CHECKPOINT
+from cotune.store import open_store
+from cotune.types import INTERRUPTED, Config, Sample
+
+JOB = """
+name: twice
+examples: 960
+run: python train.py {batch_size} {epochs}
+epochs: 4
+search: {workers: [1, 2], batch_size: [16, 48]}
+"""
+
+
+def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path) -> None:
+    (tmp_path / "cotune.yaml").write_text(JOB)
+    settings = settings_of(tmp_path, None)
+    left = tmp_path / "run"
+    (left / CHECKPOINT).mkdir(parents=True)
+    (left / CHECKPOINT / "weights").write_text("kept")
+    device = settings.cluster.devices[0].name
+    with open_store(str(tmp_path / "store.db")) as store:
+        for number, (batch, workers) in enumerate([(16, 1), (48, 1), (16, 2)]):
+            config = Config.data_parallel(batch, workers, device)
+            store.save(settings.job, Sample(config, 2.0, 10.0 / workers, seconds=20.0, id=f"probe{number}"))
+        config = Config.data_parallel(16, 1, device)
+        cut = Sample(config, 2.0, 10.0, purpose="run", id="cut", failure=f"{INTERRUPTED}: Ctrl-C", folder=str(left))
+        store.save(settings.job, cut)
+        arrived = Desk(store, [settings, settings], None, None, 2, 0).arrivals(0.0)
+    assert arrived is not None
+    assert [queued.submission.name for queued in arrived] == ["twice", "twice'"]
+    assert [queued.before.id if queued.before else None for queued in arrived] == ["cut", None]
