@@ -117,6 +117,7 @@ def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
     reports = [event for event in played.events if isinstance(event, Reported)]
     assert [said.epoch for said in reports] == [1, 2, 3]
     assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
+    assert (played.ended.peak_bytes or 0) > 10 << 20, "the memory of the worker that took the most"
     assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
     assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
     assert workers_of(played.folder) == []

@@ -102,6 +102,7 @@ def test_two_workers_train_as_one_job(submit: Play) -> None:
     reports = [event for event in played.events if isinstance(event, Reported)]
     assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
     assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
+    assert (played.ended.peak_bytes or 0) > 10 << 20, "the memory of the worker that took the most"
     assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
     assert workers_of(played.folder) == []
 
