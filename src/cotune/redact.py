@@ -28,7 +28,7 @@ _GIVEN = re.compile(
 )
 
 
-def secret(name: str, value: str = "") -> bool:
+def secret(name: str, value: str) -> bool:
     """Return whether a name says that its value is nobody's business."""
     counted = _COUNT.search(name) is not None and _NUMBER.fullmatch(value) is not None
     return _SECRET.search(name) is not None and not counted

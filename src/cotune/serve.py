@@ -86,7 +86,7 @@ class World:
         folder: Path,
         save: Callable[[Job, Sample], None],
         *,
-        engine_name: str = "local",
+        engine_name: str,
     ) -> None:
         """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be."""
         self._engine, self._arrivals, self._folder, self._save = engine, arrivals, folder, save

@@ -45,7 +45,7 @@ def recalled(settings: Settings, kept: Store, *, wanted: bool = True) -> History
     return History.of(job, settings.cluster, kept.alike(job)) or None
 
 
-def known_samples(settings: Settings, kept: Store, history: History | None = None) -> list[Sample]:
+def known_samples(settings: Settings, kept: Store, history: History | None) -> list[Sample]:
     """Return the samples of the job, or raise `NotFound` when neither they nor its history tell its speed."""
     samples = joined(kept.samples(settings.job))
     if any(sample.epoch_seconds is not None for sample in (*samples, *(history.blended(()) if history else ()))):

@@ -164,8 +164,8 @@ def goal_overrides(
     deadline: str | None,
     max_cost: float | None,
     *,
-    prefer: str | None = None,
-    confidence: float | None = None,
+    prefer: str | None,
+    confidence: float | None,
 ) -> dict[str, Any]:
     """Return what the flags say about the goal."""
     return {

@@ -230,8 +230,8 @@ class Table:
                 tau = math.nextafter(seconds, 0.0)
 
 
-def stages_of(profile: Profile, *, overlap: bool = True, batch: float | None = None) -> Stages:
-    """Return the stages of a profile; the seconds are for `batch` examples (the profile's own by default)."""
+def stages_of(profile: Profile, *, overlap: bool, batch: float | None) -> Stages:
+    """Return the stages of a profile; the seconds are for `batch` examples, or for the profile's own."""
     cap = np.array([float(entry.limit or MOST_UNITS) for entry in profile.types])
     if profile.stage_seconds is not None:
         if batch not in (None, profile.batch):

@@ -143,9 +143,9 @@ def entering(counts: Counts, rates: Rates) -> float:
     return counts.input_bytes / _TO_DEVICE if rates.kind == "gpu" else 0.0
 
 
-def joined(kernels: float, dispatched: float, power: float = SIDE_BY_SIDE) -> float:
+def joined(kernels: float, dispatched: float) -> float:
     """Return the seconds of two things that go on partly side by side."""
-    return float((kernels**power + dispatched**power) ** (1 / power))
+    return float((kernels**SIDE_BY_SIDE + dispatched**SIDE_BY_SIDE) ** (1 / SIDE_BY_SIDE))
 
 
 def _kernels(counts: Counts, rates: Rates, precision: str, phase: str) -> float:

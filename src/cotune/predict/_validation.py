@@ -24,9 +24,7 @@ MOST = 512  # configs that are left out in turn; of more, these lie evenly among
 _LOST = 3.0  # the log error of a prediction that is not a positive number
 
 
-def seconds_errors(
-    predictor: SecondsPredictor, job: Job, samples: Sequence[Sample], per_node: int | None = None
-) -> Floats:
+def seconds_errors(predictor: SecondsPredictor, job: Job, samples: Sequence[Sample], per_node: int | None) -> Floats:
     """Return ln(predicted / measured) of configs left out in turn; those of refused fits are missing."""
     known = timed(samples)
     configs = list(dict.fromkeys(sample.config for sample in known))

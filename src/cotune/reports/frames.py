@@ -89,13 +89,13 @@ def _round_step(span: float, most: int = 8) -> float:
     return float(next(lead * power for lead in (1, 2, 5, 10) if span <= most * lead * power))
 
 
-def line_at(axis: str, at: float, text: str, colour: str = "@warn") -> tuple[dict[str, Any], dict[str, Any]]:
+def line_at(axis: str, at: float, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a dashed line across the figure at a value of one axis, and its label."""
     other = "y" if axis == "x" else "x"
-    dashed = {"color": colour, "width": 1.5, "dash": "dash"}
+    dashed = {"color": "@warn", "width": 1.5, "dash": "dash"}
     shape = {"type": "line", f"{axis}0": at, f"{axis}1": at, f"{other}0": 0, f"{other}1": 1}
     shape |= {f"{other}ref": "paper", f"{axis}ref": axis, "line": dashed, "layer": "above"}
     place = {"x": {"y": 1, "yanchor": "top", "xanchor": "left", "textangle": 0}, "y": {"x": 0.01, "xanchor": "left"}}
     place["y"]["yanchor"] = "bottom"
-    label: dict[str, Any] = {"text": words(text), "showarrow": False, "font": {"color": colour, "size": 12}}
+    label: dict[str, Any] = {"text": words(text), "showarrow": False, "font": {"color": "@warn", "size": 12}}
     return shape, label | {f"{axis}ref": axis, f"{other}ref": "paper", axis: at} | place[axis]

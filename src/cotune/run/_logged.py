@@ -45,7 +45,7 @@ class Files:
         self._folder, self._names = folder, names
         self._tails = {path: Tail(path) for path in folder.glob(names)}
 
-    def lines(self, *, last: bool = False) -> Iterator[str]:
+    def lines(self, *, last: bool) -> Iterator[str]:
         """Yield the whole lines added since the last call, and torn ones too if it is the `last` call."""
         for path in sorted(self._folder.glob(self._names)):
             yield from self._tails.setdefault(path, Tail(path, whole=True)).lines(last=last)

@@ -23,7 +23,7 @@ class Tail:
         self._offset = path.stat().st_size if path.exists() and not whole else 0
         self._rest = b""
 
-    def lines(self, *, last: bool = False) -> Iterator[str]:
+    def lines(self, *, last: bool) -> Iterator[str]:
         """Yield the whole lines added since the last call, and the torn one too if it is the `last` call."""
         try:
             with self._path.open("rb") as file:
@@ -55,7 +55,7 @@ def from_report(launch: str, line: str) -> Reported | None:
         return None
 
 
-def compiled(pattern: str, metric: str = "accuracy") -> re.Pattern[str]:
+def compiled(pattern: str, metric: str) -> re.Pattern[str]:
     """Return a pattern on the output, checked for the groups it must name."""
     try:
         found = re.compile(pattern)
@@ -73,7 +73,7 @@ def compiled(pattern: str, metric: str = "accuracy") -> re.Pattern[str]:
     return found
 
 
-def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str = "accuracy") -> Reported | None:
+def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str) -> Reported | None:
     """Return what a line of output says by the pattern, or None if it does not match."""
     match = pattern.search(line)
     if match is None:

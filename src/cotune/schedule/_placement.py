@@ -157,7 +157,7 @@ def _racks(device: Device) -> Ints | None:
     return np.arange(nodes) // device.nodes_per_rack
 
 
-def _within_racks(rule: Rule, free: Ints, gpus: int, racks: Ints, sizes: Ints) -> Taking | None:
+def _within_racks(rule: Rule, free: Ints, gpus: int, racks: Ints, sizes: Ints) -> Taking:
     """Return what a rule takes in one rack, or in as few as possible: whole ones, and the rest in the fullest."""
     room = np.bincount(racks, free).astype(np.int64)
     taking: Taking = []

@@ -95,11 +95,11 @@ class Ladder:
         return self.config
 
 
-def ladder(active: Active, whole_epochs: bool = False) -> Ladder:
+def ladder(active: Active, whole_epochs: bool) -> Ladder:
     """Return the steps a job can take, one task each; a rigid job has one."""
     belief, done = active.belief, active.done
     if belief is None:
-        return Ladder((active.job.config,), lambda config: active.left)  # noqa: ARG005
+        return Ladder((active.job.config,), lambda _: active.left)
     seconds = belief.seconds_told if whole_epochs else belief.seconds
     configs = belief.configs
     if any(config.servers for config in configs):

@@ -25,11 +25,12 @@ def read(name: str, folder: Path, readers: tuple[Reader, ...]) -> Parts | None:
     if not folder.is_dir():
         return None
     kept = user_cache_path("cotune") / "data" / f"{name}-{_fingerprint(folder)}.npz"
+    # Without a copy, or with one that another process left torn, the data are read as if for the first time.
     with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), np.load(kept) as arrays:
         return Parts(Part(arrays["x_train"], arrays["y_train"]), Part(arrays["x_test"], arrays["y_test"]))
     parts = next((parts for reader in readers if (parts := reader(folder)) is not None), None)
     if parts is not None:
-        with suppress(OSError):
+        with suppress(OSError):  # on a full or read-only disk the next start reads them again
             _keep(kept, name, parts)
     return parts
 

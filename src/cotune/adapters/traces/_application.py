@@ -170,10 +170,10 @@ class Application:
         return Config.data_parallel(atomic, gpus, "gpu", accumulate=accumulate)
 
 
-def consolidated(gpus: int, per_node: int = _PER_NODE) -> Split:
+def consolidated(gpus: int) -> Split:
     """Return so many GPUs on as few nodes as possible."""
-    full, rest = divmod(gpus, per_node)
-    return (per_node,) * full + ((rest,) if rest else ())
+    full, rest = divmod(gpus, _PER_NODE)
+    return (_PER_NODE,) * full + ((rest,) if rest else ())
 
 
 def _between(batch: int, batches: Sequence[int], values: Sequence[Floats]) -> Floats:
