@@ -35,7 +35,9 @@ def test_the_rank_that_takes_the_most_is_told_with_its_share_of_the_machine(play
     quiet = Memory.read(played.folder, 0)
     assert quiet is not None
     assert peak - quiet.peak_bytes == pytest.approx(LARGE, rel=0.1)
-    assert limit == machine_bytes() // 2
+    assert quiet.peak_bytes < LARGE / 2, "what workers inherit is there once for all of them"
+    assert limit == pytest.approx(machine_bytes() // 2, rel=0.05)
+    assert limit < machine_bytes() // 2
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,8 @@ def test_the_rank_that_takes_the_most_is_told_with_its_share_of_the_machine(play
 )
 def test_memory_is_told_however_a_worker_ends(play: Play, ending: str) -> None:
     peak, limit = told(play(f"taken = b'1' * {LARGE}\n{ending}").ended)
-    assert LARGE < peak < limit == machine_bytes()
+    assert peak == pytest.approx(LARGE, rel=0.3)
+    assert limit == pytest.approx(machine_bytes(), rel=0.05)
 
 
 def test_memory_is_told_of_another_program(play: Play) -> None:
@@ -62,7 +65,7 @@ def test_memory_is_told_of_a_script_that_had_to_be_ended(play: Play, local: Loca
     script = f"import time; taken = b'1' * {LARGE}\nwhile True: time.sleep(1)"
     played = play(script, each=stop)
     assert played.ended.outcome == "stopped"
-    assert told(played.ended)[0] > LARGE
+    assert told(played.ended)[0] == pytest.approx(LARGE, rel=0.3)
 
 
 def test_a_limit_on_addresses_is_the_limit_where_it_is_nearer(play: Play) -> None:

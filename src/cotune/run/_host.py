@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune.run._forkserver import PRELOADED
-from cotune.run._memory import leave_behind
+from cotune.run._memory import as_counted, leave_behind
 from cotune.run._messages import Group, Record, Slice, write_whole
 from cotune.run._processes import (
     Exit,
@@ -98,7 +98,7 @@ class _Host:
         while self.exit is None and (self.deadline is None or time.monotonic() < self.deadline):
             self._look(pid)
         peak_bytes = (self.exit or end_descendants()[pid]).peak_bytes
-        leave_behind(self.group.folder, self.rank, self.group.env, self.seat.sharing, peak_bytes)
+        leave_behind(self.group.folder, self.rank, self.group.env, as_counted(peak_bytes, self.seat.sharing))
         self._record()
 
     def _fork(self) -> int:

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from cotune.run._memory import leave_behind
+from cotune.run._memory import as_counted, leave_behind, resident_bytes
 from cotune.run._messages import Group, Record, Slice, tell
 from cotune.run._network import BRIDGE_ADDRESS, Network
 from cotune.run._processes import (
@@ -111,8 +111,16 @@ class _Leader:
                 self.network.enter(worker.rank)
             close_all_but({self.tell, self.held, self.port})
             die_with_parent(signal.SIGKILL)
-            sharing, networked = len(self.group.workers), self.network is not None
-            work(self.group, worker, self.tell, self.held, self.port, sharing=sharing, networked=networked)
+            work(
+                self.group,
+                worker,
+                self.tell,
+                self.held,
+                self.port,
+                sharing=len(self.group.workers),
+                inherited=resident_bytes(),
+                networked=self.network is not None,
+            )
         return pid
 
     def _overdue(self) -> bool:
@@ -220,7 +228,9 @@ class _Leader:
 
     def _leave_memory(self, rank: int, how: Exit) -> None:
         env = {**self.group.env, **self.group.workers[rank].env}
-        leave_behind(self.group.folder, rank, env, len(self.group.workers), how.peak_bytes)
+        inherited = 0 if self.group.program.kind == "exec" else resident_bytes()
+        counted = as_counted(how.peak_bytes, len(self.group.workers), inherited)
+        leave_behind(self.group.folder, rank, env, counted)
 
 
 def _open_store(address: str) -> Any:

@@ -1,6 +1,7 @@
 """What a worker took of memory at most, and what it could have had: each rank leaves both beside its record.
 
-    CPU    peak resident set of the process          of  machine or cgroup / processes that share it
+    CPU    peak resident set, less what was          of  (machine or cgroup, less that) / processes
+           inherited: workers share those pages          that share it
            peak address space, where it is limited   of  that limit (ulimit -v), if it is the smaller one
     GPU    most that torch's allocator has reserved  of  the device x the share that is this process's
 
@@ -25,6 +26,7 @@ from cotune.run._messages import write_whole
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _WHOLE = 100  # per cent of a GPU
+_LEAST = 1 << 20  # bytes that any process has of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +52,36 @@ def most(folder: str | Path, ranks: int) -> Memory | None:
     return max(known, key=lambda memory: memory.peak_bytes, default=None)
 
 
-def of_this_process(sharing: int) -> Memory:
-    """Return the memory of this process, which shares its machine with so many, itself included."""
+def of_this_process(sharing: int, inherited: int = 0) -> Memory:
+    """Return the memory of this process, which shares its machine with so many, itself included.
+
+    The bytes it inherited from its parent are there once for all of them.
+    """
     torch = sys.modules.get("torch")
     on_gpu = _on_gpu(torch) if torch is not None and torch.cuda.is_initialized() else None
     if on_gpu is not None:
         return on_gpu
-    resident = Memory(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, machine_bytes() // sharing)
+    resident = as_counted(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, sharing, inherited)
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses == resource.RLIM_INFINITY or addresses > resident.limit_bytes:
         return resident
     return Memory(_status_bytes("VmPeak"), addresses)
 
 
-def leave_behind(folder: str, rank: int, env: Mapping[str, str], sharing: int, peak_bytes: int) -> None:
+def leave_behind(folder: str, rank: int, env: Mapping[str, str], counted: Memory) -> None:
     """Write what the system counted of a process that left no word of its memory; it knows nothing of a GPU's."""
     if not env.get("CUDA_VISIBLE_DEVICES") and not _path(folder, rank).exists():
-        Memory(peak_bytes, machine_bytes() // sharing).write(folder, rank)
+        counted.write(folder, rank)
+
+
+def as_counted(peak_bytes: int, sharing: int, inherited: int = 0) -> Memory:
+    """Return the memory of another process whose peak the system has counted."""
+    return Memory(max(peak_bytes - inherited, _LEAST), (machine_bytes() - inherited) // sharing)
+
+
+def resident_bytes() -> int:
+    """Return what of this process is in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def tell_before_sigterm(folder: str, rank: int, sharing: int) -> None:

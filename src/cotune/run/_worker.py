@@ -39,12 +39,20 @@ _held: list[object] = []
 
 
 def work(
-    group: Group, worker: Slice, tell: int, held: int, port: int, *, sharing: int, networked: bool = False
+    group: Group,
+    worker: Slice,
+    tell: int,
+    held: int,
+    port: int,
+    *,
+    sharing: int,
+    inherited: int = 0,
+    networked: bool = False,
 ) -> NoReturn:
     """Run the job's program as one worker of its group, and exit.
 
     It speaks on `tell`, learns on `port` where the store is, and waits for its peers on `held`; so many
-    processes are `sharing` its machine.
+    processes are `sharing` its machine, and the `inherited` bytes of their parent.
     It is `networked` when it is on an emulated node with a link of its own.
     """
     try:
@@ -66,7 +74,7 @@ def work(
         if dilation is not None and not worker.server and dilation.steps <= WARM_UP_STEPS:
             record = replace(record, warning=_NOT_DILATED)
         with contextlib.suppress(RuntimeError):  # a GPU that has failed cannot even tell its memory
-            of_this_process(sharing).write(group.folder, worker.rank)
+            of_this_process(sharing, inherited).write(group.folder, worker.rank)
         record.write(group.folder, worker.rank)
         _say(tell, record.status, worker.rank)
         if record.status == "done":
