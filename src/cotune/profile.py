@@ -168,8 +168,7 @@ class Design:
         """Return whether a sample met the target, or went on for as long as a run may."""
         if sample.failed or not sample.curve:
             return False
-        best = max(self.job.sign * point.accuracy for point in sample.curve)
-        met = self.goal.target is not None and best >= self.job.sign * self.goal.target
+        met = any(self.job.meets(self.goal.target, point.accuracy) for point in sample.curve)
         return met or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def time_epochs(self, config: Config) -> float:

@@ -55,7 +55,7 @@ class Hearing:
             if said.epoch is not None and said.epoch > self.last_epoch:
                 self.went_on = True
                 continue
-            if not self.target_met and self._meets(said.accuracy):
+            if not self.target_met and self.launch.job.meets(self.launch.target, said.accuracy):
                 self.target_met = True
                 self.last_epoch = math.inf if said.epoch is None else said.epoch
             yield said
@@ -108,10 +108,6 @@ class Hearing:
                 return
             if found is not None:
                 yield found
-
-    def _meets(self, accuracy: float | None) -> bool:
-        target, sign = self.launch.target, self.launch.job.sign
-        return target is not None and accuracy is not None and sign * accuracy >= sign * target
 
     def _warnings(self) -> Iterator[str]:
         if self.tool is not None and self.tool.missing:

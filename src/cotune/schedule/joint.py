@@ -39,7 +39,7 @@ class Joint:
 
     z: float = 2.0
     slack: float = 0.3
-    widest: float = 1 / 3
+    widest: float = 1 / 2
     repairs: int = 4
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
