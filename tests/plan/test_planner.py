@@ -169,6 +169,21 @@ def test_prefer_accurate_uses_the_time_there_is() -> None:
     assert best.forecast.accuracy.mid > cheap.forecast.accuracy.mid
 
 
+def test_prefer_accurate_takes_what_can_be_counted_on_and_not_the_boldest_guess() -> None:
+    def bold(configs: Configs, max_epochs: int) -> Outlook:
+        outlook = outlook_of(configs, max_epochs)
+        assert outlook.accuracy is not None
+        assert outlook.accuracy_spread is not None
+        accuracy, spread = outlook.accuracy.copy(), outlook.accuracy_spread.copy()
+        guessed = int(np.argmin(accuracy[:, -1]))
+        accuracy[guessed], spread[guessed] = accuracy.max(axis=0) + 0.01, 0.3
+        return replace(outlook, accuracy=accuracy, accuracy_spread=spread)
+
+    goal = Goal(deadline=60, prefer="accurate")
+    plan = choose(JOB, goal, SPACE, CLUSTER, forecast=bold, search=Grid())
+    assert plan.config == plan_of(goal).config
+
+
 @pytest.mark.parametrize(
     ("goal", "constraint", "words"),
     [

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +78,24 @@ class Assessment:
     @property
     def final_accuracy(self) -> Floats | None:
         """Return the median accuracy (which rises) of each config after its cap of epochs."""
-        if self.outlook.accuracy is None or self.outlook.recipe is None:
+        return None if self.outlook.accuracy is None else self._at_cap(self.outlook.accuracy)
+
+    @property
+    def sure_accuracy(self) -> Floats | None:
+        """Return the accuracy (which rises) that each config has after its cap with the confidence asked for.
+
+        By medians, recipes that were never tried would win by being unknown: the best of many is the luckiest guess.
+        """
+        median, spread = self.final_accuracy, self.outlook.accuracy_spread
+        if median is None or spread is None:
             return None
-        column = np.minimum(self.epochs, self.outlook.accuracy.shape[1]) - 1
-        return np.asarray(self.outlook.accuracy[self.outlook.recipe, np.maximum(column, 0)])
+        return median - self._at_cap(spread) * NormalDist().inv_cdf(self.goal.confidence)
+
+    def _at_cap(self, learnt: Floats) -> Floats:
+        """Return what each config has after its cap of epochs, of what recipes (rows) have after each epoch."""
+        assert self.outlook.recipe is not None
+        column = np.maximum(np.minimum(self.epochs, learnt.shape[1]) - 1, 0)
+        return np.asarray(learnt[self.outlook.recipe, column])
 
     def rest(self, row: int) -> Forecast | None:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""

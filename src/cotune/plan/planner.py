@@ -1,9 +1,10 @@
 """Choosing a plan: rank every config by its forecast, search, and say why.
 
 A config is feasible when target, deadline and budget are met together with the
-confidence asked for. Among those the cheapest wins (or the fastest, or the most
-accurate); ties go to the quicker one, then to fewer workers. What a probe has trained already
-need not be paid again: what counts is what is left of each config's training.
+confidence asked for. Among those the cheapest wins (or the fastest, or the one that is
+the most accurate with that confidence); ties go to the quicker one, then to fewer workers.
+What a probe has trained already need not be paid again: what counts is what is left of each
+config's training.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: i
 def _keys(found: Assessment) -> Floats:
     """Return the ranking of every config; infinite where the goal is not met."""
     cost, seconds = found.left_cost, found.seconds if found.left is None else found.left
-    accuracy = found.final_accuracy
+    accuracy = found.sure_accuracy
     by = {
         "cheap": (cost, found.cost, seconds),
         "fast": (seconds, cost, found.cost),
