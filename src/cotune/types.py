@@ -156,6 +156,7 @@ class Job:
     `where` names the engine, its settings and, for one on this machine, the host:
     seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
     of the job's own to read instead of its output. `model` is known where the job names its model.
+    `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Job:
     where: str = ""
     log: tuple[str, str] | None = None
     model: CountedModel | None = None
+    seeds: int = 1
 
     @property
     def sign(self) -> int:

@@ -254,6 +254,16 @@ def test_a_run_that_goes_on_from_a_probe_has_its_past_for_certain() -> None:
         assert np.all(found.needed == first) == sure
 
 
+def test_a_recording_of_several_seeds_judges_a_run_by_all_of_them() -> None:
+    shown = enumerate(trained([16, 64, 256], noise=0.01))
+    probes = [replace(sample, id=str(place), seconds=1.0, engine="recorded") for place, sample in shown]
+    recipe = Configs.of([Config.data_parallel(64, 1)])
+    alone, several = (forecaster(replace(JOB, seeds=seeds), probes, CLUSTER)(recipe, 20) for seeds in (1, 3))
+    assert alone.accuracy_spread is not None
+    assert several.accuracy_spread is not None
+    assert several.accuracy_spread[0, 9] > 100 * alone.accuracy_spread[0, 9]
+
+
 def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
     shown = trained([16, 64, 256])
     beyond = shown[1].curve[-1].accuracy + 1e-3

@@ -78,7 +78,12 @@ class AccuracyOutlook:
     going: Mapping[int, Curve] = field(default_factory=dict)  # by global batch: what a run of it goes on from
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
-        """Return the same outlook for runs that go on from what these samples left."""
+        """Return the same outlook for runs that go on from what these samples left.
+
+        Where a recording judges a run by several seeds, the one that a probe drew is not its past.
+        """
+        if job.seeds > 1:
+            return self
         left = Kept.among(samples).best.values()
         return _going_on(self, tuple(curves(job, [sample])[0] for sample in left))
 

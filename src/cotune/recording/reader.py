@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -39,7 +40,8 @@ def read(folder: Path) -> Recording:
     curves = _curves(folder / ACCURACY) if (folder / ACCURACY).is_file() else {}
     if not times and not curves:
         raise InvalidFile(f"{folder}: a recording needs {TIMES}, {ACCURACY} or both")
-    return Recording(facts.job, facts.cluster({layout[0] for layout in times}), times, curves)
+    seeds = max((len(runs) for of in curves.values() for runs in of.values()), default=1)
+    return Recording(replace(facts.job, seeds=seeds), facts.cluster({layout[0] for layout in times}), times, curves)
 
 
 class _Facts:
