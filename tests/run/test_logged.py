@@ -75,6 +75,23 @@ def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_furt
     assert (played.ended.outcome, played.ended.reason) == ("done", None)
 
 
+@pytest.mark.parametrize(
+    ("lines", "epochs"),
+    [
+        (("epoch 00 accuracy 61.2", "epoch 01 accuracy 70"), [1, 2]),
+        (("epoch 0.00 accuracy 61.2", "epoch 0.50 accuracy 70"), [0, 0.5]),
+        (("epoch 1 accuracy 61.2", "epoch 2 accuracy 70"), [1, 2]),
+    ],
+)
+def test_a_script_that_counts_epochs_from_0_has_done_one_when_it_tells_of_0(
+    play: Play, lines: tuple[str, ...], epochs: list[float]
+) -> None:
+    job = Job("test", pattern=r"epoch (?P<epoch>[\d.]+) accuracy (?P<accuracy>\S+)")
+    played = play(f"print(*{lines!r}, sep='\\n')", command=PLAIN, job=job)
+    assert [epoch for epoch, _ in told(played)] == epochs
+    assert (_hearing.FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
+
+
 def test_event_files_tell_when_things_happened(play: Play, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'cotune[tensorboard]'")
     script = """

@@ -13,6 +13,7 @@ from cotune.errors import NotFound
 from cotune.history import History, Recalling
 from cotune.profile import Chooser, Design, Limits, profile
 from cotune.reuse import tidy
+from cotune.run._hearing import FROM_ZERO
 from cotune.store import Store
 from cotune.types import Sample
 
@@ -43,6 +44,8 @@ def measure(
             shown.update(spent, str(step), limits.seconds - spent if step.probe.curve else None)
             if step.sample.ended and step.sample.failed:
                 note(f"failed: {step.probe.config}: {step.sample.failure}")
+    if any(FROM_ZERO in (sample.warning or "") for sample in finished.values()):
+        note(f"{settings.job.name}: {FROM_ZERO}")
     return list(finished.values())
 
 

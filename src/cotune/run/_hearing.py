@@ -15,8 +15,9 @@ from cotune.errors import CotuneError
 from cotune.run import Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
 from cotune.run._memory import most
-from cotune.run._tail import Tail, from_log, from_report
+from cotune.run._tail import Tail, begins_at_zero, from_log, from_report
 
+FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
 _UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
 
 
@@ -38,6 +39,7 @@ class Hearing:
     terminate_at: float | None = None
     spoiled: str | None = None
     unread: int = 0
+    from_zero: bool | None = None  # known once a line tells an epoch and how good the model is after it
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
         """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.
@@ -107,9 +109,17 @@ class Hearing:
                 self.spoiled = self.spoiled or f"the pattern found no number in {line.strip()[:80]!r}: {error}"
                 return
             if found is not None:
-                yield found
+                yield self._from_one(found, line, self.pattern)
+
+    def _from_one(self, found: Reported, line: str, pattern: re.Pattern[str]) -> Reported:
+        """Return what a line says in epochs done: in a script that counts from 0, epoch 0 is done when it is told."""
+        if self.from_zero is None and found.accuracy is not None:
+            self.from_zero = not self.launch.resume and begins_at_zero(line, pattern)
+        return replace(found, epoch=found.epoch + 1) if self.from_zero and found.epoch is not None else found
 
     def _warnings(self) -> Iterator[str]:
+        if self.from_zero:
+            yield FROM_ZERO
         if self.tool is not None and self.tool.missing:
             yield f"its log told nothing: {self.tool.missing}"
         if self.unread:

@@ -82,3 +82,9 @@ def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric
     epoch, accuracy = said.pop("epoch", None), said.pop(metric if metric in said else "accuracy", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
+
+
+def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
+    """Return whether a line tells epoch 0 as a whole number; `0.00` is the start of a count in parts of epochs."""
+    match = pattern.search(line)
+    return match is not None and set(match["epoch"] or "") == {"0"}
