@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune import config
+from cotune.cli._forecasting import doubt_target
 from cotune.cli._options import load_settings
 from cotune.cli.main import VERBS, app
+from cotune.types import Config, Evaluation, Sample
 
 LENET = """\
 name: lenet5-digits
@@ -332,3 +334,13 @@ def test_the_list_of_verbs_fits_a_narrow_terminal_without_a_word_lost() -> None:
     listed = shown.partition("Commands:\n")[2].splitlines()
     assert {line.split()[0] for line in listed} == set(VERBS)
     assert [line for line in listed if "..." in line or len(line) > 80] == []
+
+
+@pytest.mark.parametrize(("target", "doubted"), [("accuracy=0.95", True), ("accuracy=95", False)])
+def test_a_target_that_even_the_worst_evaluation_meets_is_doubted(
+    target: str, doubted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = config.loads("name: x", {"target": target}, "x", tmp_path)
+    curve = (Evaluation(1, 61.2, 1.0), Evaluation(2, 96.0, 2.0))
+    doubt_target(settings, [Sample(Config.data_parallel(1, 16), curve=curve)])
+    assert ("is the target in the same unit?" in capsys.readouterr().err) == doubted

@@ -76,6 +76,15 @@ def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
         )
 
 
+def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Ask whether the target is in the unit of the metric where even the worst evaluation meets it."""
+    sign, target = settings.job.sign, settings.goal.target
+    shown = [point.accuracy for sample in samples for point in sample.curve]
+    if target is not None and shown and min(sign * value for value in shown) >= sign * target:
+        found = f"{settings.job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
+
+
 def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int) -> Plan | None:
     """Return the plan as it is, or with its config forecast anew where another goal is asked; None if none can be."""
     asked, planned = ((one.target, one.deadline, one.epochs) for one in (goal, plan.goal))

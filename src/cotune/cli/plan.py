@@ -68,7 +68,7 @@ def plan(
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
-    from cotune.cli._forecasting import recalled, with_model
+    from cotune.cli._forecasting import doubt_target, recalled, with_model
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
@@ -89,6 +89,7 @@ def plan(
             settings = with_model(settings, kept)
             history = recalled(settings, kept, wanted=not no_history)
             samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
+    doubt_target(settings, samples)
     begun = time.perf_counter()
     chosen = planned(settings, samples, search, predictor, accuracy, history=history, seed=seed)
     took = time.perf_counter() - begun
@@ -109,7 +110,6 @@ def plan(
         return
     _show(settings, chosen, took)
     _show_rest(chosen, samples)
-    _doubt_target(settings, samples)
 
 
 def _enough_samples(
@@ -216,17 +216,6 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
     for line in price_words(settings.cluster):
         say(f"price     {line}")
     say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")
-
-
-def _doubt_target(settings: Settings, samples: list[Sample]) -> None:
-    """Ask whether the target is in the unit of the metric where even the worst evaluation meets it."""
-    from cotune.cli._output import note
-
-    sign, target = settings.job.sign, settings.goal.target
-    shown = [point.accuracy for sample in samples for point in sample.curve]
-    if target is not None and shown and min(sign * value for value in shown) >= sign * target:
-        found = f"{settings.job.metric} was {min(shown):.4g} to {max(shown):.4g}"
-        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
 
 
 def _show_rest(chosen: Plan, samples: list[Sample]) -> None:

@@ -92,7 +92,7 @@ def profile(
 
         time_layers(random_layers, layer_kinds, into, budget, seed=seed, json=json)
         return
-    from cotune.cli._forecasting import recalled, with_model
+    from cotune.cli._forecasting import doubt_target, recalled, with_model
     from cotune.cli._measuring import measure
     from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, say
@@ -124,6 +124,7 @@ def profile(
         old = recalled(settings, kept, wanted=not no_history)
         new = measure(settings, kept, tried, limits, for_goal=for_goal, history=old, seed=seed)
     usable = [sample for sample in (*known, *new) if sample.epoch_seconds is not None]
+    doubt_target(settings, [*known, *new])
     if not usable:
         raise _nothing_learnt(settings, known, new, limits)
     if json:
