@@ -26,6 +26,7 @@ LAYERS = {
     "reuse": 3,
     "commands": 2,
     "job_file": 2,
+    "patterns": 2,
     "config": 3,
     "store": 3,
     "devices": 3,

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from cotune.commands import require_settable, takes
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
-from cotune.job_file import DeviceSection, JobFile, TargetSection, checked
+from cotune.job_file import DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.patterns import pattern_of
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import Cluster, Device, Goal, Job, LearningRate, Value
 
@@ -56,7 +57,10 @@ def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
 
 def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) -> Settings:
     """Return the settings of a job file's text, as one that stands in a folder."""
-    return _records(checked(text, overrides, source), folder.resolve(), source)
+    settings = _records(checked(text, overrides, source), folder.resolve(), source)
+    if "metric" in target_parts(overrides.get("target")):
+        pattern_of(settings.job)  # a flag asks for a metric: one that is never read is a slip
+    return settings
 
 
 def _read(path: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.types import LearningRateRule, Prefer, Value
@@ -25,6 +25,14 @@ def _duration(value: object) -> float:
         return seconds(str(value))
     except UsageError:
         raise ValueError("a positive duration such as 90s, 45m or 2h") from None
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return value
 
 
 def axis_values(value: object) -> tuple[Value, ...]:
@@ -110,7 +118,7 @@ class JobFile(_Section):
     name: str | None = Field(default=None, min_length=1)
     run: str | list[str] | None = None
     examples: int | None = Field(default=None, gt=0)
-    pattern: str | None = None
+    pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     log: str | dict[str, str] | None = None
     env: dict[str, str] = {}
     better: Literal["higher", "lower"] | None = None
@@ -200,7 +208,7 @@ def _words(error: ValidationError) -> tuple[list[str | int], str, str]:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = repr(value).replace(r"\\", "\\")  # as it was written
     return text if len(text) < 60 else text[:57] + "..."
 
 

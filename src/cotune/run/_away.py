@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic, time
 
 from cotune.errors import EngineError
+from cotune.patterns import pattern_of
 from cotune.run import Event, Launch, Reported, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
@@ -26,7 +27,7 @@ from cotune.run._host import RELEASED, Begun
 from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Program, Record
 from cotune.run._reasons import aborted, foreign, reason
-from cotune.run._tail import Tail, compiled
+from cotune.run._tail import Tail
 
 STOP = "stop"
 _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
@@ -51,7 +52,7 @@ class Away(Hearing):
     def of(cls, launch: Launch, program: Program, now: float) -> Away:
         """Make the launch's folder, without the marks of an earlier start."""
         folder = launch.folder.absolute()
-        pattern = compiled(launch.job.pattern, launch.job.metric) if launch.job.pattern else None
+        pattern = pattern_of(launch.job)
         try:
             (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
             for old in (path for mark in _MARKS for path in folder.glob(mark)):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cotune.errors import UsageError, suggestion
 from cotune.reporting import TERMS
 from cotune.run import Reported
 
@@ -53,24 +52,6 @@ def from_report(launch: str, line: str) -> Reported | None:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def compiled(pattern: str, metric: str) -> re.Pattern[str]:
-    """Return a pattern on the output, checked for the groups it must name."""
-    try:
-        found = re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"the pattern {pattern!r} is not a regular expression: {error}") from None
-    named = "accuracy" if "accuracy" in found.groupindex else metric
-    lacking = [name for name in ("epoch", named) if name not in found.groupindex]
-    others = found.groupindex.keys() - {"epoch", "accuracy", *TERMS}
-    if metric not in found.groupindex and metric != "accuracy" and others:  # `accuracy` alone stands for any metric
-        named = ", ".join(sorted(found.groupindex.keys() - {"epoch", *TERMS}))
-        raise UsageError(f"the pattern names {named}, not {metric}{suggestion(metric, found.groupindex)}")
-    if lacking:
-        wanted = " and ".join(f"(?P<{name}>...)" for name in lacking)
-        raise UsageError(f"the pattern {pattern!r} must name {wanted}, so that cotune knows which number is which")
-    return found
 
 
 def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str) -> Reported | None:

@@ -24,6 +24,7 @@ from typing import Any
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import EngineError, UsageError
+from cotune.patterns import pattern_of
 from cotune.run import Event, Launch, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
@@ -35,7 +36,7 @@ from cotune.run._nodes import Nodes, Rate
 from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
 from cotune.run._shares import Shares
-from cotune.run._tail import Tail, compiled
+from cotune.run._tail import Tail
 from cotune.types import Config
 
 
@@ -108,7 +109,7 @@ class Local:
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
-        running = self._take(launch, found, compiled(job.pattern, job.metric) if job.pattern else None)
+        running = self._take(launch, found, pattern_of(job))
         try:
             env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
             slices = self._slices(running, own)
