@@ -18,7 +18,8 @@ from cotune import config
 from cotune.cli._forecasting import doubt_target
 from cotune.cli._options import load_settings
 from cotune.cli.main import VERBS, app
-from cotune.types import Config, Evaluation, Sample
+from cotune.cli.plan import more_measuring
+from cotune.types import Config, Evaluation, Forecast, Quantity, Sample, Source
 
 LENET = """\
 name: lenet5-digits
@@ -344,3 +345,18 @@ def test_a_target_that_even_the_worst_evaluation_meets_is_doubted(
     curve = (Evaluation(1, 61.2, 1.0), Evaluation(2, 96.0, 2.0))
     doubt_target(settings, [Sample(Config.data_parallel(1, 16), curve=curve)])
     assert ("is the target in the same unit?" in capsys.readouterr().err) == doubted
+
+
+@pytest.mark.parametrize(
+    ("probability", "source", "advised"),
+    [(0.6, "extrapolated", True), (0.6, "measured", False), (0.1, "extrapolated", False)],
+)
+def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
+    probability: float, source: Source, advised: bool, tmp_path: Path
+) -> None:
+    goal = {"target": "loss<=0.3", "deadline": "90s"}
+    settings = config.loads("run: python train.py {batch_size}", goal, "x", tmp_path)
+    some = Quantity(1, 2, 3, source)
+    near = Forecast(Config.data_parallel(1, 16), 3, some, some, some, some, probability)
+    command = "cotune profile --for-goal --target 'loss<=0.3' --deadline 90s"
+    assert more_measuring(settings, [near]).endswith(command) == advised

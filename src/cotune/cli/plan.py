@@ -29,11 +29,13 @@ from cotune.cli._options import (
 )
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
+_WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
+
 if TYPE_CHECKING:
     from cotune.config import Settings
     from cotune.history import History
     from cotune.store import Store
-    from cotune.types import Plan, Sample
+    from cotune.types import Forecast, Plan, Sample
 
 
 def plan(
@@ -181,10 +183,30 @@ def planned(
             seed=seed,
         )
     except Infeasible as error:
-        nearest = tuple(forecast_document(near) for near in error.nearest if isinstance(near, Forecast))
-        raise Infeasible(str(error), error.constraint, nearest, error.by, error.unit) from None
+        near = [forecast for forecast in error.nearest if isinstance(forecast, Forecast)]
+        nearest = tuple(forecast_document(forecast) for forecast in near)
+        words = f"{error}{more_measuring(settings, near)}"
+        raise Infeasible(words, error.constraint, nearest, error.by, error.unit) from None
     before = kept.of(plan.config, settings.goal)
     return replace(plan, continues=before.id if before else None)
+
+
+def more_measuring(settings: Settings, nearest: list[Forecast]) -> str:
+    """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
+    from shlex import quote
+
+    job, goal = settings.job, settings.goal
+    best = max(nearest, key=lambda forecast: forecast.probability, default=None)
+    if best is None or not job.command or settings.engine == "recorded":
+        return ""
+    known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
+    if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
+        return ""
+    level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
+    asked = f" --target {quote(level)}" if level else ""
+    asked += "" if goal.deadline is None else f" --deadline {goal.deadline:g}s"
+    chance = f"{best.config} meets it with probability {best.probability:.2f} so far"
+    return f". More measuring may help, as {chance}: cotune profile --for-goal{asked}"
 
 
 def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
