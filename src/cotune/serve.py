@@ -194,12 +194,13 @@ class World:
         launch = Launch(name, queued.job, active.config, queued.goal.cap, served.folder, target)
         sample = Sample(
             active.config, purpose="run", id=name, started=timestamp(), engine=self._engine_name,
-            folder=str(served.folder), seed=0,
+            folder=str(served.folder), seed=0, goal=queued.goal,
         )  # fmt: skip
         before = served.starts[-1] if served.starts else queued.before
         if before is None or not (self._engine_name == RECORDED or has_checkpoint(served.folder)):
             served.done_before = 0.0
             return launch, sample
+        before = replace(before, goal=queued.goal)
         if not served.starts:
             served.done_before = min(before.epochs / queued.needed[active.config.global_batch], 1.0)
         return going_on(launch, before, active.config)

@@ -108,6 +108,7 @@ def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sa
         folder=before.folder,
         resumed_from=before.id,
         seed=launch.seed,
+        goal=before.goal,
     )
     return replace(launch, id=name, config=config, resume=True, trained=done), after
 

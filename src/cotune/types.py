@@ -255,6 +255,7 @@ class Sample:
 
     It is `modelled` when part of its machine was, such as links that are only slept for.
     `peak_bytes` is the most memory a worker took, of the `limit_bytes` it could have had.
+    `goal` is what a run was for, which the one that goes on from it is for as well.
     """
 
     config: Config
@@ -277,6 +278,7 @@ class Sample:
     seed: int | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None
+    goal: Goal | None = None
 
     @property
     def failed(self) -> bool:

@@ -313,13 +313,15 @@ def test_ctrl_c_ends_everything_and_says_so_by_its_exit_code(tmp_path: Path) -> 
 
 def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
     checkpointing(tmp_path, after="if epoch == 3 and first == 0: os.kill(os.getpid(), 9)")
-    config = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--epochs", "6")
-    broken = cotune(tmp_path, "run", "--restarts", "0", *config, *TRAINING)
+    config = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48")
+    goal = ("--epochs", "6", "--target", "accuracy=0.999")
+    broken = cotune(tmp_path, "run", "--restarts", "0", *goal, *config, *TRAINING)
     assert broken.code == 7
-    resumed = cotune(tmp_path, "run", "--resume", *config, "--json", *TRAINING)
-    assert resumed.code == 0, resumed.err
+    resumed = cotune(tmp_path, "run", "--resume", "--json")
+    assert resumed.code == 6, resumed.err
+    assert "0.999 was asked" in resumed.json["missed"], "the goal that the run began with"
     assert [point["epoch"] for point in resumed.json["run"]["curve"]] == [4, 5, 6]
-    assert cotune(tmp_path, "run", "--resume", *config, *TRAINING).code == 3
+    assert cotune(tmp_path, "run", "--resume").code == 3
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -30,6 +30,14 @@ def test_a_flag_wins_over_the_plan_and_time_flags_over_its_cap() -> None:
     assert goal_of_run(None, asked, []) == asked
 
 
+def test_a_resumed_run_keeps_the_goal_it_began_with_unless_a_flag_says_another() -> None:
+    begun, asked = Goal(target=0.99, max_epochs=20), Goal(target=0.8, deadline=600, max_epochs=30)
+    for plan in (PLAN, None):
+        assert goal_of_run(plan, asked, [], begun) == begun
+        assert goal_of_run(plan, asked, ["target"], begun) == replace(begun, target=0.8)
+        assert goal_of_run(plan, asked, ["deadline"], begun) == replace(begun, deadline=600, max_epochs=30)
+
+
 def test_a_launcher_that_cannot_stop_at_the_target_gets_the_epochs_that_it_takes() -> None:
     needed = replace(PLAN, forecast=replace(PLAN.forecast, epochs_needed=Quantity(4.0, 5.0, 6.4, "measured", "epochs")))
     goal = goal_of_run(needed, Goal(), [])

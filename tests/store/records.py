@@ -76,4 +76,5 @@ samples = st.builds(
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
     peak_bytes=st.none() | _count,
     limit_bytes=st.none() | _count,
+    goal=st.none() | st.builds(Goal, target=st.none() | _finite, deadline=st.none() | _finite),
 )

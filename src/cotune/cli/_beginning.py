@@ -74,14 +74,14 @@ def finished(settings: Settings, goal: Goal, begin: Beginning, config: Config) -
         return None
     if before.engine != RECORDED and before.terms.checkpoint is None:
         return None
-    return replace(_started(settings, begin, config), accuracy=before.accuracy, ended=True)
+    return replace(_started(settings, goal, begin, config), accuracy=before.accuracy, ended=True)
 
 
 def first_start(
     settings: Settings, config: Config, goal: Goal, begin: Beginning, plan: Plan | None
 ) -> tuple[Launch, Sample]:
     """Return the first start of a run, and the beginning of its sample."""
-    sample = _started(settings, begin, config)
+    sample = _started(settings, goal, begin, config)
     launch = Launch(
         sample.id,
         settings.job,
@@ -97,7 +97,7 @@ def first_start(
     return launch, sample
 
 
-def _started(settings: Settings, begin: Beginning, config: Config) -> Sample:
+def _started(settings: Settings, goal: Goal, begin: Beginning, config: Config) -> Sample:
     again = begin.before is not None and begin.before.folder == str(begin.folder)
     return Sample(
         config,
@@ -109,4 +109,5 @@ def _started(settings: Settings, begin: Beginning, config: Config) -> Sample:
         folder=str(begin.folder),
         resumed_from=begin.before.id if begin.before else None,
         seed=begin.seed,
+        goal=goal,
     )

@@ -10,8 +10,11 @@ from cotune.run import Engine
 
 
 @contextmanager
-def running_engine(settings: Settings) -> Iterator[Engine]:
-    """Yield the engine of the job file; whatever happens, nothing it started stays behind."""
+def running_engine(settings: Settings, again: str = "the same command") -> Iterator[Engine]:
+    """Yield the engine of the job file; whatever happens, nothing it started stays behind.
+
+    `again` is what goes on after Ctrl-C from what was measured.
+    """
     from cotune import algorithms
     from cotune.cli._output import note
     from cotune.errors import UsageError
@@ -24,7 +27,7 @@ def running_engine(settings: Settings) -> Iterator[Engine]:
     try:
         yield engine
     except KeyboardInterrupt:
-        note("interrupted: what was measured is kept, and the same command goes on from there")
+        note(f"interrupted: what was measured is kept, and {again} goes on from there")
         raise
     finally:
         engine.close()

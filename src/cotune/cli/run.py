@@ -91,7 +91,7 @@ def run(
     from cotune.cli._forecasting import for_goal
     from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
     from cotune.cli._recording import Reading, replay
-    from cotune.errors import Missed, NotFound
+    from cotune.errors import NotFound
     from cotune.run.training import config_of_run, goal_of_run
 
     asked = {"target": target, "deadline": deadline, "epochs": epochs}
@@ -111,12 +111,13 @@ def run(
         settings = settings if target or played or resume else as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)
         begin = unfinished(settings, kept, seed) if resume else None
-        given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "servers": servers}
-        given["axes"] = axis_values(axis)
+        layout = {"workers": workers, "batch_size": batch_size, "servers": servers}
+        given: dict[str, Any] = {**layout, "axes": axis_values(axis)}
         last = begin.before if begin else None
         config = last.config if last else config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
         plan = plan if plan and plan.config == config else None
-        goal = goal_of_run(plan, settings.goal, [key for key, value in asked.items() if value is not None])
+        flags = [key for key, value in asked.items() if value is not None]
+        goal = goal_of_run(plan, settings.goal, flags, last.goal if last else None)
         plan = plan and for_goal(settings, kept, plan, goal, seed or 0)
         _announce(settings, config, goal)
         if begin is None:
@@ -130,11 +131,7 @@ def run(
         sample = done or _train(settings, kept, first, plan, restarts=restarts, fixed=fixed)
         before = _before(kept, sample)
     _refuse_failure(sample)
-    shortfall = _show(settings, goal, plan, sample, before, json=json)
-    if shortfall and json:
-        raise typer.Exit(Missed.exit_code)
-    if shortfall:
-        raise Missed(shortfall)
+    _refuse_shortfall(_show(settings, goal, plan, sample, before, json=json), quiet=json)
 
 
 def _refuse_failure(sample: Sample) -> None:
@@ -146,6 +143,16 @@ def _refuse_failure(sample: Sample) -> None:
         raise NotFound(sample.failure)
     if sample.failed:
         raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
+
+
+def _refuse_shortfall(shortfall: str | None, *, quiet: bool) -> None:
+    """Raise what a run missed of its goal; `quiet` where the document has said it."""
+    from cotune.errors import Missed
+
+    if shortfall and quiet:
+        raise typer.Exit(Missed.exit_code)
+    if shortfall:
+        raise Missed(shortfall)
 
 
 def _plan_anew(settings: Settings, kept: Store, samples: list[Sample], seed: int, *, save: bool) -> None:
@@ -196,7 +203,7 @@ def _train(
     here = settings.engine == "local" and not settings.engine_settings.get("nodes")
     usual = usual_scatter(os.getloadavg()[0], len(os.sched_getaffinity(0))) if here else usual_scatter(0.0, 1)
     countdown = Countdown(usual)
-    with running_engine(settings) as engine, progress(float(launch.epochs)) as shown:
+    with running_engine(settings, "cotune run --resume") as engine, progress(float(launch.epochs)) as shown:
         change = Moving(settings, kept, launch, None if fixed else plan)
         for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):
             sample = moment.sample

@@ -1,7 +1,7 @@
 """What a run is: its config and goal, from a plan and what the user says now, and whether it met them.
 
 A flag wins over the plan, and the plan wins over the job file: the goal that was planned
-for is the goal that is run.
+for is the goal that is run. A run that is resumed keeps the goal that it began with.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of
 from cotune.units import duration, number
 
 
-def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str]) -> Goal:
+def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str], begun: Goal | None = None) -> Goal:
     """Return the goal of a run; `asked` is the job file with the flags, `flags` names what was flagged.
 
-    The cap is the plan's, unless the flags give the run more or less time.
+    `begun` is the goal of the run that this one goes on from, and wins over the plan. The cap is that
+    of either, unless the flags give the run more or less time.
     """
-    if plan is None:
+    kept = begun or (replace(plan.goal, max_epochs=plan.epochs) if plan else None)
+    if kept is None:
         return asked
     changed = {name: getattr(asked, name) for name in ("target", "deadline", "epochs") if name in flags}
     timed = changed.keys() & {"deadline", "epochs"}
-    return replace(plan.goal, **changed, max_epochs=asked.max_epochs if timed else plan.epochs)
+    return replace(kept, **changed, max_epochs=asked.max_epochs if timed else kept.max_epochs)
 
 
 def config_of_run(

@@ -71,6 +71,7 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "seed": sample.seed,
         "peak_bytes": sample.peak_bytes,
         "limit_bytes": sample.limit_bytes,
+        "goal": None if sample.goal is None else of_record(sample.goal),
     }
 
 
@@ -97,6 +98,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         seed=row["seed"],
         peak_bytes=row["peak_bytes"],
         limit_bytes=row["limit_bytes"],
+        goal=None if row["goal"] is None else goal(row["goal"]),
     )
 
 
@@ -126,6 +128,12 @@ def of_record(record: Job | Goal | Plan | Space | Cluster) -> Any:
 def job(definition: Row) -> Job:
     """Return a job, its secrets masked, from its definition."""
     read: Job = _reader(Job).validate_python(definition)
+    return read
+
+
+def goal(definition: Row) -> Goal:
+    """Return a goal from its JSON."""
+    read: Goal = _reader(Goal).validate_python(definition)
     return read
 
 

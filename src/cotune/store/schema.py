@@ -6,6 +6,7 @@
     version 4   steps of models, with their fingerprints
     version 5   plans know what they were chosen from; results of other verbs, to be looked at
     version 6   samples know their seed, and the memory of their workers
+    version 7   runs know their goal
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -112,6 +113,7 @@ samples.append_column(Column("writer", String))
 samples.append_column(Column("modelled", Boolean, nullable=False, server_default=false()))
 for _name in ("seed", "peak_bytes", "limit_bytes"):
     samples.append_column(Column(_name, BigInteger))
+samples.append_column(Column("goal", _OPTIONAL_JSON))
 plans = _SECOND.tables["plans"].to_metadata(METADATA)
 plans.append_column(Column("space", _OPTIONAL_JSON))
 plans.append_column(Column("cluster", _OPTIONAL_JSON))
@@ -179,6 +181,10 @@ def _remember_seed_and_memory(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE samples ADD COLUMN {name} BIGINT"))
 
 
+def _remember_goal(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE samples ADD COLUMN goal JSON"))
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _measure,
     _plan,
@@ -186,6 +192,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _keep_model_steps,
     _keep_results,
     _remember_seed_and_memory,
+    _remember_goal,
 )
 VERSION = len(MIGRATIONS)
 
