@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cotune.cli._arrivals import Desk, settings_of
+import pytest
+
+from cotune.cli._arrivals import Desk, Stores, settings_of
+from cotune.errors import NotFound
 from cotune.reuse import CHECKPOINT
 from cotune.store import open_store
 from cotune.types import INTERRUPTED, Config, Sample
@@ -25,14 +28,33 @@ def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path)
     (left / CHECKPOINT).mkdir(parents=True)
     (left / CHECKPOINT / "weights").write_text("kept")
     device = settings.cluster.devices[0].name
-    with open_store(str(tmp_path / "store.db")) as store:
+    url = str(tmp_path / "store.db")
+    with open_store(url) as store, Stores(url) as stores:
         for number, (batch, workers) in enumerate([(16, 1), (48, 1), (16, 2)]):
             config = Config.data_parallel(batch, workers, device)
             store.save(settings.job, Sample(config, 2.0, 10.0 / workers, seconds=20.0, id=f"probe{number}"))
         config = Config.data_parallel(16, 1, device)
         cut = Sample(config, 2.0, 10.0, purpose="run", id="cut", failure=f"{INTERRUPTED}: Ctrl-C", folder=str(left))
         store.save(settings.job, cut)
-        arrived = Desk(store, [settings, settings], None, None, 2, 0).arrivals(0.0)
+        arrived = Desk(stores, [settings, settings], None, None, 2, 0).arrivals(0.0)
     assert arrived is not None
     assert [queued.submission.name for queued in arrived] == ["twice", "twice'"]
     assert [queued.before.id if queued.before else None for queued in arrived] == ["cut", None]
+
+
+def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COTUNE_STORE", raising=False)
+    first = []
+    for name in ("one", "other"):
+        (tmp_path / name / ".cotune").mkdir(parents=True)
+        (tmp_path / name / "cotune.yaml").write_text(JOB.replace("twice", name))
+        first.append(settings_of(tmp_path / name, None))
+    device = first[0].cluster.devices[0].name
+    with open_store(start=tmp_path / "one") as store:
+        for batch in (16, 48):
+            probe = Sample(Config.data_parallel(batch, 1, device), 2.0, 10.0, seconds=20.0, id=f"probe{batch}")
+            store.save(first[0].job, probe)
+    with Stores(None) as stores:
+        assert Desk(stores, first[:1], None, None, 2, 0).arrivals(0.0)
+        with pytest.raises(NotFound, match=f"no samples of job 'other' in {tmp_path / 'other' / '.cotune'}"):
+            Desk(stores, first, None, None, 2, 0).arrivals(0.0)

@@ -7,8 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
+from sqlalchemy import URL
 
 from cotune import config
 from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves, recalled, require_curves
@@ -22,7 +25,36 @@ from cotune.schedule import Submission
 from cotune.schedule._work import Steady
 from cotune.serve import Queued
 from cotune.store import Store
+from cotune.store.location import locate
 from cotune.types import Z90, Cluster, Job, Sample
+
+
+class Stores:
+    """The store of each job: the one that is named for all, else that of the project its job file is in."""
+
+    def __init__(self, named: str | None) -> None:
+        self._named = named
+        self._open: dict[URL, Store] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for store in self._open.values():
+            store.close()
+
+    def of(self, job: Job) -> Store:
+        """Return the store that `cotune plan` would use where the job is."""
+        url = locate(self._named, Path(job.folder))
+        if url not in self._open:
+            self._open[url] = Store(url)
+        return self._open[url]
+
+    def save(self, job: Job, sample: Sample) -> None:
+        """Keep a sample with the others of its job."""
+        self.of(job).save(job, sample)
 
 
 class Desk:
@@ -30,14 +62,14 @@ class Desk:
 
     def __init__(
         self,
-        kept: Store,
+        stores: Stores,
         first: Sequence[Settings],
         queue: Path | None,
         engine: str | None,
         slots: int | None,
         seed: int,
     ) -> None:
-        self._kept, self._queue, self._engine, self._seed = kept, queue, engine, seed
+        self._stores, self._queue, self._engine, self._seed = stores, queue, engine, seed
         self._waiting = list(first)
         self._seen: set[Path] = set()
         self.declined: list[dict[str, str]] = []
@@ -93,12 +125,13 @@ class Desk:
         while name in self._names:
             name += "'"
         self._names.add(name)
-        queued = _believed(settings, self._kept, self.cluster, name, now, self._seed)
+        queued = _believed(settings, self._stores.of(settings.job), self.cluster, name, now, self._seed)
         return replace(queued, before=self._before(settings.job, name))
 
     def _before(self, job: Job, name: str) -> Sample | None:
         """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
-        cut_short = (run for run in self._kept.unfinished_runs(job) if not run.failed and run.id not in self._gone_on)
+        left = self._stores.of(job).unfinished_runs(job)
+        cut_short = (run for run in left if not run.failed and run.id not in self._gone_on)
         before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
         if before is not None:
             self._gone_on.add(before.id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotune.cli._output import note
-from cotune.config import Settings
+from cotune.config import Settings, find
 from cotune.errors import CotuneError, NotFound
 from cotune.plan.planner import Forecaster
 from cotune.reuse import Kept, joined
@@ -50,10 +51,16 @@ def known_samples(settings: Settings, kept: Store, history: History | None) -> l
     samples = joined(kept.samples(settings.job))
     if any(sample.epoch_seconds is not None for sample in (*samples, *(history.blended(()) if history else ()))):
         return samples
+    if not settings.job.command and find(Path.cwd()) is None:
+        raise NotFound(
+            f"there is no cotune.yaml here or above ({Path.cwd()}): write one with cotune init, "
+            "or give the command after --"
+        )
     others = kept.others(settings.job)
     changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
     raise NotFound(
-        f"no samples of job {settings.job.name!r}{changed if others else ''}; measure it first: cotune profile"
+        f"no samples of job {settings.job.name!r} in {kept.label}{changed if others else ''}; "
+        "measure it first: cotune profile"
     )
 
 

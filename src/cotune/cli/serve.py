@@ -38,8 +38,8 @@ def serve(
 ) -> None:
     """Run many jobs on one engine as a scheduling policy decides. Each must have been measured by cotune profile."""
     from cotune import algorithms
-    from cotune.cli._arrivals import Desk, settings_of
-    from cotune.cli._options import open_store, runs_folder
+    from cotune.cli._arrivals import Desk, Stores, settings_of
+    from cotune.cli._options import runs_folder
     from cotune.cli._output import emit_json, note
     from cotune.cli._running import running_engine
     from cotune.errors import UsageError
@@ -51,10 +51,10 @@ def serve(
         raise UsageError("no jobs: name their files or folders, or a --queue to take them from")
     chosen: Any = algorithms.create("schedule", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
-    with open_store(store) as kept:
-        desk = Desk(kept, first, queue, engine, slots, seed)
+    with Stores(store) as stores:
+        desk = Desk(stores, first, queue, engine, slots, seed)
         with running_engine(desk.like) as running:
-            world = World(running, desk.arrivals, runs_folder(), kept.save, engine_name=desk.like.engine)
+            world = World(running, desk.arrivals, runs_folder(), stores.save, engine_name=desk.like.engine)
             try:
                 for active in drive(chosen, desk.cluster, world, Count(), _tell):
                     served = world.jobs[active.number]
