@@ -60,6 +60,16 @@ def test_a_waiting_job_is_explained(trace: str) -> None:
     assert "would start it now" in found["change"]
 
 
+def test_a_job_that_was_stopped_for_others_is_told_when_it_goes_on(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,gpus,duration_s\nlong,0,8,100\nshort,20,8,30\n")
+    words = ("--cluster", "8", "--policy", "srtf", "--why", "long", "--at")
+    waiting, running = (simulated(str(trace), *words, at)["why"]["srtf"] for at in ("40", "10"))  # type: ignore[index]
+    assert (waiting["state"], waiting["started"], waiting["stopped"]) == ("waiting", 0.0, 20.0)
+    assert waiting["start_p90"] >= waiting["start_p50"] > 40
+    assert (running["state"], running["started"], running["stopped"]) == ("running", 0.0, None)
+
+
 def test_noise_changes_beliefs_and_not_the_truth(trace: str) -> None:
     found = simulated(trace, "--cluster", "8", "--policy", "fifo,srtf", "--noise", "0.5")
     noise = found["noise"]

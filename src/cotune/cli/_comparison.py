@@ -56,6 +56,10 @@ def tell_why(found: dict[str, Explanation], json: bool) -> None:
         return
     for policy, why in found.items():
         say(f"{policy}: job {why.job} is {why.state} at {why.at:g} s")
+        if why.started is not None:
+            say(f"  started    at {why.started:g} s")
+        if why.stopped is not None:
+            say(f"  stopped    at {why.stopped:g} s, others go first")
         if why.blocked_by:
             say(f"  blocked    {why.blocked_by}")
         if why.state != "waiting" or why.start_p50 is None or why.start_p90 is None:
@@ -64,8 +68,9 @@ def tell_why(found: dict[str, Explanation], json: bool) -> None:
         say(f"  ahead      {len(why.ahead)} waiting jobs{': ' + first if first else ''}")
         held = ", ".join(f"{name} ({gpus} GPUs, {duration(left)} left)" for name, gpus, left in why.holding[:4])
         say(f"  holding    {held}")
+        again = "start  " if why.started is None else "goes on"
         say(
-            f"  start      in {duration(why.start_p50 - why.at)} (p50), {duration(why.start_p90 - why.at)} (p90), "
+            f"  {again}    in {duration(why.start_p50 - why.at)} (p50), {duration(why.start_p90 - why.at)} (p90), "
             f"if nobody else arrives and run times are off by exp({why.spread:g} z)"
         )
         say(f"  change     {why.change}")

@@ -143,6 +143,7 @@ class _Runner:
                 placement=self.placement,
                 restart=self.restart,
                 believe=believe,
+                keep_spells=True,
                 until=until,
             )
 

@@ -26,7 +26,7 @@ Play = Callable[[Sequence[Submission], float], Outcome]  # jobs, until
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where a job stands at a moment."""
+    """Where a job stands at a moment; one that was stopped for others waits as well."""
 
     job: str
     at: float
@@ -40,11 +40,13 @@ class Explanation:
     start_p90: float | None = None
     spread: float = 0.0
     change: str = ""
+    started: float | None = None  # when it first ran
+    stopped: float | None = None  # when others took its place; then `start_` is when it goes on
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What is simulated: `play` runs some jobs until a time, with the beliefs of the whole trace."""
+    """What is simulated: `play` runs some jobs until a time, with the beliefs of the whole trace, and keeps spells."""
 
     jobs: Sequence[Submission]
     cluster: Cluster
@@ -70,9 +72,10 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
     if active is None:
         ended = f"it ended at {moment.end[row]:g} s" if np.isfinite(moment.end[row]) else "it was declined"
         return Explanation(name, at, "ended", job.gpus, free, blocked_by=ended)
+    began = active.started
     if active.running:
-        return Explanation(name, at, "running", job.gpus, free, start_p50=active.started, start_p90=active.started)
-    starts = _starts(name, here, moment, scene)
+        return Explanation(name, at, "running", job.gpus, free, start_p50=began, start_p90=began, started=began)
+    starts = _starts(row, at, moment, scene)
     holding = sorted((one.job.name, one.held, max(one.left, 0.0)) for one in moment.present if one.running)
     return Explanation(
         name,
@@ -87,6 +90,8 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
         percentile(starts, 0.9),
         scene.spread,
         _change(active, moment.present, cluster, policy),
+        began if active.starts else None,
+        max((spell.end for spell in moment.spells if spell.number == row), default=None),
     )
 
 
@@ -105,20 +110,21 @@ def _ahead(active: Active, present: Sequence[Active], policy: Policy) -> list[Ac
 
 
 def _starts(
-    name: str, here: Sequence[Submission], moment: Outcome, scene: Scene, draws: int = 20
+    row: int, at: float, moment: Outcome, scene: Scene, draws: int = 20
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return when the job starts in each of some futures without further arrivals."""
+    """Return when the job starts next in each of some futures without further arrivals."""
     rng = np.random.default_rng(0)
     present = {one.job.name: one for one in moment.present}
     starts = []
     for _ in range(draws if scene.spread else 1):
-        factors = np.exp(scene.spread * rng.standard_normal(len(here)))
+        factors = np.exp(scene.spread * rng.standard_normal(len(moment.jobs)))
         future = [
             replace(job, seconds=_redrawn(present[job.name], float(factor))) if job.name in present else job
-            for job, factor in zip(here, factors, strict=True)
+            for job, factor in zip(moment.jobs, factors, strict=True)
         ]
         played = scene.play(future, np.inf)
-        starts.append(played.start[next(row for row, one in enumerate(played.jobs) if one.name == name)])
+        begun = (spell.start for spell in played.spells if spell.number == row and spell.start >= at)
+        starts.append(min(begun, default=np.inf))
     return np.array(starts)
 
 
