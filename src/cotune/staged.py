@@ -142,6 +142,20 @@ class Wanted:
         )
 
 
+def require_devices(types: Sequence[TypeEntry]) -> None:
+    """Refuse types whose device torch does not see here, before anything is measured."""
+    import torch
+
+    for entry in types:
+        device = entry.torch_device
+        try:
+            there = torch.get_device_module(device).is_available()
+        except RuntimeError:
+            raise EngineError(f"type {entry.name}: torch knows no device {device!r}; say device=cpu or cuda") from None
+        if not there:
+            raise EngineError(f"type {entry.name}: torch sees no {device} on this machine; leave it out")
+
+
 def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _: None) -> Measured:
     """Measure every layer on every type, with real processes."""
     types = {entry.name: entry for entry in wanted.types}

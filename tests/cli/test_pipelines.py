@@ -12,7 +12,7 @@ import pytest
 
 from cotune.cli._layers import profile_layers
 from cotune.cli._placement import run_placement
-from cotune.errors import CotuneError
+from cotune.errors import CotuneError, EngineError
 
 from jobs import cotune, environment  # isort: skip
 
@@ -31,6 +31,14 @@ PLAN = {
         ],
     },
 }
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(EngineError, match="type other: torch knows no device 'gpu9'"):
+        profile_layers(MODEL, ["cpu", "other(device=gpu9)"], tmp_path / "p.json", units="1", batches="64")
+    assert "seconds of every layer" not in capsys.readouterr().err
 
 
 def test_layers_are_measured_placed_and_run(tmp_path: Path) -> None:

@@ -26,10 +26,11 @@ def profile_layers(
 ) -> None:
     """Measure, fit, and write the profile; `budget` is shared out evenly over all numbers."""
     from dataclasses import replace
-    from tempfile import TemporaryDirectory
+    from shutil import rmtree
+    from tempfile import mkdtemp
 
     from cotune.cli._output import emit_json, note
-    from cotune.staged import Wanted, engines, measured
+    from cotune.staged import Wanted, engines, measured, require_devices
     from cotune.units import seconds
 
     wanted = Wanted(
@@ -41,8 +42,11 @@ def profile_layers(
     )
     if budget is not None:
         wanted = replace(wanted, seconds=seconds(budget) / wanted.numbers)
-    with engines() as there, TemporaryDirectory(prefix="cotune-") as folder:
-        found = measured(there, wanted, Path(folder), note)
+    require_devices(wanted.types)
+    folder = Path(mkdtemp(prefix="cotune-"))
+    with engines() as there:
+        found = measured(there, wanted, folder, note)
+    rmtree(folder)  # after a failure it stays: the error says that the logs are there
     profile = found.profile()
     if json:
         emit_json("profile", {"profile": profile})
