@@ -79,6 +79,7 @@ def test_a_report_without_a_goal_is_of_the_latest_plan(measured: Path) -> None:
     told = cotune(measured, "report", "-o", "report.html", "--json")
     assert told.code == 0, told.err
     assert told.json["goal"]["target"] == 0.8
+    assert "following plan" not in told.err, "the job file asks for nothing else"
     assert told.json["plan"] == planned.json["plan"]
     assert told.json["page"] == "report.html"
     assert "0.8 within 10 min 00 s" in (measured / "report.html").read_text()

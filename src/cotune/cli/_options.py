@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cotune.types import Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
+_ASKED = ("target", "deadline", "max_cost", "epochs")
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -157,6 +158,21 @@ def as_last_planned(settings: Settings, kept: Store) -> Settings:
         if stored.job == job.name and stored.fingerprint in by_fingerprint:
             return replace(settings, job=by_fingerprint[stored.fingerprint])
     return settings
+
+
+def tell_other_goal(settings: Settings, kept: Store) -> None:
+    """Say which plan is followed where its goal is not the one that the job file or the flags ask for."""
+    from cotune.cli._output import note
+    from cotune.documents import goal_words
+
+    asked = [getattr(settings.goal, name) for name in _ASKED]
+    for stored in kept.plans(settings.job, last=1):
+        goal = stored.plan.goal
+        if any(value is not None for value in asked) and asked != [getattr(goal, name) for name in _ASKED]:
+            made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
+            unit, job = settings.cluster.unit, settings.job
+            words = f"{goal_words(job, goal, unit)}; the job file and flags say {goal_words(job, settings.goal, unit)}"
+            note(f"following {made}, made for {words} (cotune plan makes another)")
 
 
 def goal_overrides(

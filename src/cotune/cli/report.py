@@ -107,6 +107,9 @@ def _with_planned_goal(settings: Settings, kept: Store) -> Settings:
     """Return the settings with the goal of the latest plan, as `cotune run` would take it."""
     from dataclasses import replace
 
+    from cotune.cli._options import tell_other_goal
+
+    tell_other_goal(settings, kept)
     latest = kept.latest_plan(settings.job)
     return replace(settings, goal=latest.goal) if latest else settings
 

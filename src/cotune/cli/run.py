@@ -89,7 +89,7 @@ def run(
         return
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
     from cotune.cli._forecasting import for_goal
-    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
+    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store, tell_other_goal
     from cotune.cli._recording import Reading, replay
     from cotune.errors import NotFound
     from cotune.run.training import config_of_run, goal_of_run
@@ -117,6 +117,8 @@ def run(
         config = last.config if last else config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
         plan = plan if plan and plan.config == config else None
         flags = [key for key, value in asked.items() if value is not None]
+        if plan and not last:
+            tell_other_goal(settings, kept)
         goal = goal_of_run(plan, settings.goal, flags, last.goal if last else None)
         plan = plan and for_goal(settings, kept, plan, goal, seed or 0)
         _announce(settings, config, goal)
