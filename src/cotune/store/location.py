@@ -133,6 +133,11 @@ def one_line_errors(url: URL) -> Iterator[None]:
         raise _explained(error, url) from None
 
 
+def is_busy(error: DBAPIError) -> bool:
+    """Return whether another process holds the file."""
+    return getattr(error.orig, "sqlite_errorname", "").startswith(_BUSY)
+
+
 def _explained(error: DBAPIError, url: URL) -> CotuneError:
     reason = " ".join(str(error.orig).split())
     if url.password:
@@ -149,6 +154,6 @@ def _explained(error: DBAPIError, url: URL) -> CotuneError:
         )
     if kind.startswith(_NO_ROOM):
         return InvalidFile(f"cannot write the store {where} ({reason}): is the disk full? What it held is unharmed")
-    if kind.startswith(_BUSY):
+    if is_busy(error):
         return CotuneError(f"the store {where} was kept locked by another process for {BUSY_SECONDS} s; try again")
     return InvalidFile(f"cannot use the store {where} ({reason})")
