@@ -70,7 +70,7 @@ def test_a_budget_of_nothing_is_refused_with_what_to_allow(tmp_path: Path) -> No
     done = profiled(tmp_path, *ONE, "--budget", "0s")
     assert done.code in (2, 8)
     assert "budget" in last_line(done)
-    refused = cotune(tmp_path, "plan", *GOAL, "--no-measure")
+    refused = cotune(tmp_path, "plan", *JOB[:2], *JOB[4:], *GOAL, "--no-measure", *TRAINING)
     assert refused.code == 3
     assert "cotune profile" in last_line(refused)
 
