@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py              # or with fewer: --workers 1 2 8 --batches 128
 
-LeNet-5, 16,384 pictures of MNIST an epoch (without COTUNE_DATA the 1,437 digits), each node 0.2 of a
+LeNet-5, 8,192 pictures of MNIST an epoch (without COTUNE_DATA the 1,437 digits), each node 0.2 of a
 core and 100 Mbit/s. Every config starts three times; the first epoch of a start warms up and is
 dropped, the median of the others counts: one of many steps, up to eight of few. Asked:
 
@@ -29,7 +29,7 @@ from cotune.run import Ended, Launch, Reported
 from cotune.run.local import Local
 from cotune.types import Config, Job
 
-EXAMPLES = {"mnist": 16384, "digits": 1437}
+EXAMPLES = {"mnist": 8192, "digits": 1437}
 SHARE, RATE = 0.2, 100e6
 REPEATS, RETRIES, ENOUGH_STEPS = 3, 2, 32
 GRADIENT_BYTES = 61_706 * 4
