@@ -83,7 +83,7 @@ def main() -> None:
         if leaving.code == Interrupted.exit_code:
             _document(Interrupted("interrupted; what was measured is kept"))
         raise
-    except Exception as error:
+    except Exception as error:  # a bug: told on stdout as well, then as any other
         _document(error)
         raise
 

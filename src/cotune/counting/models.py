@@ -95,7 +95,7 @@ def _module(text: str) -> Any:
     except ModuleNotFoundError as error:
         missing = f" (it is imported by {text})" if error.name != text else ""
         raise NotFound(f"no module {error.name!r}{missing}: looked in this folder and on Python's path") from None
-    except Exception as error:
+    except Exception as error:  # the file is the user's: whatever it raises is told
         raise InvalidFile(f"importing {text} fails: {type(error).__name__}: {error}") from error
 
 
@@ -109,7 +109,7 @@ def _file(path: Path) -> Any:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception as error:  # likewise
         raise InvalidFile(f"running {path} fails: {type(error).__name__}: {error}") from error
     return module
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 
 from cotune.run._processes import libc
 
@@ -25,8 +26,7 @@ def enter(kinds: int) -> None:
     user, group = os.getuid(), os.getgid()
     check(libc.unshare(USER | kinds), "unshare")
     for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
-            file.write(line)
+        Path(f"/proc/self/{name}").write_text(line)
 
 
 def network() -> int:

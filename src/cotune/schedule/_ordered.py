@@ -30,13 +30,13 @@ class Ordered:
     def rank(self, active: Active) -> Rank:
         raise NotImplementedError
 
-    def drift(self, active: Active) -> float:  # noqa: ARG002
+    def drift(self, active: Active) -> float:  # noqa: ARG002  # the same for all, unless an order says more
         return 0.0
 
     def level_of(self, active: Active) -> int:
         return active.level
 
-    def level_lasts(self, active: Active) -> float:  # noqa: ARG002
+    def level_lasts(self, active: Active) -> float:  # noqa: ARG002  # the same for all, unless an order says more
         return math.inf
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:

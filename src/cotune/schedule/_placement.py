@@ -59,13 +59,13 @@ class Count:
 
     refuses = False
 
-    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active]) -> Iterable[Wanted]:  # noqa: ARG002
+    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active]) -> Iterable[Wanted]:  # noqa: ARG002  # all fit
         return wanted
 
     def take(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
 
-    def held(self, active: Active) -> Taking:  # noqa: ARG002
+    def held(self, active: Active) -> Taking:  # noqa: ARG002  # there are no nodes
         return []
 
     def release(self, active: Active) -> None:
@@ -186,7 +186,7 @@ def _fill_in_order(free: Ints, gpus: int, order: Ints) -> Taking:
     return taking
 
 
-def _consolidate(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
+def _consolidate(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
     taking: Taking = []
     while gpus:
         room = np.where(free >= gpus, free, np.iinfo(np.int64).max)
@@ -202,7 +202,7 @@ def _consolidate(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  #
     return taking
 
 
-def _emptiest(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
+def _emptiest(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
     return _fill_in_order(free, gpus, _largest(free, gpus))
 
 
@@ -219,7 +219,7 @@ def _largest(free: Ints, count: int) -> Ints:
     return nodes[np.lexsort((nodes, -free[nodes]))]
 
 
-def _spread(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
+def _spread(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
     left = free.copy()
     taken: Counter[int] = Counter()
     for _ in range(gpus):
@@ -248,7 +248,7 @@ def _even(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:
     return _emptiest(free, gpus, skewed, sizes)
 
 
-def _fragmentation(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001
+def _fragmentation(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
     taking: Taking = []
     left = free.copy()
     while gpus:

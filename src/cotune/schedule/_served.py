@@ -50,13 +50,13 @@ class Served:
         w, p = config.workers, config.servers
         return t0 * self.global_batch / w + t1 + t2 * w * fullest(self.blocks, p) + t3 * w + t4 * p
 
-    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002  # as `Work` asks
         return 1.0 / self.step_seconds(config)
 
     def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return done + seconds * self.rate(config, nodes)
 
-    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:  # noqa: ARG002
+    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:  # noqa: ARG002  # as `Work` asks
         return (self.total - done) * self.step_seconds(config)
 
     def seconds_told(self, done: float, config: Config) -> float:

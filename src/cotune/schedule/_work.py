@@ -36,7 +36,7 @@ class Steady:
     def recipes(self) -> tuple[Config, ...]:
         return self.configs
 
-    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002  # as `Work` asks
         return self.rates[config] / (self.across_racks if nodes.racks > 1 else 1.0)
 
     def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:

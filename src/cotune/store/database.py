@@ -8,7 +8,6 @@ epochs it had measured stay.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from typing import Any, Literal, Protocol, Self
 
 from sqlalchemy import URL, ColumnElement, Connection, and_, func, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
 
 from cotune import redact
 from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.space import Space
 from cotune.store import rows, schema, steps, writer
-from cotune.store.location import BUSY_SECONDS, WRITE, connect, is_busy, label, locate, one_line_errors
+from cotune.store.location import WRITE, connect, label, locate, one_line_errors, write_ahead
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
 from cotune.types import INTERRUPTED, Cluster, CountedModel, Evaluation, Job, Plan, Sample
 
@@ -122,24 +120,9 @@ class Store:
                 return
         if self.url.get_backend_name() == "sqlite":
             with one_line_errors(self.url):
-                self._write_ahead()
+                write_ahead(self._engine)
         with self._writing() as connection:
             schema.migrate(connection, self.label)
-
-    def _write_ahead(self) -> None:
-        """Change to WAL mode. That takes the file for itself alone, and SQLite does not wait for it: we do."""
-        outside = self._engine.execution_options(begin="")  # the mode cannot change within a transaction
-        patience = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                with outside.begin() as connection:
-                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            except DBAPIError as error:
-                if not is_busy(error) or time.monotonic() > patience:
-                    raise
-                time.sleep(0.02)
-            else:
-                return
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -13,6 +13,7 @@ import json
 import os
 import shlex
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -124,6 +125,22 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
 
+def write_ahead(engine: Engine) -> None:
+    """Change SQLite to WAL mode. That takes the file for itself alone, and SQLite does not wait for it: we do."""
+    outside = engine.execution_options(begin="")  # the mode cannot change within a transaction
+    patience = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            with outside.begin() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        except DBAPIError as error:
+            if not _is_busy(error) or time.monotonic() > patience:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
 @contextmanager
 def one_line_errors(url: URL) -> Iterator[None]:
     """Turn the database's errors into ones a user can act on, without its stack or password."""
@@ -133,7 +150,7 @@ def one_line_errors(url: URL) -> Iterator[None]:
         raise _explained(error, url) from None
 
 
-def is_busy(error: DBAPIError) -> bool:
+def _is_busy(error: DBAPIError) -> bool:
     """Return whether another process holds the file."""
     return getattr(error.orig, "sqlite_errorname", "").startswith(_BUSY)
 
@@ -154,6 +171,6 @@ def _explained(error: DBAPIError, url: URL) -> CotuneError:
         )
     if kind.startswith(_NO_ROOM):
         return InvalidFile(f"cannot write the store {where} ({reason}): is the disk full? What it held is unharmed")
-    if is_busy(error):
+    if _is_busy(error):
         return CotuneError(f"the store {where} was kept locked by another process for {BUSY_SECONDS} s; try again")
     return InvalidFile(f"cannot use the store {where} ({reason})")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 
 from cotune.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.workloads.fathom import FATHOM, pictures

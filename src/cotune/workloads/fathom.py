@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 
 from cotune.counting.workload import Batch, Workload
 from cotune.workloads.resnets import residual_network

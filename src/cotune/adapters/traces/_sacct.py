@@ -37,7 +37,7 @@ class _Sacct:
     def header_problems(self, header: Sequence[str]) -> list[str]:
         return [f"no column {column!r}; ask sacct for it with -o" for column in self.missing(header)]
 
-    def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002
+    def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002  # the header says all
         first: list[datetime] = []
 
         def make(line: Line) -> Submission | None:

@@ -38,7 +38,7 @@ class Table:
             *(f"column {column!r} is there twice" for column in double),
         ]
 
-    def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002
+    def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002  # the header says all
         place = {what: header.index(column) for what, column in self.needs.items()}
         may = {what: header.index(column) for what, column in self.may.items() if column in header}
         name, submit, gpus, run = (place[what] for what in ("name", "submit", "gpus", "seconds"))

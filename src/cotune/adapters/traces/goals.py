@@ -52,7 +52,7 @@ class ToTarget:
                 quickest[config.workers] = config
         return tuple(quickest.values())
 
-    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002  # as `Work` asks
         steps = self.application.steps_to(self.target, config.global_batch)
         return 1.0 / (steps * self.application.seconds(config, nodes))
 
