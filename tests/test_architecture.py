@@ -19,6 +19,7 @@ LAYERS = {
     "units": 1,
     "prices": 1,
     "redact": 1,
+    "stamps": 1,
     "types": 1,
     "algorithms": 1,
     "space": 2,

@@ -13,10 +13,8 @@ the largest that did fit.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +29,7 @@ from cotune.reuse import Kept, joined, take, trained
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.space import Configs, Space
+from cotune.stamps import new_id, timestamp
 from cotune.types import Cluster, Config, Goal, Job, Sample
 
 TIME_STEPS = 30
@@ -313,13 +312,3 @@ def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Samp
         return launch
     take(before, folder)
     return replace(launch, resume=True, trained=trained(before), seed=before.seed or 0)
-
-
-def new_id() -> str:
-    """Return a short name for one start."""
-    return uuid.uuid4().hex[:12]
-
-
-def timestamp() -> str:
-    """Return the present as ISO 8601, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotune.errors import CotuneError
-from cotune.profile import new_id, timestamp
 from cotune.reuse import RECORDED, has_checkpoint
 from cotune.run import Ended, Engine, Event, Launch, Reported, Started
 from cotune.run.attempt import ENOUGH, Growing, Until
 from cotune.schedule import Active, Submission
 from cotune.schedule._loop import Moment
+from cotune.stamps import new_id, timestamp
 from cotune.supervise import going_on
 from cotune.types import Goal, Job, Sample
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.profile import new_id, timestamp
 from cotune.reuse import has_checkpoint
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
+from cotune.stamps import new_id, timestamp
 from cotune.types import Config, Sample, Stage
 
 HYSTERESIS = 0.05

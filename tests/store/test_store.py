@@ -14,7 +14,7 @@ from sqlalchemy import event, select
 
 from cotune import redact
 from cotune.errors import NotFound, UsageError
-from cotune.profile import new_id
+from cotune.stamps import new_id
 from cotune.store import Store, open_store, schema, writer
 from cotune.types import Config, Evaluation, Sample, Terms
 

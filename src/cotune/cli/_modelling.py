@@ -11,7 +11,6 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -34,6 +33,7 @@ from cotune.predict._history import correction, distance
 from cotune.predict._paleo_torch import from_paleo
 from cotune.predict._roofline import Rates, split
 from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
+from cotune.stamps import new_id, timestamp
 from cotune.store import ModelStep, Store, work_folder
 from cotune.types import Cluster, Config, Job, Sample
 
@@ -257,7 +257,6 @@ def _time(asked: Asked, place: Place, workload: Workload, counts: Counts, worker
         time = _probed(asked, place, counts.batch, workers)
     assert place.target.rates is not None
     counted = split(counts, place.target.rates, workers, asked.precision).seconds
-    now = datetime.now(UTC).isoformat(timespec="seconds")
     kept_step = ModelStep(
         workload.name,
         place.identity,
@@ -268,7 +267,7 @@ def _time(asked: Asked, place: Place, workload: Workload, counts: Counts, worker
         time.spread,
         counted,
         mark,
-        now,
+        timestamp(),
     )
     store.save_model_step(kept_step)
     return time
@@ -287,7 +286,7 @@ def _probed(asked: Asked, place: Place, batch: int, workers: int) -> StepTime:
     job = Job("probe", (*words, "--device", str(place.runs)), examples=PROBE_STEPS * batch * workers)
     config = Config.data_parallel(batch, workers)
     engine = Local()
-    name = f"probe-{datetime.now(UTC):%Y%m%d%H%M%S%f}"
+    name = f"probe-{new_id()}"
     launch = Launch(name, job, config, 1, work_folder(Path.cwd()) / "runs" / name)
     try:
         *_, sample = attempt(engine, launch, Until(timeout=_PROBE_SECONDS), Sample(config, id=name))

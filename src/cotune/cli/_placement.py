@@ -19,8 +19,8 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
     """
     from cotune.cli._options import runs_folder
     from cotune.cli._output import emit_json, note, progress
-    from cotune.profile import new_id
     from cotune.staged import TRAIN, completed, engines
+    from cotune.stamps import new_id
 
     document, staged = read(plan)
     words = list(command or ())

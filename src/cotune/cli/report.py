@@ -137,10 +137,10 @@ def _replayed(played: Replay, store: str | None, predictor: str, accuracy: str, 
 
 
 def _run_of(played: Replay, plan: Plan, seed: int) -> Sample:
-    from cotune.profile import new_id, timestamp
     from cotune.run import Launch
     from cotune.run.attempt import Until, attempt
     from cotune.run.recorded import Recorded
+    from cotune.stamps import new_id, timestamp
     from cotune.types import Sample
 
     settings = played.settings

@@ -7,7 +7,6 @@ epochs it had measured stay.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from cotune import redact
 from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.space import Space
+from cotune.stamps import new_id
 from cotune.store import rows, schema, steps, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors, write_ahead
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
@@ -267,7 +267,7 @@ class Store:
 
     def save_plan(self, job: Job, plan: Plan, space: Space | None = None, cluster: Cluster | None = None) -> str:
         """Keep a plan, and what it was chosen from; return its id."""
-        id = secrets.token_hex(6)
+        id = new_id()
         row = {
             "id": id,
             "job": job.name,
@@ -309,7 +309,7 @@ class Store:
 
     def save_result(self, kind: str, name: str, document: Mapping[str, Any]) -> str:
         """Keep what another verb found, as plain JSON; return its id."""
-        id = secrets.token_hex(6)
+        id = new_id()
         row = {"id": id, "kind": kind, "name": name, "created": _now(), "document": rows.plain(document)}
         with self._writing() as connection:
             connection.execute(results.insert(), row)
