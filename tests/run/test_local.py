@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,14 @@ def test_any_other_program_runs_by_exec(play: Play, command: tuple[str, ...]) ->
     assert played.ended.outcome == "done"
     assert re.fullmatch(r"rank 1 of 2 at \d{5}\n", played.log(1))
     assert all(Record.read(played.folder, rank) is not None for rank in range(2))
+
+
+def test_a_program_that_ends_before_it_is_looked_at_is_done(launch: Make) -> None:
+    with closing(Local()) as engine:  # whose server has not grown by torch, so that programs start at once
+        for number in range(40):
+            made = launch(command=("/bin/true",), name=f"launch-{number}")
+            engine.start(made)
+            assert Played(made.folder, until_ended(engine, made.id)).ended.outcome == "done"
 
 
 def test_what_counts_only_when_an_interpreter_starts_makes_it_start(play: Play) -> None:

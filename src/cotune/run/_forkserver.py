@@ -1,4 +1,4 @@
-"""The fork server: torch is imported once, and every worker is forked from here.
+"""The fork server: torch is imported once, when a program may need it, and every worker is forked from here.
 
 A fork of a process that has imported torch (and torch._dynamo, which the first DDP
 would import) trains after 0.05 s instead of 5 s. The server itself only imports: it
@@ -9,9 +9,6 @@ a child of anything else may hang. One leader is forked for each launch.
 from __future__ import annotations
 
 import contextlib
-import gc
-import importlib
-import importlib.util
 import json
 import os
 import select
@@ -21,6 +18,7 @@ from typing import Any
 
 from cotune.run._leader import lead
 from cotune.run._messages import Group, tell
+from cotune.run._preload import preload
 from cotune.run._processes import (
     adopt_orphans,
     close_all_but,
@@ -31,25 +29,14 @@ from cotune.run._processes import (
     signals_as_usual,
 )
 
-PRELOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.optim")
 _CHUNK = 1 << 16
 
 
 def serve(commands: int, events: int) -> None:
     """Carry out the commands that arrive, until the engine closes its end."""
     adopt_orphans()
-    _preload()
     _Server(commands, events).run()
     end_descendants()
-
-
-def _preload() -> None:
-    importlib.import_module("numpy")
-    if importlib.util.find_spec("torch") is not None:
-        for name in PRELOADED:
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # else every child's first collection would copy all pages
 
 
 class _Server:
@@ -82,6 +69,7 @@ class _Server:
         match command["do"]:
             case "start":
                 group = Group.from_json(command["group"])
+                preload(group)
                 self.leaders[self._fork_leader(group)] = group.launch
             case "signal":
                 for pid in self._leaders_of(command["launch"]):

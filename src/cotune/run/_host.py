@@ -10,8 +10,6 @@ file `released`. If the host was given a leash, it ends with whoever holds the o
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
 import select
@@ -23,9 +21,9 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.run._forkserver import PRELOADED
 from cotune.run._memory import as_counted, leave_behind
 from cotune.run._messages import Group, Record, Slice, write_whole
+from cotune.run._preload import preload
 from cotune.run._processes import (
     Exit,
     adopt_orphans,
@@ -108,8 +106,7 @@ class _Host:
             close_all_but({self.tell, self.held, self.port})
             die_with_parent(signal.SIGKILL)
             os.environ.update(self.group.env)
-            if self.group.program.kind != "exec":
-                _preload()
+            preload(self.group)
             cores = tuple(sorted(os.sched_getaffinity(0)))
             server = self.seat.server is not None
             worker = Slice(self.rank, cores, {}, server=server)
@@ -173,13 +170,6 @@ class _Host:
         else:
             record = Record("failed" if code else "done", code, began, now)
         record.write(self.group.folder, self.rank)
-
-
-def _preload() -> None:
-    """Import what the first step would, so that it does not count as the job's own time."""
-    if importlib.util.find_spec("torch") is not None:
-        for name in PRELOADED:
-            importlib.import_module(name)
 
 
 def main() -> None:

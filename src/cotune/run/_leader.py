@@ -7,6 +7,7 @@ worker has written, not its exit code: gloo may abort after a good run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -39,6 +40,7 @@ def lead(group: Group, events: int) -> NoReturn:
     """Run a group of workers to its end, tell the engine, and exit."""
     adopt_orphans()
     die_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a worker that is gone tells so by its end
     try:
         _Leader(group, events).run()
     except BaseException:
@@ -80,7 +82,8 @@ class _Leader:
         wanted = self.group.program.kind != "exec" and "torch" in sys.modules
         store = _open_store(BRIDGE_ADDRESS if self.network else "127.0.0.1") if wanted else None
         ports = PORT.pack(store.port if store else 0) * len(self.group.workers)
-        os.write(self.give_port, ports)
+        with contextlib.suppress(BrokenPipeError):  # all have ended, or become another program
+            os.write(self.give_port, ports)
         while self.alive and self.failed is None and not self._overdue():
             self._look()
         ended = time.monotonic()

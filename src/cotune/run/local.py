@@ -42,7 +42,7 @@ from cotune.types import Config
 
 @dataclass
 class Local:
-    """Worker processes on this machine, from a fork server that has torch imported.
+    """Worker processes on this machine, from a fork server that has torch imported where it may be needed.
 
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
     cores are cut (as many as there are cores, so that a worker is one core), `gpu_slices`
