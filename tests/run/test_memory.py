@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run import Ended, Event, Started
+from cotune.run import Ended, Event, Reported
 from cotune.run._memory import Memory, machine_bytes, most
 from cotune.run._seat import Peer, Seat
 from cotune.run.local import Local
@@ -59,10 +59,10 @@ def test_memory_is_told_of_another_program(play: Play) -> None:
 
 def test_memory_is_told_of_a_script_that_had_to_be_ended(play: Play, local: Local) -> None:
     def stop(event: Event) -> None:
-        if isinstance(event, Started):
+        if isinstance(event, Reported):
             local.stop(event.launch, grace=0.3)
 
-    script = f"import time; taken = b'1' * {LARGE}\nwhile True: time.sleep(1)"
+    script = f"import cotune, time; taken = b'1' * {LARGE}\ncotune.report(epoch=0)\nwhile True: time.sleep(1)"
     played = play(script, each=stop)
     assert played.ended.outcome == "stopped"
     assert told(played.ended)[0] == pytest.approx(LARGE, rel=0.3)
