@@ -10,6 +10,7 @@ dropped, the median of the others counts: one of many steps, up to eight of few.
     compute per step at 8 nodes against one         within 10 %
     all-reduce per step against the ring bound      at least 0.97 x 2 (r - 1) / r x bytes / rate
 
+All workers of a batch size follow each other, so that one node and eight meet the same machine.
 A repeat whose compute per step is over 10 % off the median of its config is done again, twice at
 most, since somebody else was using the machine.
 """
@@ -104,8 +105,8 @@ def main() -> int:
         print(f"load {os.getloadavg()[0]:.1f} at the start")
         head = ("workers", "batch", "epoch s", "spread", "compute ms", "against one", "all-reduce ms", "ring bound ms")
         print("  ".join(f"{word:>13}" for word in head))
-        for workers in asked.workers:
-            for batch in asked.batches:
+        for batch in asked.batches:
+            for workers in asked.workers:
                 config = Config.data_parallel(batch, workers)
                 repeats, retries = repeated(engine, job, config, Path(scratch))
                 epochs = [repeat.epoch for repeat in repeats]
