@@ -3,8 +3,8 @@
     python benchmarks/scaling.py              # or with fewer: --workers 1 2 8 --batches 128
 
 LeNet-5, 8,192 pictures of MNIST an epoch, 32,768 at batch 512 (without COTUNE_DATA the 1,437 digits),
-each node 0.2 of a core and 100 Mbit/s. Every config starts three times; the first epoch of a start warms up and is
-dropped, the median of the others counts: one of many steps, up to eight of few. Asked:
+each node 0.2 of a core and 100 Mbit/s. Every config starts three times; the first epoch of a start
+warms up and is dropped, the median of the others counts: one of many steps, up to eight of few. Asked:
 
     spread of the epoch time over the repeats       (max - min) / mean at most 10 %
     compute per step at 8 nodes against one         within 10 %
@@ -22,7 +22,9 @@ import json
 import os
 import sys
 import tempfile
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from statistics import mean, median
 
@@ -92,57 +94,79 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@dataclass(frozen=True)
+class Row:
+    """What was found of one config: medians over the repeats, and what of it is not as asked."""
+
+    workers: int
+    batch_size: int
+    examples: int
+    epoch_seconds: list[float]
+    spread: float
+    compute: float
+    against_one: float
+    all_reduce: float
+    ring_bound: float
+    again: int
+
+    @property
+    def missed(self) -> list[str]:
+        found = {
+            "spread": self.spread > MOST_SPREAD,
+            "compute": self.workers == 8 and abs(self.against_one) > MOST_OFF,
+            "ring": self.all_reduce < LEAST_RING * self.ring_bound,
+        }
+        return [word for word, holds in found.items() if holds]
+
+    def __str__(self) -> str:
+        cells = (self.workers, self.batch_size, f"{median(self.epoch_seconds):.2f}", f"{self.spread:.1%}")
+        cells += (f"{self.compute * 1e3:.1f}", f"{self.against_one:+.1%}")
+        cells += (f"{self.all_reduce * 1e3:.1f}", f"{self.ring_bound * 1e3:.1f}")
+        verdict = "NOT met: " + ", ".join(self.missed) if self.missed else "met"
+        return "  ".join([*(f"{cell:>13}" for cell in cells), verdict, f"({self.again} again)" * bool(self.again)])
+
+
+def rows_of(engine: Local, data: str, batch: int, workers: Sequence[int], scratch: Path) -> Iterator[Row]:
+    """Yield a row for each number of workers; the first is what the others are held against."""
+    examples = EXAMPLES[data] if data == "digits" else max(EXAMPLES[data], STEPS * batch)
+    command = f"{sys.executable} -m cotune.workloads.train --data {data} --limit {examples} {TRAIN}".split()
+    job = Job("scaling", tuple(command), examples=examples)
+    alone: float | None = None
+    for count in workers:
+        repeats, again = repeated(engine, job, Config.data_parallel(batch, count), scratch)
+        epochs = [repeat.epoch for repeat in repeats]
+        compute = median(repeat.compute for repeat in repeats)
+        alone = alone or compute
+        yield Row(
+            count,
+            batch,
+            examples,
+            epochs,
+            spread=(max(epochs) - min(epochs)) / mean(epochs),
+            compute=compute,
+            against_one=compute / alone - 1,
+            all_reduce=median(repeat.communication for repeat in repeats),
+            ring_bound=2 * (count - 1) / count * GRADIENT_BYTES * 8 / RATE,
+            again=again,
+        )
+
+
 def main() -> int:
     asked = parsed()
     data = "mnist" if (Path(os.environ.get("COTUNE_DATA", "")) / "mnist").is_dir() else "digits"
-    rows, alone, failures = [], {}, []
+    print(f"LeNet-5 on {data}, {SHARE:g} core and {RATE / 1e6:g} Mbit/s a node; load {os.getloadavg()[0]:.1f} at first")
+    head = ("workers", "batch", "epoch s", "spread", "compute ms", "against one", "all-reduce ms", "ring bound ms")
+    print("  ".join(f"{word:>13}" for word in head))
+    rows = list[Row]()
     engine = Local(nodes=max(asked.workers), cores=SHARE, link=RATE)
-    with tempfile.TemporaryDirectory() as scratch:
-        load = f"load {os.getloadavg()[0]:.1f} at the start"
-        print(f"LeNet-5 on {data}, {SHARE:g} core and {RATE / 1e6:g} Mbit/s a node; {load}")
-        head = ("workers", "batch", "epoch s", "spread", "compute ms", "against one", "all-reduce ms", "ring bound ms")
-        print("  ".join(f"{word:>13}" for word in head))
+    with closing(engine), tempfile.TemporaryDirectory() as scratch:
         for batch in asked.batches:
-            examples = EXAMPLES[data] if data == "digits" else max(EXAMPLES[data], STEPS * batch)
-            command = f"{sys.executable} -m cotune.workloads.train --data {data} --limit {examples} {TRAIN}".split()
-            job = Job("scaling", tuple(command), examples=examples, folder=scratch)
-            for workers in asked.workers:
-                config = Config.data_parallel(batch, workers)
-                repeats, retries = repeated(engine, job, config, Path(scratch))
-                epochs = [repeat.epoch for repeat in repeats]
-                spread = (max(epochs) - min(epochs)) / mean(epochs)
-                compute = median(repeat.compute for repeat in repeats)
-                sent = median(repeat.communication for repeat in repeats)
-                bound = 2 * (workers - 1) / workers * GRADIENT_BYTES * 8 / RATE
-                alone.setdefault(batch, compute)
-                off = compute / alone[batch] - 1
-                missed = [
-                    *(["spread"] if spread > MOST_SPREAD else []),
-                    *(["compute"] if workers == 8 and asked.workers[0] == 1 and abs(off) > MOST_OFF else []),
-                    *(["ring"] if sent < LEAST_RING * bound else []),
-                ]
-                failures += [f"{word} of {config}" for word in missed]
-                cells = (f"{median(epochs):.2f}", f"{spread:.1%}", f"{compute * 1e3:.1f}", f"{off:+.1%}")
-                cells += (f"{sent * 1e3:.1f}", f"{bound * 1e3:.1f}")
-                verdict = ("NOT met: " + ", ".join(missed) if missed else "met") + (
-                    f" ({retries} again)" * bool(retries)
-                )
-                print("  ".join(f"{cell:>13}" for cell in (workers, batch, *cells)), verdict, sep="  ", flush=True)
-                rows.append(
-                    {
-                        "workers": workers,
-                        "batch_size": batch,
-                        "examples": examples,
-                        "epoch_seconds": epochs,
-                        "spread": spread,
-                    }
-                )
-                rows[-1] |= {"compute": compute, "all_reduce": sent, "ring_bound": bound, "missed": missed}
-    engine.close()
-    print(
-        f"load {os.getloadavg()[0]:.1f} at the end; {'all met' if not failures else 'NOT met: ' + '; '.join(failures)}"
-    )
-    print(json.dumps({"rows": rows, "met": not failures}))
+            for row in rows_of(engine, data, batch, asked.workers, Path(scratch)):
+                print(row, flush=True)
+                rows.append(row)
+    failures = [f"{word} of {row.workers} x {row.batch_size}" for row in rows for word in row.missed]
+    print(f"load {os.getloadavg()[0]:.1f} at last; {'NOT met: ' + '; '.join(failures) if failures else 'all met'}")
+    print(json.dumps({"rows": [{**asdict(row), "missed": row.missed} for row in rows], "met": not failures}))
     return 1 if failures else 0
 
 
