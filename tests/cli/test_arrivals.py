@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,25 @@ def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, mo
         assert Desk(stores, first[:1], None, None, 2, 0).arrivals(0.0)
         with pytest.raises(NotFound, match=f"no samples of job 'other' in {tmp_path / 'other' / '.cotune'}"):
             Desk(stores, first, None, None, 2, 0).arrivals(0.0)
+
+
+def test_a_file_that_could_not_be_read_is_taken_once_it_is_whole(tmp_path: Path) -> None:
+    queue, url = tmp_path / "queue", str(tmp_path / "store.db")
+    queue.mkdir()
+    (queue / "a.yaml").write_text(JOB)
+    with open_store(url) as store, Stores(url) as stores:
+        settings = settings_of(queue / "a.yaml", None)
+        device = settings.cluster.devices[0].name
+        for batch in (16, 48):
+            probe = Sample(Config.data_parallel(batch, 1, device), 2.0, 10.0, seconds=20.0, id=f"probe{batch}")
+            store.save(settings.job, probe)
+        desk = Desk(stores, [], queue, None, 2, 0)
+        half = queue / "b.yaml"
+        half.write_text(JOB[:30])
+        os.utime(half, (1, 1))
+        assert [queued.submission.name for queued in desk.arrivals(0.0) or ()] == ["twice"]
+        assert [one["job"] for one in desk.declined] == ["b.yaml"]
+        assert desk.arrivals(1.0) == []
+        half.write_text(JOB)
+        assert [queued.submission.name for queued in desk.arrivals(2.0) or ()] == ["twice'"]
+    assert desk.declined == []
