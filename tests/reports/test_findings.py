@@ -167,6 +167,18 @@ def test_a_run_in_several_starts_is_one_outcome() -> None:
     assert outcomes[0].missed == "crashed"
 
 
+def test_the_probe_that_a_run_goes_on_from_is_no_start_of_it() -> None:
+    plan = found().plan
+    assert plan is not None
+    probe = _run("p", Config.data_parallel(16, 1), purpose="probe", seconds=45.0)
+    nothing_left = _run("a", plan.config, resumed_from="p", curve=(), seconds=0.0)
+    outcome = found(samples=[probe, nothing_left], plans=[("2026-01-02T09:00:00", plan)]).outcomes[0]
+    assert [start.id for start in outcome.starts] == ["a"]
+    assert outcome.seconds == 0.0
+    assert outcome.plan is plan
+    assert outcome.missed is None, "the weights of its probe meet the target"
+
+
 def test_money_is_counted_at_the_price_of_each_device() -> None:
     priced = Cluster((Device("cpu", count=1, price_per_hour=3.6),))
     sample = _run("a", Config.data_parallel(16, 2))

@@ -139,17 +139,19 @@ def _outcomes(
     by_id = {sample.id: sample for sample in samples}
     continued = {sample.resumed_from for sample in samples}
     ended = [sample for sample in samples if sample.purpose == "run" and sample.ended and sample.id not in continued]
-    return tuple(_outcome(job, cluster, _chain(last, by_id), plans) for last in reversed(ended))
+    return tuple(_outcome(job, cluster, _trail(last, by_id), plans) for last in reversed(ended))
 
 
-def _chain(last: Sample, by_id: dict[str, Sample]) -> tuple[Sample, ...]:
-    starts = [last]
-    while (before := by_id.get(starts[0].resumed_from or "")) is not None and before not in starts:
-        starts.insert(0, before)
-    return tuple(starts)
+def _trail(last: Sample, by_id: dict[str, Sample]) -> list[Sample]:
+    """Return what a run goes on from, one after another, down to the probe that began it if one did."""
+    trail = [last]
+    while (before := by_id.get(trail[0].resumed_from or "")) is not None and before not in trail:
+        trail.insert(0, before)
+    return trail
 
 
-def _outcome(job: Job, cluster: Cluster, starts: tuple[Sample, ...], plans: Sequence[tuple[str, Plan]]) -> Outcome:
+def _outcome(job: Job, cluster: Cluster, trail: Sequence[Sample], plans: Sequence[tuple[str, Plan]]) -> Outcome:
+    starts = tuple(start for start in trail if start.purpose == "run")  # a probe was paid for before the run began
     first, last = starts[0], starts[-1]
     # Both are ISO 8601 in UTC; the first 19 letters are whole seconds.
     followed = (plan for made, plan in plans if plan.config == first.config and made[:19] <= first.started[:19])
@@ -157,5 +159,8 @@ def _outcome(job: Job, cluster: Cluster, starts: tuple[Sample, ...], plans: Sequ
     seconds, cost = sum(start.seconds for start in starts), cost_of(starts, cluster)
     short = last.failure
     if short is None and plan is not None:
-        short = missed(job, plan.goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
+        # A run that had nothing left to train shows what its probe has shown.
+        curve = next((start.curve for start in reversed(trail) if start.curve), ())
+        shown = replace(last, curve=curve)
+        short = missed(job, plan.goal, shown, seconds=seconds, cost=cost, unit=cluster.unit)
     return Outcome(starts, plan, seconds, cost, short)
