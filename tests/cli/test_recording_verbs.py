@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from bench.worlds import world
+from cotune.cli._recording import Reading, replay
 from cotune.cli.main import main
 from recording.folders import recording
 
@@ -41,6 +42,15 @@ def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> N
     assert told["goal"]["unit"] == told["plan"]["forecast"]["cost"]["unit"]
     assert 0 < told["profile"]["samples"] <= 16
     assert told["profile"]["reused_device_seconds"] <= told["profile"]["device_seconds"]
+
+
+def test_curves_that_a_store_knows_in_parts_are_learnt_from_as_one(folder: Path, tmp_path: Path) -> None:
+    reading, store = Reading(16, None, False), str(tmp_path / "store.db")
+    for target in ("0.3", "0.8"):
+        samples = replay(folder, {"target": target}, reading).kept_samples(store, seed=0)
+    went_on = [sample for sample in samples if sample.resumed_from and sample.curve]
+    assert went_on, "the harder target goes on with the curves of the easier one"
+    assert all(sample.curve[0].epoch == 1 for sample in went_on)
 
 
 def test_limits_on_measuring_hold(folder: Path) -> None:

@@ -22,6 +22,7 @@ from cotune.errors import Infeasible, NotFound, suggestion
 from cotune.plan.grid import Grid
 from cotune.plan.planner import choose
 from cotune.predict import forecaster
+from cotune.reuse import joined
 from cotune.space import Axis, Space
 from cotune.store import open_store
 from cotune.types import Value
@@ -43,7 +44,7 @@ def time_estimator(
     path = Path(file) if file else find(Path.cwd())
     settings = load(path, {})
     with open_store(store, path.parent if path else Path.cwd()) as kept:
-        samples = kept.samples(settings.job)
+        samples = joined(kept.samples(settings.job))
     accuracy = "auto" if settings.goal.target is not None and settings.space.global_batch is None else None
     forecast = forecaster(settings.job, samples, settings.cluster, accuracy=accuracy, seed=seed)
 

@@ -53,15 +53,16 @@ class Replay:
     def kept_samples(self, store: str | None, seed: int) -> list[Sample]:
         """Return the samples, which go on from those of a store and into it where one is named."""
         from cotune.cli._options import open_store
+        from cotune.reuse import joined
 
         if store is None:
-            return self.measured((), seed)
+            return joined(self.measured((), seed))
         with open_store(store) as kept:
             known = kept.samples(self.settings.job)
             found = self.measured(known, seed)
             for sample in found[len(known) :] if not self.reading.everything else ():
                 kept.save(self.settings.job, sample)
-        return found
+        return joined(found)
 
     @contextmanager
     def store(self, url: str | None) -> Iterator[Store]:

@@ -21,7 +21,7 @@ import numpy as np
 from cotune.errors import NotFound
 from cotune.forecast import Outlook
 from cotune.predict import forecaster
-from cotune.reuse import Kept
+from cotune.reuse import Kept, joined
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
 from cotune.store.views import JobSummary
@@ -30,7 +30,6 @@ from cotune.types import Cluster, Device, Goal, Job, Sample
 MOST = 1000  # samples that are all learnt from
 _PER_CONFIG, _PER_BATCH, _CURVES = 3, 2, 60
 _LEAST_EVALUATIONS = 3
-_EPOCHS = 30
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Learner:
 
 def learn(store: Store, job: JobSummary) -> Learnt:
     """Return the outlook of a job from all that is known of it."""
-    samples = store.samples(job)
+    samples = joined(store.samples(job))
     timed = [sample for sample in samples if sample.epoch_seconds is not None and not sample.failed]
     if not timed:
         raise NotFound(f"nothing was measured of {job.name} yet: cotune profile measures it")
@@ -102,7 +101,7 @@ def learn(store: Store, job: JobSummary) -> Learnt:
     space, cluster = (chosen.space, chosen.cluster) if chosen else (None, None)
     if space is None or cluster is None:
         space, cluster = _measured_space(timed), _measured_cluster(timed)
-    goal = plans[0].plan.goal if plans else Goal(max_epochs=_EPOCHS)
+    goal = plans[0].plan.goal if plans else Goal()
     used, words = _selected(samples)
     longest = max((len(sample.curve) for sample in used), default=0)
     judged = space.global_batch is None and longest >= _LEAST_EVALUATIONS
