@@ -11,7 +11,7 @@ import pytest
 
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.recording import AccuracyRow, TimeRow, read, write
-from cotune.types import Device, Job
+from cotune.types import Cluster, Device, Job
 from recording.folders import ACCURACY, JOB, TIMES, recording
 
 BROKEN = {
@@ -100,6 +100,12 @@ def test_a_hundred_thousand_rows_are_read_in_seconds(tmp_path: Path) -> None:
     space = found.space(with_accuracy=True)
     assert time.process_time() - begun < 30
     assert all(10 <= config.global_batch <= 160 for config in space.configs())
+
+
+def test_prices_are_read_back_in_their_currency_and_by_node(tmp_path: Path) -> None:
+    there = Device("t4", count=8, price_per_hour=0.35, per_node=4, bill="node")
+    folder = write(tmp_path / "out", Job("out", examples=100), [TimeRow(1, 16, 2.0, "t4")], (), [there], currency="EUR")
+    assert read(folder).cluster == Cluster((there,), "EUR")
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -30,21 +30,21 @@ def record(
     from cotune.errors import NotFound
     from cotune.recording import write
     from cotune.reuse import joined
-    from cotune.types import Device
+    from cotune.types import Cluster, Device
 
     with open_store(store) as kept:
         if job is None:
             settings = load_settings(file, {"run": command, "name": name})
-            recorded, devices, samples = settings.job, settings.cluster.devices, list(kept.samples(settings.job))
+            recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))
         else:
             recorded, samples = _stored(kept, job)
-            devices = tuple(Device(device) for device in sorted({sample.config.device for sample in samples}))
+            cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
     times, accuracy = recorded_tables(joined(samples), recorded.examples)
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
-    write(output, recorded, times, accuracy, devices)
+    write(output, recorded, times, accuracy, cluster.devices, currency=cluster.currency)
     if json:
         emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
         return

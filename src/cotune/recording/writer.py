@@ -46,8 +46,10 @@ def write(
     times: Sequence[TimeRow],
     accuracy: Sequence[AccuracyRow] = (),
     devices: Iterable[Device] = (),
+    *,
+    currency: str = "USD",
 ) -> Path:
-    """Write a recording and return its folder."""
+    """Write a recording and return its folder; prices of devices are in a currency."""
     folder.mkdir(parents=True, exist_ok=True)
     facts: dict[str, Any] = {
         "name": job.name,
@@ -59,6 +61,7 @@ def write(
         facts["lr_rule"] = job.lr.rule
     if listed := {device.name: _device(device) for device in devices}:
         facts["devices"] = listed
+        facts |= {"currency": currency} if currency != "USD" else {}
     (folder / JOB).write_text(yaml.safe_dump(facts, sort_keys=False), encoding="utf-8")
     _table(folder / TIMES, [_time(row) for row in times], {"accumulate": 1, "servers": 0})
     _table(folder / ACCURACY, [_point(row) for row in accuracy], {})
@@ -67,7 +70,8 @@ def write(
 
 def _device(device: Device) -> dict[str, Any]:
     facts = {"price_per_hour": device.price_per_hour, "per_node": device.per_node, "count": device.count}
-    return {name: value for name, value in facts.items() if value is not None}
+    known = {name: value for name, value in facts.items() if value is not None}
+    return known | ({"bill": device.bill} if device.bill != "device" else {})
 
 
 def _time(row: TimeRow) -> dict[str, object]:
