@@ -23,6 +23,7 @@ from cotune.space import Configs
 from cotune.types import Floats, Ints
 
 Sources = npt.NDArray[np.object_]
+LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judged by a forecast
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from cotune.space import Configs
-from cotune.types import Axes, Config, Evaluation, Floats, Goal, Job, Sample
+from cotune.types import RECORDED, Axes, Config, Evaluation, Floats, Goal, Job, Sample
 
 LEAST_EPOCHS = 1.0  # thirty steps are not worth a checkpoint
 MOST_RECIPES = 8
 MOST_OF_DISK = 0.25  # of what is free, for all kept checkpoints together
 CHECKPOINT = "checkpoint"
-RECORDED = "recorded"
 
 Recipe = tuple[int, Axes, Config | None]
 

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotune.errors import CotuneError
-from cotune.reuse import RECORDED, has_checkpoint
+from cotune.reuse import has_checkpoint
 from cotune.run import Ended, Engine, Event, Launch, Reported, Started
 from cotune.run.attempt import ENOUGH, Growing, Until
 from cotune.schedule import Active, Submission
 from cotune.schedule._loop import Moment
 from cotune.stamps import new_id, timestamp
 from cotune.supervise import going_on
-from cotune.types import Goal, Job, Sample
+from cotune.types import RECORDED, Goal, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers

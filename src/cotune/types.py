@@ -25,6 +25,7 @@ LearningRateRule = Literal["linear", "sqrt", "fixed"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 INTERRUPTED = "interrupted"
 OUT_OF_MEMORY = "out of memory"
+RECORDED = "recorded"  # the engine that replays a recording
 
 
 @dataclass(frozen=True, slots=True)

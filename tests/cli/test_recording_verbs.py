@@ -59,7 +59,10 @@ def test_limits_on_measuring_hold(folder: Path) -> None:
     budget = 0.5 * few["profile"]["device_seconds"]
     cheap = cotune("predict", "--recording", folder, "--budget", budget, "--all")
     assert len(cheap["rows"]) == 20
-    assert cotune("plan", "--recording", folder, "--target", "0.8", "--budget", 0, code=8)["error"]
+    for verb in ("plan", "report"):
+        assert cotune(verb, "--recording", folder, "--target", "0.8", "--budget", 0, code=8)["error"]
+        told = cotune(verb, "--recording", folder, "--target", "0.8", "--budget", 5, code=8)["error"]
+        assert "no learning curve was replayed" in told["message"]
 
 
 def test_every_row_may_be_read_for_study(folder: Path) -> None:

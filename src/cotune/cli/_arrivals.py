@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import URL
 
 from cotune import config
-from cotune.cli._forecasting import known_samples, make_forecaster, needs_curves, recalled, require_curves
+from cotune.cli._forecasting import known_samples, make_forecaster, recalled, require_curves
 from cotune.cli._output import note
 from cotune.cli.plan import planned
 from cotune.config import Settings
@@ -164,8 +164,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now:
     """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
     history = recalled(settings, kept)
     samples = known_samples(settings, kept, history)
-    if needs_curves(settings):
-        require_curves(settings, history.blended(samples) if history else samples)
+    require_curves(settings, samples, history)
     settings = replace(settings, cluster=cluster)
     plan = planned(settings, samples, history=history, seed=seed)
     free = replace(settings.goal, deadline=None, max_cost=None)

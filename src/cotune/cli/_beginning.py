@@ -9,12 +9,12 @@ from cotune.cli._options import runs_folder
 from cotune.cli._output import note
 from cotune.config import Settings
 from cotune.errors import NotFound
-from cotune.reuse import RECORDED, Kept, has_checkpoint, meets, take, trained
+from cotune.reuse import Kept, has_checkpoint, meets, take, trained
 from cotune.run import Launch
 from cotune.run.training import seconds_limit
 from cotune.stamps import new_id, timestamp
 from cotune.store import Store
-from cotune.types import Config, Goal, Plan, Sample
+from cotune.types import RECORDED, Config, Goal, Plan, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from cotune.cli._output import note
 from cotune.config import Settings, find
-from cotune.errors import CotuneError, NotFound
+from cotune.errors import CotuneError, NotFound, OverBudget
+from cotune.forecast import LEAST_EVALUATIONS
 from cotune.plan.planner import Forecaster
 from cotune.reuse import Kept, joined
 from cotune.store import Store
-from cotune.types import Goal, Plan, Sample
+from cotune.types import RECORDED, Goal, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
-
-LEAST_EVALUATIONS = 3
 
 
 def with_model(settings: Settings, kept: Store) -> Settings:
@@ -70,11 +69,19 @@ def needs_curves(settings: Settings) -> bool:
     return not fixed and (settings.goal.target is not None or settings.goal.prefer == "accurate")
 
 
-def require_curves(settings: Settings, samples: Sequence[Sample]) -> None:
+def require_curves(settings: Settings, samples: Sequence[Sample], history: History | None = None) -> None:
     """Refuse to judge a target by learning curves that are not there, or that end before they say anything."""
+    if not needs_curves(settings):
+        return
     job, goal = settings.job, settings.goal
-    longest = max((len(sample.curve) for sample in samples), default=0)
-    reached = any(job.meets(goal.target, point.accuracy) for sample in samples for point in sample.curve)
+    known = history.blended(samples) if history else samples
+    longest = max((len(sample.curve) for sample in known), default=0)
+    if settings.engine == RECORDED:
+        # It may hold two evaluations in all; what was replayed of them has to do.
+        if longest == 0:
+            raise OverBudget("no learning curve was replayed: allow a larger --budget or more --max-samples")
+        return
+    reached = any(job.meets(goal.target, point.accuracy) for sample in known for point in sample.curve)
     if longest == 0 or (longest < LEAST_EVALUATIONS and not reached and goal.max_epochs > longest):
         words = "no evaluation" if longest == 0 else f"{longest} evaluation{'s' if longest > 1 else ''}"
         raise NotFound(
@@ -104,8 +111,7 @@ def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int)
     wanted = replace(settings, goal=goal)
     try:
         samples = known_samples(wanted, kept, history)
-        if needs_curves(wanted):
-            require_curves(wanted, history.blended(samples) if history else samples)
+        require_curves(wanted, samples, history)
         outlook = make_forecaster(wanted, samples, "auto", "auto", seed, history)(configs, goal.max_epochs)
     except CotuneError:  # too little was measured to say anything of this goal
         return None

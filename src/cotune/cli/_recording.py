@@ -97,6 +97,7 @@ class Replay:
         from cotune.cli._output import note, progress
         from cotune.profile import Limits, profile
         from cotune.run.recorded import Recorded
+        from cotune.types import RECORDED
 
         settings = self.settings
         finished: dict[str, Sample] = {}
@@ -105,7 +106,7 @@ class Replay:
         chosen = design_for(settings.job, settings.goal, settings.space, settings.cluster)
         with progress(float(self.reading.max_samples)) as shown:
             for step in profile(
-                engine, chosen, known, limits, Path(self.recording.name), seed=seed, engine_name="recorded"
+                engine, chosen, known, limits, Path(self.recording.name), seed=seed, engine_name=RECORDED
             ):
                 finished[step.sample.id] = step.sample
                 if step.sample.ended:
@@ -119,6 +120,7 @@ def replay(folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path 
     """Return the settings of a recording: its job, devices and space under the goal that is asked."""
     from cotune.config import load
     from cotune.recording import read
+    from cotune.types import RECORDED
 
     recording = read(folder)
     _check_target(recording, asked.get("target"))
@@ -131,7 +133,7 @@ def replay(folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path 
     _check(recording, folder, needs_curves)
     space = _restricted(recording, recording.space(with_accuracy=needs_curves), asked.get("search") or {})
     laid = replace(
-        settings, job=recording.job, goal=goal, space=space, cluster=recording.cluster, engine="recorded",
+        settings, job=recording.job, goal=goal, space=space, cluster=recording.cluster, engine=RECORDED,
         engine_settings={"folder": str(folder), "seed": seed},
     )  # fmt: skip
     return Replay(laid, recording, folder, reading)

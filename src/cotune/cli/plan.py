@@ -118,7 +118,7 @@ def _enough_samples(
     settings: Settings, kept: Store, history: History | None, max_samples: int, seed: int, *, may_measure: bool
 ) -> list[Sample]:
     """Return the samples of a job; where they are missing, measure first what decides for the goal."""
-    from cotune.cli._forecasting import known_samples, needs_curves, require_curves
+    from cotune.cli._forecasting import known_samples, require_curves
     from cotune.cli._measuring import measure
     from cotune.cli._output import note
     from cotune.errors import NotFound
@@ -127,8 +127,7 @@ def _enough_samples(
 
     try:
         samples = known_samples(settings, kept, history)
-        if needs_curves(settings):
-            require_curves(settings, history.blended(samples) if history else samples)
+        require_curves(settings, samples, history)
     except NotFound as missing:
         asked = settings.goal.target is not None or settings.goal.deadline is not None
         if not (may_measure and asked and settings.job.command):
@@ -155,20 +154,15 @@ def planned(
     from dataclasses import replace
 
     from cotune import algorithms
-    from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
+    from cotune.cli._forecasting import make_forecaster, require_curves
     from cotune.documents import forecast_document
-    from cotune.errors import Infeasible, OverBudget
+    from cotune.errors import Infeasible
     from cotune.plan.planner import choose
     from cotune.reuse import Kept
     from cotune.types import Forecast
 
     searcher = algorithms.create("plan", search)
-    # A recording may hold two evaluations in all; what was replayed of them has to do.
-    replayed = settings.engine == "recorded" and any(sample.curve for sample in samples)
-    if needs_curves(settings) and settings.engine == "recorded" and not replayed:
-        raise OverBudget("no learning curve was replayed: allow a larger --budget or more --max-samples")
-    if needs_curves(settings) and not replayed:
-        require_curves(settings, history.blended(samples) if history else samples)
+    require_curves(settings, samples, history)
     forecast = make_forecaster(settings, samples, predictor, accuracy, seed, history)
     kept = Kept.among(samples)
     try:
@@ -195,9 +189,11 @@ def more_measuring(settings: Settings, nearest: list[Forecast]) -> str:
     """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
     from shlex import quote
 
+    from cotune.types import RECORDED
+
     job, goal = settings.job, settings.goal
     best = max(nearest, key=lambda forecast: forecast.probability, default=None)
-    if best is None or not job.command or settings.engine == "recorded":
+    if best is None or not job.command or settings.engine == RECORDED:
         return ""
     known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
     if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:

@@ -141,13 +141,13 @@ def _run_of(played: Replay, plan: Plan, seed: int) -> Sample:
     from cotune.run.attempt import Until, attempt
     from cotune.run.recorded import Recorded
     from cotune.stamps import new_id, timestamp
-    from cotune.types import Sample
+    from cotune.types import RECORDED, Sample
 
     settings = played.settings
     target = None if plan.goal.prefer == "accurate" else plan.goal.target
     id, epochs = new_id(), plan.goal.epochs or plan.epochs
     launch = Launch(id, settings.job, plan.config, epochs, Path(settings.job.name), target, seed + 1)
-    start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine="recorded")
+    start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
     engine = Recorded(played.folder, None, seed + 1, recording=played.recording)
     *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
     return ended
@@ -163,13 +163,11 @@ def _found(
     learn_from: list[Sample] | None = None,
     history: History | None = None,
 ) -> Findings:
-    from cotune.cli._forecasting import make_forecaster, needs_curves, require_curves
+    from cotune.cli._forecasting import make_forecaster, require_curves
     from cotune.reports import find
 
     known = samples if learn_from is None else learn_from
-    replayed = settings.engine == "recorded" and any(sample.curve for sample in known)
-    if needs_curves(settings) and not replayed:
-        require_curves(settings, history.blended(known) if history else known)
+    require_curves(settings, known, history)
     forecast = make_forecaster(settings, known, predictor, accuracy, seed, history)
     outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     return find(

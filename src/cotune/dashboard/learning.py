@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cotune.errors import NotFound
-from cotune.forecast import Outlook
+from cotune.forecast import LEAST_EVALUATIONS, Outlook
 from cotune.predict import forecaster
 from cotune.reuse import Kept, joined
 from cotune.space import Axis, Space
@@ -29,7 +29,6 @@ from cotune.types import Cluster, Device, Goal, Job, Sample
 
 MOST = 1000  # samples that are all learnt from
 _PER_CONFIG, _PER_BATCH, _CURVES = 3, 2, 60
-_LEAST_EVALUATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def learn(store: Store, job: JobSummary) -> Learnt:
     goal = plans[0].plan.goal if plans else Goal()
     used, words = _selected(samples)
     longest = max((len(sample.curve) for sample in used), default=0)
-    judged = space.global_batch is None and longest >= _LEAST_EVALUATIONS
+    judged = space.global_batch is None and longest >= LEAST_EVALUATIONS
     fitted = forecaster(job.definition, used, cluster, accuracy="auto" if judged else None)
     outlook = fitted(space.configs(), goal.max_epochs)
     if words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotune.recording.truth import Recording
-from cotune.types import Config, Evaluation, Sample
+from cotune.types import RECORDED, Config, Evaluation, Sample
 
 
 def every_sample(recording: Recording) -> list[Sample]:
@@ -17,7 +17,7 @@ def every_sample(recording: Recording) -> list[Sample]:
             epoch_seconds=seconds,
             seconds=seconds,
             id=f"time {workers} {batch} {repeat}",
-            engine="recorded",
+            engine=RECORDED,
         )
         for (device, accumulate, servers, axes), cells in recording.times.items()
         for workers, by in cells.items()
@@ -35,7 +35,7 @@ def every_sample(recording: Recording) -> list[Sample]:
                 for epoch, accuracy in zip(curve.epochs, curve.accuracy, strict=True)
             ),
             id=f"curve {batch} {seed}",
-            engine="recorded",
+            engine=RECORDED,
         )
         for workers, by in recording.curves.items()
         for batch, seeds in by.items()

@@ -19,7 +19,7 @@ import numpy as np
 
 from cotune.recording import Recording, least_epochs, read
 from cotune.run import Ended, Event, Launch, Reported, Started
-from cotune.types import INTERRUPTED, Config, Evaluation, Floats, Sample
+from cotune.types import INTERRUPTED, RECORDED, Config, Evaluation, Floats, Sample
 
 _NO_BUDGET = f"{INTERRUPTED}: the budget for measuring ran out"
 
@@ -68,7 +68,7 @@ class Replay:
             curve=points,
             seconds=self.seconds(end),
             id=name,
-            engine="recorded",
+            engine=RECORDED,
         )
 
 
