@@ -82,6 +82,27 @@ def test_a_run_much_slower_than_forecast_moves_to_the_cheaper_layout(
     assert "30 s an epoch, 9..11 was forecast" in move.reason
 
 
+def test_a_faster_device_that_costs_more_than_it_saves_is_not_moved_to(tmp_path: Path) -> None:
+    file = tmp_path / "cotune.yaml"
+    file.write_text(
+        "name: job\nrun: python train.py {batch_size}\nexamples: 1000\nglobal_batch: 32\nepochs: 20\n"
+        "search: {workers: [1]}\ndevices: {old: {price_per_hour: 1}, new: {price_per_hour: 100}}\n"
+    )
+    priced = load(file, {})
+    on_old = replace(sample(1, 30.0, "run", purpose="run", ended=False), config=Config.data_parallel(32, 1, "old"))
+    pace = Quantity(9, 10, 11, "measured")
+    plan = Plan(Forecast(on_old.config, EPOCHS, pace, pace, pace, None, 1.0), priced.goal, "the cheapest")
+    launch = Launch("run", priced.job, on_old.config, EPOCHS, tmp_path)
+    with open_store(str(tmp_path / "store.db")) as kept:
+        kept.save(priced.job, on_old)
+        kept.save(priced.job, replace(sample(1, 4.0, "probe"), config=Config.data_parallel(32, 1, "new")))
+        assert Moving(priced, kept, launch, plan)(on_old) is None
+        quick = replace(plan, goal=replace(priced.goal, prefer="fast"))
+        move = Moving(priced, kept, launch, quick)(on_old)
+    assert move is not None
+    assert move.config.device == "new"
+
+
 def test_a_run_that_is_nearly_done_stays_whatever_its_speed(settings: Settings, kept: Store, tmp_path: Path) -> None:
     slow = sample(1, 30.0, "run", epochs=19.9, purpose="run", ended=False)
     kept.save(settings.job, replace(slow, terms=Terms(engine=5.0, startup=60.0)))

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cotune.config import Settings
 from cotune.errors import CotuneError
+from cotune.plan.assess import assess, rates
 from cotune.reuse import joined
 from cotune.run import Launch
+from cotune.space import Configs
 from cotune.store import Store
 from cotune.supervise import Move, pays, requested, resized
-from cotune.types import Config, Forecast, Plan, Quantity, Sample
+from cotune.types import Forecast, Plan, Quantity, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,12 +69,12 @@ class Moving:
             return None
         restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
         left = self._launch.epochs - sample.epochs
-        rate = _units(sample.config)
+        rate = float(rates(Configs.of([sample.config]), self._settings.cluster)[0])
         now = sample.epoch_seconds
+        cheap = self._goal.prefer == "cheap"
         best: tuple[float, Forecast] | None = None
-        for there in candidates:
-            each, price = there.epoch_seconds.mid, _units(there.config)
-            cheap = self._goal.prefer == "cheap"
+        for there, price in candidates:
+            each = there.epoch_seconds.mid
             gains = pays(left, now * rate, each * price, restart * price) if cheap else pays(left, now, each, restart)
             spent = left * each * (price if cheap else 1.0)
             in_time = self._goal.deadline is None or sample.seconds + restart + left * each <= self._goal.deadline
@@ -81,9 +85,9 @@ class Moving:
         self._forecast = best[1]
         return Move(best[1].config, f"{surprise}, and {best[1].epoch_seconds.mid:.3g} s can be had")
 
-    def _forecasts(self, known: Sequence[Sample]) -> list[Forecast]:
+    def _forecasts(self, known: Sequence[Sample]) -> list[tuple[Forecast, float]]:
+        """Return what each layout that the cluster holds would take, and what it costs a second."""
         from cotune.cli._forecasting import make_forecaster
-        from cotune.plan.assess import assess
 
         settings = self._settings
         configs = settings.space.configs()
@@ -93,11 +97,8 @@ class Moving:
         fixed = replace(settings, goal=replace(settings.goal, epochs=self._launch.epochs, target=None))
         outlook = make_forecaster(fixed, known, "auto", "auto", self._launch.seed)(same, self._launch.epochs)
         found = assess(outlook, fixed.goal, settings.cluster, settings.job.sign)
-        return [found.forecast(row) for row in range(len(same))]
-
-
-def _units(config: Config) -> int:
-    return config.workers + config.servers
+        held = np.flatnonzero(np.isfinite(found.rate))
+        return [(found.forecast(int(row)), float(found.rate[row])) for row in held]
 
 
 def _outside(value: float, quantity: Quantity) -> bool:
