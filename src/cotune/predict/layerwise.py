@@ -6,10 +6,12 @@
 x are the published features (`_layer_features`), standardised. Adam with epsilon 0.1, rate 0.1
 halved every 40 epochs, batches of 128, 300 epochs, dropout 0.2 after the last hidden layer.
 
-    trees: ln ms = boosted trees(physical features), for each device that was seen
+    trees: ln ms = mean of boosted trees(physical features), for each device that was seen
            ms on another = host + (ms - host) x roofline there / roofline here
 
-the mean of the seen devices, those of like peak, bandwidth and clock counting most. `host` is what the
+Each member of the mean keeps a share of the rows, drawn at random, from its trees and grows no more of them where those
+no longer help on that share: noisy rows grow few, exact ones many. What an unseen device takes is the mean over the
+seen ones, those of like peak, bandwidth and clock counting most. `host` is what the
 framework takes for the emptiest layer; it does not follow the GPU. A network's step is the
 sum of its layers, and an epoch steps x that. Models are trained when they are wanted, from the
 rows themselves; nothing trained is kept or shipped.
@@ -124,9 +126,12 @@ class _Network:
 class LayerTrees:
     """Boosted trees on the physical features of single layers, moved by the roofline to devices not seen."""
 
-    trees: int = 800
+    trees: int = 1200
     leaves: int = 48
     rate: float = 0.08
+    members: int = 5
+    kept: float = 0.2
+    patience: int = 20
     near: float = 0.4
     seed: int = 0
 
@@ -143,36 +148,44 @@ class LayerTrees:
         except ImportError:
             raise missing_extra("scikit-learn, which grows the trees,", "workloads") from None
         features, words = physical(layers)
-        model = HistGradientBoostingRegressor(
-            max_iter=self.trees,
-            max_leaf_nodes=self.leaves,
-            learning_rate=self.rate,
-            min_samples_leaf=min(20, max(2, len(layers) // 50)),
-            categorical_features=words,
-            early_stopping=False,
-            random_state=self.seed,
-        )
+        models = [
+            HistGradientBoostingRegressor(
+                max_iter=self.trees,
+                max_leaf_nodes=self.leaves,
+                learning_rate=self.rate,
+                min_samples_leaf=min(20, max(2, len(layers) // 50)),
+                categorical_features=words,
+                early_stopping=True,
+                validation_fraction=self.kept,
+                n_iter_no_change=self.patience,
+                tol=0.0,
+                random_state=self.seed + member,
+            )
+            for member in range(self.members)
+        ]
         with threadpool_limits(1):  # threads that wait for a busy core make it twenty times slower
-            model.fit(features, np.log(layers.ms))
+            for model in models:
+                model.fit(features, np.log(layers.ms))
         training = layers.shape["optimizer"] > 0
         floors = [_FLOOR * float(np.quantile(layers.ms[training == side], 0.01)) if (training == side).any() else 0.0
                   for side in (False, True)]  # fmt: skip
-        return _Forest(model, {name: float(column[0]) for name, column in layers.facts.items()}, floors)
+        return _Forest(models, {name: float(column[0]) for name, column in layers.facts.items()}, floors)
 
 
 @dataclass(frozen=True, slots=True)
 class _Forest:
     """The trees of one device, its facts, and what its host takes for the emptiest layer."""
 
-    model: Any
+    models: Sequence[Any]
     facts: Mapping[str, float]
     floors: Sequence[float]  # of the forward pass alone, and with a backward pass
 
     def predict(self, layers: Layers) -> Floats:
         from threadpoolctl import threadpool_limits
 
+        features, _ = physical(layers)
         with threadpool_limits(1):
-            return np.asarray(np.exp(self.model.predict(physical(layers)[0])))
+            return np.asarray(np.exp(np.mean([model.predict(features) for model in self.models], axis=0)))
 
     def moved(self, layers: Layers) -> Floats:
         """Return the milliseconds on other devices: the host's part stays, the rest follows the roofline."""
