@@ -83,7 +83,7 @@ def test_a_curve_that_was_gone_on_with_is_whole_and_counted_once(tmp_path: Path)
     assert (empty.curve, empty.accuracy, empty.epoch_seconds) == ((), None, 2.0)
     assert [point.epoch for point in whole.curve] == [1, 2, 3, 4, 5, 6]
     assert trained(whole) == 6
-    assert reused_device_seconds(second, [first, second]) == first.device_seconds + second.device_seconds
+    assert reused_device_seconds(second.id, [first, second]) == first.device_seconds + second.device_seconds
     anew = probe(tmp_path, ONE, 2, resumed_from=first.id)  # it could not go on after all
     assert [point.epoch for point in joined([first, anew])[1].curve] == [1, 2]
 

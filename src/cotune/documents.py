@@ -126,7 +126,7 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     }
 
 
-def profile_document(samples: list[Sample], reused: float = 0.0) -> dict[str, Any]:
+def profile_document(samples: Sequence[Sample], reused: float = 0.0) -> dict[str, Any]:
     """Return what measuring took so far, failed probes included."""
     probes = [sample for sample in samples if sample.purpose == "probe"]
     return {

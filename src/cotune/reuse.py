@@ -127,10 +127,10 @@ def _with_curve(sample: Sample, curve: tuple[Evaluation, ...]) -> Sample:
     return replace(sample, curve=curve, accuracy=curve[-1].accuracy if curve else None)
 
 
-def reused_device_seconds(sample: Sample | None, samples: Sequence[Sample]) -> float:
-    """Return what a probe and those it went on from have cost."""
+def reused_device_seconds(continues: str | None, samples: Sequence[Sample]) -> float:
+    """Return what the probe of that name and those it went on from have cost."""
     by_id = {one.id: one for one in samples}
-    total = 0.0
+    sample, total = by_id.get(continues or ""), 0.0
     while sample is not None:
         total += sample.device_seconds
         sample = by_id.get(sample.resumed_from or "")

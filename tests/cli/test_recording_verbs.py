@@ -65,6 +65,14 @@ def test_limits_on_measuring_hold(folder: Path) -> None:
         assert "no learning curve was replayed" in told["message"]
 
 
+def test_a_run_on_a_recording_takes_its_goal_from_the_job_file_as_a_plan_does(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cotune.yaml"
+    file.write_text("target: {metric: accuracy, at_least: 0.8}\n")
+    plan = cotune("plan", "--recording", folder, "-f", file)
+    ran = cotune("run", "--recording", folder, "-f", file)
+    assert plan["goal"]["target"] == ran["goal"]["target"] == 0.8
+
+
 def test_every_row_may_be_read_for_study(folder: Path) -> None:
     told = cotune("plan", "--recording", folder, "--target", "0.8", "--all-samples")
     assert told["profile"]["samples"] == 20 * 2 + 5 * 2

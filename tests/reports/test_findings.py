@@ -15,6 +15,7 @@ from cotune.forecast import Outlook, standard_draws
 from cotune.reports import Findings, find
 from cotune.reports.document import document
 from cotune.reports.figures import cost_time, epoch_times, learning_curves
+from cotune.reports.findings import cost_of
 from cotune.reports.frames import clock, counted, logarithmic, words
 from cotune.reports.markup import data, table, tag
 from cotune.reports.page import page
@@ -184,6 +185,21 @@ def test_money_is_counted_at_the_price_of_each_device() -> None:
     sample = _run("a", Config.data_parallel(16, 2))
     result = replace(found(samples=[sample]), cluster=priced)
     assert result.cost([sample]) == pytest.approx(11.0 * 2 * 0.001)
+
+
+def test_whole_nodes_are_counted_in_device_seconds_too() -> None:
+    sample = _run("a", Config.data_parallel(16, 2))
+    by_node = Cluster((Device("cpu", per_node=4, bill="node"),))
+    assert cost_of([sample], by_node) == pytest.approx(11.0 * 4)
+    assert cost_of([sample], Cluster((Device("t4"),))) == pytest.approx(11.0 * 2), "measured elsewhere"
+
+
+def test_what_a_run_goes_on_from_is_told_as_reused() -> None:
+    probe = Sample(Config.data_parallel(16, 1), 2.0, 8.4, 0.6, curve=(Evaluation(2, 0.6, 17.0),), seconds=17.0, id="p")
+    plan = found().plan
+    assert plan is not None
+    result = replace(found(samples=[probe]), plan=replace(plan, continues="p"))
+    assert document(result)["profile"]["reused_device_seconds"] == pytest.approx(17.0)
 
 
 def test_a_report_tells_the_prices_in_use_and_where_they_come_from() -> None:

@@ -104,7 +104,7 @@ def plan(
             "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
             "plan": plan_document(chosen),
             "rivals": [forecast_document(rival) for rival in chosen.rivals],
-            "profile": profile_document(samples, reused_device_seconds(_probe(chosen, samples), samples)),
+            "profile": profile_document(samples, reused_device_seconds(chosen.continues, samples)),
             "prices": price_document(settings.cluster),
             "searched": {"configs": chosen.searched, "seconds": took},
         }

@@ -129,7 +129,9 @@ def profile(
         raise _nothing_learnt(settings, known, new, limits)
     if json:
         documents = [sample_document(sample) for sample in new]
-        emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(usable)})
+        emit_json(
+            "profile", {"job": settings.job.name, "samples": documents, "profile": profile_document([*known, *new])}
+        )
         return
     _table(settings.job.metric, new)
     failed = sum(sample.failed for sample in new)

@@ -98,7 +98,7 @@ def run(
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
     played = None
     if recording:
-        played = replay(recording, asked, Reading(max_samples, budget, all_samples), seed=seed or 0)
+        played = replay(recording, asked, Reading(max_samples, budget, all_samples), file, seed or 0)
         fixed = True  # what was recorded cannot be moved
     settings = played.settings if played else load_settings(file, asked | told | {"timeout": timeout})
     if not settings.job.command and not played:
@@ -247,9 +247,8 @@ def _show(
 
     from cotune.cli._output import emit_json, say, table
     from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
-    from cotune.plan.assess import rates
+    from cotune.reports.findings import cost_of
     from cotune.run.training import missed
-    from cotune.space import Configs
     from cotune.units import number
 
     starts = [start for start in (sample, *before) if start.purpose == "run"]
@@ -257,8 +256,7 @@ def _show(
     unit, trained = settings.cluster.unit, probe.curve if probe else ()
     sample = replace(sample, curve=sample.curve or trained)
     seconds = sum(start.seconds for start in starts)
-    prices = rates(Configs.of([start.config for start in starts]), settings.cluster)
-    cost = sum(start.seconds * float(price) for start, price in zip(starts, prices, strict=True))
+    cost = cost_of(starts, settings.cluster)
     shortfall = missed(settings.job, goal, sample, seconds=seconds, cost=cost, unit=unit)
     if json:
         document = {

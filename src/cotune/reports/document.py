@@ -13,6 +13,7 @@ from cotune.documents import (
     sample_document,
 )
 from cotune.reports.findings import Findings, Outcome
+from cotune.reuse import reused_device_seconds
 from cotune.types import Forecast
 
 
@@ -20,6 +21,7 @@ def document(found: Findings) -> dict[str, Any]:
     """Return everything that a report says, but the learning curves of each sample."""
     scaling = found.scaling
     refusal = found.refusal
+    continues = found.plan.continues if found.plan else None
     return {
         "job": found.job.name,
         "goal": goal_document(found.job, found.goal, found.unit),
@@ -45,7 +47,7 @@ def document(found: Findings) -> dict[str, Any]:
         },
         "configs": len(found.assessed.seconds),
         "runs": [_run(found, outcome) for outcome in found.outcomes],
-        "profile": profile_document(list(found.samples)),
+        "profile": profile_document(found.samples, reused_device_seconds(continues, found.samples)),
         "cost": {"value": found.cost(found.samples), "unit": found.unit},
         "prices": price_document(found.cluster),
         "notes": list(found.notes),

@@ -121,15 +121,15 @@ def find(
 
 
 def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
-    """Return what some starts cost on a cluster; a device whose price it does not know costs nothing."""
+    """Return what some starts cost on a cluster, as plans count it; a device without a known price costs no money."""
     if not samples:
         return 0.0
-    if not cluster.priced:
-        return sum(sample.device_seconds for sample in samples)
     endless = replace(cluster, devices=tuple(replace(device, count=None) for device in cluster.devices))
-    rate = rates(Configs.of([sample.config for sample in samples]), endless)
+    configs = Configs.of([sample.config for sample in samples])
+    rate = rates(configs, endless)
+    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.workers + configs.servers
     seconds = np.array([sample.seconds for sample in samples])
-    return float((seconds * np.where(np.isfinite(rate), rate, 0.0)).sum())
+    return float((seconds * np.where(np.isfinite(rate), rate, elsewhere)).sum())
 
 
 def _outcomes(
