@@ -146,7 +146,7 @@ class ActiveDesign:
         """Return how many probes would still be worth having, at most."""
         return self._spread_out.remaining(samples)
 
-    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float:  # noqa: ARG002
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float:  # noqa: ARG002  # as `Chooser` asks
         """Return how many of the seconds left a probe may take: all of them."""
         return seconds
 

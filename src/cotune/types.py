@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -343,7 +343,7 @@ class Plan:
     reason: str
     rivals: tuple[Forecast, ...] = ()
     searched: int = 0
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     continues: str | None = None
     rest: Forecast | None = None
 

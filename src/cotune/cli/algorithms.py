@@ -11,11 +11,11 @@ from cotune.cli._options import Json
 
 def algorithms(
     kind: Annotated[
-        str | None, typer.Argument(help="Only one kind: predictor, search, strategy, policy or engine.")
+        str | None, typer.Argument(help="Only one kind: predictor, search, placement, strategy, policy or engine.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """List every algorithm with its one line. Predictors, searches, strategies, policies and engines."""
+    """List every algorithm with its one line. Predictors, searches, placements, strategies, policies and engines."""
     from cotune import algorithms as box
     from cotune.cli._output import emit_json, table
     from cotune.errors import UsageError, suggestion

@@ -9,7 +9,6 @@ import typer
 
 from cotune.cli._options import Command, Examples, Json, Name
 
-PROJECT_FOLDER = ".cotune"
 TEMPLATE = """\
 # What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
 name: {name}
@@ -40,6 +39,7 @@ def init(
     from cotune.cli._output import emit_json, say
     from cotune.commands import line, without_launcher
     from cotune.errors import UsageError
+    from cotune.store.location import PROJECT_FOLDER
 
     file = Path.cwd() / config.FILE_NAME
     if file.exists() and not force:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class Seen:
 
     rank: Rank
     point: Point = ()
-    key: tuple[float, ...] = field(default=(np.inf,))
+    key: tuple[float, ...] = (np.inf,)
 
     def judge(self, points: Ints) -> Floats:
         """Return the keys of some points."""

@@ -2,7 +2,7 @@
 
 An engine starts launches, tells what they do as events, and can stop them. It keeps
 all state; whoever drives it only reads events. Time is the engine's own (`now`), so a
-simulation is an engine whose clock jumps.
+recording is an engine whose clock jumps.
 """
 
 from __future__ import annotations

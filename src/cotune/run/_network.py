@@ -22,11 +22,11 @@ BRIDGE_ADDRESS = "10.0.255.254"
 _BRIDGE = "bridge"
 _PREFIX = 16
 _FIRST = struct.unpack("!I", socket.inet_aton("10.0.0.1"))[0]
-_BURST_SECONDS = (
-    0.001  # a longer burst lets short messages pass for free, a shorter one is lost between two timer ticks
-)
+# A longer burst lets short messages pass for free, a shorter one is lost between two timer ticks.
+_BURST_SECONDS = 0.001
 _LEAST_BURST = 2 * 1514  # two whole packets
-_WAITING_SECONDS = 0.05
+_WAITING_SECONDS = 0.05  # what may queue up at a link before it drops packets, as a switch would
+_LEAST_WAITING = 1 << 17  # bytes
 
 
 def address(node: int) -> str:
@@ -77,4 +77,4 @@ class Network:
 def _limit(kernel: Netlink, link: str, rate: float | None) -> None:
     if rate is not None:
         burst = max(_LEAST_BURST, int(rate / 8 * _BURST_SECONDS))
-        kernel.limit(link, rate / 8, burst, burst + max(1 << 17, int(rate / 8 * _WAITING_SECONDS)))
+        kernel.limit(link, rate / 8, burst, burst + max(_LEAST_WAITING, int(rate / 8 * _WAITING_SECONDS)))

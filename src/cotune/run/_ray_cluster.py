@@ -44,7 +44,7 @@ class RayCluster:
                 ray.init(address, **_QUIET)
         except Exception as error:  # Ray tells the same trouble by many classes
             self.close()
-            raise EngineError(f"no Ray cluster at {address!r}: {_first_line(error)}{_hint(error)}") from None
+            raise EngineError(f"no Ray cluster at {address!r}: {first_line(error)}{_hint(error)}") from None
 
     def close(self) -> None:
         """Leave the cluster; end it if it is private."""
@@ -91,7 +91,8 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return what an error says first, or its kind where it says nothing."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

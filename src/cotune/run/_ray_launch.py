@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +22,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from cotune.run._away import STOP, Away
 from cotune.run._host import RELEASED
-from cotune.run._messages import Group, Record
+from cotune.run._messages import Group, Record, write_whole
 from cotune.run._ray_actor import News, Place, Worker
-from cotune.run._ray_cluster import listens
+from cotune.run._ray_cluster import first_line, listens
 from cotune.run._ray_placing import bundle, fitting
 from cotune.run._reasons import last_line, reason
 from cotune.run._seat import Peer, Seat
@@ -220,9 +220,7 @@ class RayLaunch:
         for name, added in news.added:
             path = self.away.folder / name
             if name.endswith(".json"):
-                draft = path.with_suffix(".draft")
-                draft.write_bytes(added)
-                draft.replace(path)
+                write_whole(path, added.decode())
             else:
                 with path.open("ab") as file:
                     file.write(added)
@@ -249,11 +247,11 @@ class RayLaunch:
     def _loss(self, which: int, error: RayError) -> str:
         """Return what was lost with an actor: its node, or only itself."""
         if not self.placed:
-            return f"the workers could not be placed: {_first_line(error)}"
+            return f"the workers could not be placed: {first_line(error)}"
         place = self.places[which]
         if _is_gone(place.node):
             return f"lost node {place.host} ({place.node[:8]}) with rank {which}"
-        return f"the actor of rank {which} on {place.host} ended: {_first_line(error)}"
+        return f"the actor of rank {which} on {place.host} ended: {first_line(error)}"
 
 
 def _is_gone(node: str) -> bool:
@@ -281,8 +279,3 @@ def listen(launches: Collection[RayLaunch], timeout: float) -> bool:
 
 def _alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-
-
-def _first_line(error: Exception) -> str:
-    lines: Iterable[str] = (line.strip() for line in str(error).splitlines())
-    return next((line for line in lines if line), type(error).__name__)

@@ -32,9 +32,8 @@ def reason(folder: Path, rank: int, memory_kills: int) -> str:
         where = f" ({record.where})" if record.where else ""
         return f"rank {rank} crashed: {record.error}{': ' + text if text else ''}{where}"
     said = text or last_line(folder, rank)
-    kind = "out of memory on" if _MEMORY_WORDS.search(said) else ""
-    if kind:
-        return f"{kind} rank {rank}: {said}"
+    if _MEMORY_WORDS.search(said):
+        return f"out of memory on rank {rank}: {said}"
     return f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}"
 
 

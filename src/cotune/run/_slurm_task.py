@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cotune.run._environment import free_ports
 from cotune.run._host import host
-from cotune.run._messages import Group
+from cotune.run._messages import Group, write_whole
 from cotune.run._seat import Peer, Seat
 from cotune.run._slurm_batch import GROUP
 
@@ -28,9 +28,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     rank, workers = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
     own = Peer(int(os.environ["SLURM_NODEID"]), os.environ["SLURMD_NODENAME"], free_ports(1, set())[0])
-    draft = folder / f"rank-{rank}.address.draft"
-    draft.write_text(json.dumps(asdict(own)))
-    draft.replace(draft.with_suffix(".json"))
+    write_whole(folder / f"rank-{rank}.address.json", json.dumps(asdict(own)))
     threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
     group = Group.from_json(json.loads((folder / GROUP).read_text()))
     host(group, Seat(rank, _peers(folder, workers), threads))
