@@ -59,6 +59,11 @@ def create(kind: str, text: str) -> Any:
         raise UsageError(f"{text!r}: {error}; its settings are: {known}") from None
 
 
+def several(text: str) -> list[str]:
+    """Return what stands between commas, as in 'fifo,las(levels=3,variant=pollux)': those within brackets stay."""
+    return [part.strip() for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+
+
 def summary(kind: str, name: str) -> str:
     """Return the one line that says what an algorithm does, without importing it."""
     return _found(kind)[name][2]
@@ -90,7 +95,12 @@ def describe(kind: str, name: str) -> Description:
 def settings_of(text: str) -> Mapping[str, Any]:
     """Return the settings in 'name=value, ...'."""
     pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
-    values = {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+    try:
+        values = {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+    except yaml.YAMLError:
+        values = {}
+    if len(values) < len(pairs) or not all(equals for _, equals, _ in pairs):
+        raise UsageError(f"cannot read the settings {text!r}; write each once, as name=value with commas between")
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 

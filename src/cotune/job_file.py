@@ -40,7 +40,7 @@ def axis_values(value: object) -> tuple[Value, ...]:
     if isinstance(value, str) and (ends := _RANGE.fullmatch(value.strip())):
         first, last = int(ends[1]), int(ends[2])
         if first > last:
-            raise ValueError(f"a range that rises, not {value!r}")
+            raise ValueError("a range that rises, such as 1..8")
         return tuple(range(first, last + 1))
     if isinstance(value, str) and "," in value:
         value = [yaml.safe_load(part) for part in value.split(",")]
@@ -50,6 +50,25 @@ def axis_values(value: object) -> tuple[Value, ...]:
     if not values or not all(isinstance(entry, str | int | float | bool) for entry in values):
         raise ValueError("a range such as 1..8 or a list such as [16, 32, 64]")
     return tuple(values)
+
+
+def flagged_axis(name: str, value: object) -> tuple[Value, ...]:
+    """Return the values that a flag gives an axis, or raise an error that names the flag."""
+    try:
+        return axis_values(value)
+    except ValueError as error:
+        raise UsageError(f"{flag('search', name)}: expected {error}, not {_short(value)}") from None
+
+
+def flag(*path: str | int) -> str:
+    """Return the flag by which a part of the job file is given."""
+    match path:
+        case ("search", "workers" | "batch_size" as name, *_) | ("budget", "max_cost" as name, *_):
+            return f"--{name.replace('_', '-')}"
+        case ("search", name, *_):
+            return f"--axis {name}"
+        case _:
+            return f"--{str(path[0]).replace('_', '-')}"
 
 
 def target_parts(text: str | None) -> Mapping[str, Any]:
@@ -147,7 +166,8 @@ def checked(text: str, overrides: Mapping[str, Any], source: str) -> JobFile:
     try:
         JobFile.model_validate(given)
     except ValidationError as error:
-        raise UsageError(f"--{_words(error)[1].replace('_', '-')}: {_words(error)[2]}") from None
+        path, _, words = _words(error)
+        raise UsageError(f"{flag(*path)}: {words}") from None
     try:
         return JobFile.model_validate(_merge(raw, given))
     except ValidationError as error:

@@ -159,7 +159,7 @@ def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None
         (("plan", "--prefer", "cheapest"), "--prefer: expected 'cheap', 'fast' or 'accurate', not 'cheapest'"),
         (("plan", "--deadline", "soon"), "--deadline: expected a positive duration such as 90s, 45m or 2h, not 'soon'"),
         (("plan", "--target", "accuracy=high"), "--target"),
-        (("plan", "--max-cost", "-3"), "--budget.max-cost: expected greater than 0"),
+        (("plan", "--max-cost", "-3"), "--max-cost: expected greater than 0"),
         (("profile", "--axis", "precision"), "--axis"),
     ],
 )

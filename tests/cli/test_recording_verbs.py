@@ -85,6 +85,20 @@ def test_a_target_must_be_of_the_recorded_metric_and_direction(folder: Path) -> 
     assert "a higher accuracy is better" in wrong["message"]
 
 
+def test_a_wrong_value_is_told_with_the_flag_that_gave_it(folder: Path, tmp_path: Path) -> None:
+    on_a_recording = ("plan", "--recording", folder, "--target", "0.8")
+    for words, said in (
+        ((*on_a_recording, "--workers", "8..1"), "--workers: expected a range that rises, such as 1..8, not '8..1'"),
+        ((*on_a_recording, "--search", "tabu(rounds)"), "cannot read the settings 'rounds'; write each once, as"),
+        ((*on_a_recording, "--max-cost", -3), "--max-cost: expected greater than 0, not -3.0"),
+        (("plan", "--axis", "precision=2..1"), "--axis precision: expected a range that rises, such as 1..8"),
+        (("predict", "--model", "lenet5", "--batch-size", 0), "--batch-size: expected whole numbers of at least 1"),
+        (("profile", "--budget", "soon"), "--budget: expected a positive duration such as 90s"),
+    ):
+        store = ("--store", tmp_path / "store.db")
+        assert cotune(*words, *store, code=2)["error"]["message"].startswith(said)
+
+
 def test_a_run_goes_by_the_plan_that_a_store_holds(folder: Path, tmp_path: Path) -> None:
     store = ("--store", tmp_path / "store.db")
     plan = cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "1h", *store)["plan"]

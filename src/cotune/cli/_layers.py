@@ -29,6 +29,7 @@ def profile_layers(
     from shutil import rmtree
     from tempfile import mkdtemp
 
+    from cotune.cli._options import whole_numbers
     from cotune.cli._output import emit_json, note
     from cotune.staged import Wanted, engines, measured, require_devices
     from cotune.units import seconds
@@ -37,8 +38,8 @@ def profile_layers(
         model,
         described(model),
         [read_type(kind) for kind in kinds or ["cpu"]],
-        _numbers(units, UNITS, "--workers"),
-        _numbers(batches, BATCHES, "--batch-size"),
+        sorted({*(whole_numbers(units, "workers") or UNITS)}),
+        sorted({*(whole_numbers(batches, "batch_size") or BATCHES)}),
     )
     if budget is not None:
         wanted = replace(wanted, seconds=seconds(budget) / wanted.numbers)
@@ -93,19 +94,6 @@ def _floats(settings: Any) -> dict[str, Any]:
     return {
         key: float(value) if key in numeric and isinstance(value, int) else value for key, value in settings.items()
     }
-
-
-def _numbers(text: str | None, default: tuple[int, ...], flag: str) -> list[int]:
-    from cotune.errors import UsageError
-    from cotune.job_file import axis_values
-
-    try:
-        values = default if text is None else axis_values(text)
-    except ValueError as error:
-        raise UsageError(f"{flag} {text}: not {error}") from None
-    if not all(isinstance(value, int) and value > 0 for value in values):
-        raise UsageError(f"{flag} {text}: whole numbers of at least 1, such as 1,2,4")
-    return sorted({int(value) for value in values})
 
 
 def _write(output: Path, profile: dict[str, Any]) -> None:

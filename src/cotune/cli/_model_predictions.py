@@ -54,7 +54,7 @@ def predict_model(
     """Predict a model and print what is expected of it."""
     from cotune import config, units
     from cotune.cli._modelling import TIERS, Asked, answer, checked, model_of
-    from cotune.cli._options import open_store
+    from cotune.cli._options import open_store, whole_numbers
     from cotune.cli._output import emit_json
     from cotune.counting.trace import STATES
     from cotune.devices import PRECISIONS
@@ -74,8 +74,8 @@ def predict_model(
     asked = Asked(
         name,
         tuple(inputs or own_inputs),
-        _whole(batch_size, "--batch-size"),
-        _whole(workers, "--workers") or (1,),
+        whole_numbers(batch_size, "batch_size"),
+        whole_numbers(workers, "workers") or (1,),
         device,
         work,
         checked(precision, PRECISIONS, "--precision"),
@@ -95,21 +95,6 @@ def _price(cluster: Any, device: str | None) -> float | None:
     """Return the job file's price of the device asked for; its only device is meant where none is named."""
     names = [one for one in cluster.devices if one.name == device or (device is None and len(cluster.devices) == 1)]
     return names[0].price_per_hour if names else None
-
-
-def _whole(text: str | None, flag: str) -> tuple[int, ...]:
-    from cotune.errors import UsageError
-    from cotune.job_file import axis_values
-
-    if text is None:
-        return ()
-    try:
-        values = axis_values(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: expected {error}") from None
-    if not all(isinstance(value, int) and value >= 1 for value in values):
-        raise UsageError(f"{flag}: expected whole numbers of at least 1, not {text!r}")
-    return tuple(int(value) for value in values)
 
 
 def _document(answered: Any, explain: bool) -> dict[str, Any]:

@@ -121,7 +121,18 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
         note(f"these flags are not remembered for the next verb: {error}")
 
 
-def axis_values(axis: list[str] | None) -> dict[str, Value]:
+def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
+    """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
+    from cotune.errors import UsageError
+    from cotune.job_file import flag, flagged_axis
+
+    values = () if text is None else flagged_axis(axis, text)
+    if not all(type(value) is int and value >= 1 for value in values):
+        raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
+    return tuple(int(value) for value in values)
+
+
+def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     """Return one value for each named axis given as name=value."""
     import yaml
 

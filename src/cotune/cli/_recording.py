@@ -164,9 +164,9 @@ def _check(recording: Recording, folder: Path, needs_curves: bool) -> None:
 
 def _restricted(recording: Recording, space: Space, axes: dict[str, object]) -> Space:
     from cotune.errors import NotFound
-    from cotune.job_file import axis_values
+    from cotune.job_file import flagged_axis
 
-    asked = {name: axis_values(value) for name, value in axes.items() if value is not None}
+    asked = {name: flagged_axis(name, value) for name, value in axes.items() if value is not None}
     known = {axis.name for axis in space.axes}
     if strange := sorted(set(asked) - known):
         raise NotFound(f"recording {recording.name} has no axis {strange[0]!r}; it has {', '.join(sorted(known))}")

@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
     from cotune.adapters.export import order, use, write
-    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store
+    from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store
     from cotune.cli._output import emit_json, note
     from cotune.documents import config_document
     from cotune.errors import NotFound, UsageError
@@ -39,7 +39,7 @@ def export(
     from cotune.units import seconds
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
-    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": axis_values(axis)}
+    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
     with open_store(store) as kept:
         settings = as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)

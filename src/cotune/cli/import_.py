@@ -48,7 +48,7 @@ def import_(
     """Read other tools' logs as samples of a job. Or a published data set as recordings."""
     from cotune.adapters import logs, recordings
     from cotune.adapters.logs._measured import Asked
-    from cotune.cli._options import axis_values, load_settings
+    from cotune.cli._options import chosen_axes, load_settings
     from cotune.errors import NotFound, suggestion
     from cotune.types import axes_of
     from cotune.units import seconds as duration
@@ -68,7 +68,7 @@ def import_(
         batch_size=batch_size,
         accumulate=accumulate,
         device=device or settings.cluster.devices[0].name,
-        axes=axes_of(axis_values(axis)),
+        axes=axes_of(chosen_axes(axis)),
         runs=_pattern(runs),
         steps_are_epochs=steps_are_epochs,
         seconds=duration(seconds) if seconds else None,

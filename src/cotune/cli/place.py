@@ -112,11 +112,12 @@ def _searches(known: Profile, asked: Asked, names: str, best: Answer, seed: int)
     import time
     from dataclasses import replace
 
+    from cotune.algorithms import several
     from cotune.place.methods import method_of
 
     problem = replace(asked, batches=(best.plan.batch,) if asked.batches else ()).problems(known)[0]
     found: dict[str, dict[str, Any]] = {}
-    for name in _split(names):
+    for name in several(names):
         if name == "exact":
             found[name] = {"cost_per_million": best.plan.cost_per_million, "seconds": best.seconds, "plan": best.plan}
             continue
@@ -126,13 +127,6 @@ def _searches(known: Profile, asked: Asked, names: str, best: Answer, seed: int)
         took = time.perf_counter() - begun
         found[name] = {"cost_per_million": plan.cost_per_million if plan else None, "seconds": took, "plan": plan}
     return found
-
-
-def _split(names: str) -> list[str]:
-    """Return the names between commas, commas inside brackets left alone."""
-    import re
-
-    return [part.strip() for part in re.split(r",(?![^()]*\))", names) if part.strip()]
 
 
 def _plan(plan: Placement, known: Profile) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def run(
         return
     from cotune.cli._beginning import finished, first_start, fresh, probed, unfinished
     from cotune.cli._forecasting import for_goal
-    from cotune.cli._options import as_last_planned, axis_values, load_settings, open_store, tell_other_goal
+    from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store, tell_other_goal
     from cotune.cli._recording import Reading, replay
     from cotune.errors import NotFound
     from cotune.run.training import config_of_run, goal_of_run
@@ -112,7 +112,7 @@ def run(
         plan = kept.latest_plan(settings.job)
         begin = unfinished(settings, kept, seed) if resume else None
         layout = {"workers": workers, "batch_size": batch_size, "servers": servers}
-        given: dict[str, Any] = {**layout, "axes": axis_values(axis)}
+        given: dict[str, Any] = {**layout, "axes": chosen_axes(axis)}
         last = begin.before if begin else None
         config = last.config if last else config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
         plan = plan if plan and plan.config == config else None

@@ -48,6 +48,7 @@ def simulate(
     from cotune.adapters.traces import fitting, read
     from cotune.adapters.traces.goals import with_deadlines, with_targets
     from cotune.adapters.traces.speeds import malleable
+    from cotune.algorithms import several
     from cotune.cli._comparison import print_comparison, tell_why
     from cotune.cli._output import emit_json, note
     from cotune.errors import UsageError
@@ -61,7 +62,7 @@ def simulate(
         jobs = with_targets(jobs)
     if deadlines is not None:
         jobs = with_deadlines(jobs, *_limits(deadlines), seed)
-    policies = {text: _policy(text, jobs) for text in _listed(policy)}
+    policies = {text: _policy(text, jobs) for text in several(policy)}
     run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
     if why is not None:
         if at is None:
@@ -209,13 +210,6 @@ def _draw(outcomes: dict[str, Outcome], picture: str | None, html: Path | None, 
     if html is not None:
         pictures.write_page(html, outcomes)
         note(f"pictures are in {html}")
-
-
-def _listed(text: str) -> list[str]:
-    """Return the policies of 'a,b(x=1,y=2),c'."""
-    import re
-
-    return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
 
 
 def _pairs(only: list[str] | None) -> dict[str, str]:
