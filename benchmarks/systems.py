@@ -2,8 +2,9 @@
 
     COTUNE_DATA=... python benchmarks/systems.py
 
-dlperf   per framework and network on 1 to 32 V100s (eight a node), every precision and variant by
-         itself: four designed points predict the rest; all points of one and two nodes predict four.
+dlperf   per framework and network on 1 to 32 V100s (eight a node): four designed points of each precision and
+         variant predict the rest of it; all points of one and two nodes predict four (laws that read named
+         axes learn from all precisions and variants at once, the others from each by itself).
 zeus     per workload and GPU at the highest power limit: epoch seconds of all batch sizes from
          three (smallest, middle, largest, in logarithms).
 mlperf   samples to the target quality at each global batch, from the other batches; a batch's runs count by
@@ -31,7 +32,7 @@ from cotune.predict import SecondsPredictor, TooFewSamples
 from cotune.predict.auto import with_nodes
 from cotune.predict.samples_to_target import line
 from cotune.space import Configs
-from cotune.types import Config, Floats, Job, Sample
+from cotune.types import Config, Floats, Job, Sample, axes_of
 
 EXAMPLES = 1_000_000
 PER_NODE = 8
@@ -48,6 +49,7 @@ LAWS = (
     "eta",
     "auto",
 )
+ACROSS = ("ring_of_nodes", "gaussian", *LAWS)
 
 
 def errors(law: str, seen: Sequence[Sample], unseen: Sequence[Sample]) -> Floats:
@@ -65,7 +67,8 @@ def series(folder: Path) -> dict[tuple[str, str], list[list[Sample]]]:
     with (folder / "throughput.csv").open() as file:
         for row in csv.DictReader(file):
             key = row["framework"], row["model"], row["precision"], row["variant"]
-            config = Config.data_parallel(int(row["batch_per_gpu"]), int(row["gpus"]), "v100")
+            axes = axes_of({"precision": row["precision"], "variant": row["variant"]})
+            config = Config.data_parallel(int(row["batch_per_gpu"]), int(row["gpus"]), "v100", axes=axes)
             found[key].append(Sample(config, 1.0, EXAMPLES / float(row["samples_per_s"])))
     grouped: dict[tuple[str, str], list[list[Sample]]] = defaultdict(list)
     for (framework, model, *_), samples in found.items():
@@ -90,29 +93,38 @@ def designed(samples: Sequence[Sample], count: int = 4) -> list[int]:
 
 def dlperf(folder: Path) -> dict[str, object]:
     four: dict[str, dict[str, Floats]] = {law: {} for law in LAWS}
-    across: dict[str, dict[str, Floats]] = {law: {} for law in LAWS}
+    across: dict[str, dict[str, Floats]] = {law: {} for law in ACROSS}
     for (framework, model), group in series(folder).items():
         name = f"{framework} {model}"
         for law in LAWS:
-            few, nodes = [], []
-            for samples in group:
-                chosen = designed(samples) if len(samples) > 4 else []
-                if chosen:
-                    rest = [sample for place, sample in enumerate(samples) if place not in chosen]
-                    few.append(errors(law, [samples[place] for place in chosen], rest))
-                small = [sample for sample in samples if sample.config.workers <= 2 * PER_NODE]
-                large = [sample for sample in samples if sample.config.workers > 2 * PER_NODE]
-                if large and max(sample.config.workers for sample in small) > PER_NODE:
-                    nodes.append(errors(law, small, large))
-            if few:
+            if few := [errors(law, *parts) for samples in group if (parts := _designed(samples))]:
                 four[law][name] = np.concatenate(few)
-            if nodes:
+        for law in ACROSS:
+            whole = getattr(algorithms.create("predict", law), "reads_axes", False)
+            alike = [list(itertools.chain(*group))] if whole else group
+            if nodes := [errors(law, *parts) for samples in alike if (parts := _by_nodes(samples))]:
                 across[law][name] = np.concatenate(nodes)
     print("\ndlperf: MAPE from four designed points, on the rest")
     show(four)
     print("\ndlperf: MAPE at four nodes from one and two")
     show(across)
     return {"four": means(four), "nodes": means(across)}
+
+
+def _designed(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]] | None:
+    """Return four designed samples and the rest, where there is a rest."""
+    if len(samples) <= 4:
+        return None
+    chosen = designed(samples)
+    return [samples[place] for place in chosen], [one for place, one in enumerate(samples) if place not in chosen]
+
+
+def _by_nodes(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]] | None:
+    """Return the samples of one and two nodes and those of more, of the variants that have both."""
+    small = [sample for sample in samples if sample.config.workers <= 2 * PER_NODE]
+    two = {sample.config.axes for sample in small if sample.config.workers > PER_NODE}
+    large = [sample for sample in samples if sample.config.workers > 2 * PER_NODE and sample.config.axes in two]
+    return (small, large) if large else None
 
 
 def means(found: dict[str, dict[str, Floats]]) -> dict[str, dict[str, float]]:

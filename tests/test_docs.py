@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_PUBLISHED = {  # our own, rules without an author, and engines: those who drive other people's programs
-    *(f"predict/{name}" for name in ("auto", "saturating")),
+    *(f"predict/{name}" for name in ("auto", "ring_of_nodes", "saturating")),
     *(f"plan/{name}" for name in ("greedy", "grid")),
     *(f"place/{name}" for name in ("brute_force", "cpu_only", "exact", "gpu_only")),
     *(f"strategies/{name}" for name in ("manual", "oracle")),
