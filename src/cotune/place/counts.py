@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.place._edges import Edge
 from cotune.place.problems import TIE, Placement, Problem, Run
 
-Edge = tuple[int, int, int]  # type, first layer, last layer
 Provisioning = Literal["exact", "balanced"]
 
 

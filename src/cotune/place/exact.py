@@ -10,6 +10,10 @@ settles all times down to its own bottleneck. Intervals of tau are cut, those wh
 exceeds the best cost known are dropped, and the rest shrink to the values that e(k) really
 takes: there are finitely many. The least bound still open proves how far the best plan can
 be from the optimum at any moment, so a time limit costs the proof, never the plan.
+
+Where limits bind, P(hi) is bounded by multipliers (`_multipliers.py`), stages that no useful
+plan of an interval can have are left out of its parts, and what the multipliers leave open
+is settled by labels (`_labels.py`) once an interval is too narrow for cutting to help.
 """
 
 from __future__ import annotations
@@ -17,22 +21,32 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from cotune.place._limits import Dual, Market, dual, labels, used_by, weigh
-from cotune.place._paths import Edge, Paths, cheapest
+from cotune.place._counting import Around, Counting
+from cotune.place._edges import Bools, Edges
+from cotune.place._labels import Graphs, beam, graphs, settle
+from cotune.place._multipliers import Market, ascend, used_by
+from cotune.place._paths import cheapest
+from cotune.place.counts import provide
 from cotune.place.objectives import Cheapest, Objective
 from cotune.place.problems import SLACK, TIE, Placement, Problem, Run
-from cotune.place.stage_times import Around, packed
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
-_BEAM = 40  # labels per position when a better plan is looked for
-_NEAR = 1.2
-_FEW = 250  # labels per position when a proof is tried; single times that need more get more
+_AT_ONCE = 400_000  # edges x times in one batch of numpy calls
+_FIRST_ROUNDS, _FIRST_RADIUS = 20, 0.5  # for the multipliers of the slowest time, of which nothing is known
+_RADIUS = 0.1  # for those of parts of an interval, in prices: they begin where the interval's ended
+_BEAM = 20  # labels per cut when a better plan is looked for; twice as many after each failure
+_PROBES = 2  # times per round where one is looked for
+_NEAR = 1.02  # times the bound: where such a plan is looked for first, as few stages are near enough
+_WORTH = 2e-3  # of the price must be to be gained
+_FEW = 250  # labels per cut when a proof is tried; twice as many after each failure
+_SHARE = 0.5  # of the gap of an interval that its width makes up: with less, cutting does not close it
+_EASY = 3e-3  # a gap so small is closed by labels at once
+_LABOUR = 2.0  # seconds for labels, per second for bounds and better plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +65,8 @@ class Exact:
     """Find the cheapest placement and prove it."""
 
     time_limit: float = 10.0
-    rows: int = 16
-    width: int = 4_000
-    rounds: int = 12
+    rows: int = 24
+    rounds: int = 6
 
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
         return self.solve(problem).placement
@@ -67,28 +80,25 @@ class Exact:
 
 @dataclass(slots=True, order=True)
 class _Interval:
-    """Times lo..hi of the slowest stage, and the least price of any plan that fast."""
+    """Times lo..hi of the slowest stage, and what is known of the plans that are so fast."""
 
     bound: float
     lo: float = field(compare=False)
     hi: float = field(compare=False)
-    price: float = field(compare=False)
+    price: float = field(compare=False)  # the least of any of them
     multipliers: Floats = field(compare=False)
-
-
-class _Batch(NamedTuple):
-    """Some times at once: the units they take, and the cheapest paths."""
-
-    around: Around
-    paths: Paths
+    through: Floats = field(compare=False)  # per edge: the least price of any of them that has it
+    critical: Bools = field(compare=False)  # types that labels found to matter
+    width: int = field(compare=False)  # labels per cut for the next proof
 
 
 class _Piece(NamedTuple):
-    """A part of an interval: from lo to a row of a batch, with the multipliers to start from."""
+    """A part of an interval: from lo to a time that is looked at."""
 
     lo: float
+    hi: float
     row: int
-    multipliers: Floats
+    of: _Interval
 
 
 class _Bisection:
@@ -98,25 +108,26 @@ class _Bisection:
         self.problem = problem
         self.objective = objective
         self.settings = settings
-        self.market = Market(problem.prices, problem.limits, problem.depth, problem.free)
-        self.counting = problem.stages.within(problem.slowest)
         self.started = time.monotonic()
         self.deadline = self.started + settings.time_limit
+        self.market = Market(problem.prices, problem.limits, problem.free)
+        self.counting = problem.stages.within(problem.slowest)
         self.best = incumbent
         self.open: list[_Interval] = []
         self.searched = 0
+        self.beam = _BEAM
         self.budget = float(problem.prices @ problem.limits) if np.isfinite(problem.limits).all() else np.inf
-        self.width = _FEW
-        self.unproven: list[float] = []  # bounds of intervals that labels could not settle
-        stages = problem.depth * (problem.depth + 1) // 2 * len(problem.types)
-        self.rows = int(np.clip(400_000 // max(stages, 1), 2, settings.rows))
 
     def run(self) -> Solution:
-        stages, depth, free = self.problem.stages, self.problem.depth, self.problem.free
-        lo = float(cheapest(stages.fastest()[None], depth, free=free, join=np.maximum).least[0])
+        edges, free, types = self.counting.edges, self.problem.free, len(self.problem.types)
+        lo = float(cheapest(edges, self.counting.fastest[:, None], free=free, join=np.maximum).least[0])
         hi = self.problem.slowest
         if lo <= hi:
-            self._settle([_Piece(lo, 0, np.zeros(len(self.problem.types)))], self._evaluate(np.array([hi])))
+            nothing, none = np.zeros(types), np.zeros(types, dtype=np.bool_)
+            whole = _Interval(0.0, lo, hi, 0.0, nothing, np.zeros(len(edges)), none, _FEW)
+            around = self.counting.around(np.array([hi]))
+            pieces = [_Piece(lo, float(around.below[0]), 0, whole)]
+            self._look(self.counting, whole.through <= np.inf, around, pieces, first=True)
         while self.open and time.monotonic() < self.deadline:
             self._round()
         return self._solution()
@@ -124,114 +135,157 @@ class _Bisection:
     def _round(self) -> None:
         """Cut the most promising intervals, all in one batch of numpy calls."""
         taken: list[_Interval] = []
-        while self.open and len(taken) < self.rows:
+        while self.open and len(taken) < self.settings.rows // 2:
             interval = heapq.heappop(self.open)
             if not self._hopeless(interval.bound, interval.lo, interval.hi):
                 taken.append(interval)
         if not taken:
             return
-        cuts = max(1, self.rows // len(taken))
-        shares = np.arange(1, cuts + 1) / (cuts + 1)
+        useful = np.logical_or.reduce([interval.through <= self._cutoff(interval.lo) for interval in taken])
+        if not useful.any():
+            return
+        counting = self.counting.only(useful)
+        cuts = max(2, min(self.settings.rows, _AT_ONCE // len(counting.edges)) // len(taken))
+        shares = np.arange(1, cuts + 1) / cuts
         points = np.array([interval.lo * (interval.hi / interval.lo) ** shares for interval in taken])
-        batch = self._evaluate(points.ravel())
+        points[:, -1] = [interval.hi for interval in taken]
+        around = counting.around(points.ravel())
         pieces: list[_Piece] = []
         for place, interval in enumerate(taken):
             lo = interval.lo
             for row in range(place * cuts, (place + 1) * cuts):
-                pieces.append(_Piece(lo, row, interval.multipliers))
-                lo = max(lo, float(batch.around.above[row]))
-            if lo <= interval.hi:
-                self._push(lo, interval.hi, interval.price, interval.multipliers)
-        self._settle(pieces, batch)
+                if lo <= around.below[row]:
+                    pieces.append(_Piece(lo, float(around.below[row]), row, interval))
+                lo = max(lo, float(around.above[row]))
+        if pieces:
+            self._look(counting, useful, around, pieces)
 
-    def _evaluate(self, taus: Floats) -> _Batch:
-        """Return the cheapest plans for some times, limits aside."""
-        around = self.counting.around(taus)
-        self.searched += len(taus)
-        weights = weigh(around.units, self.problem.prices)
-        return _Batch(around, cheapest(weights, self.problem.depth, free=self.problem.free))
-
-    def _settle(self, pieces: list[_Piece], batch: _Batch) -> None:
-        """Take the plans found at the upper ends of intervals, and keep open what they do not settle."""
-        short: list[_Piece] = []
-        for piece in reversed(pieces):
-            hi, price = float(batch.around.below[piece.row]), float(batch.paths.least[piece.row])
-            if hi < piece.lo or np.isinf(price) or self._hopeless(self._bound(piece.lo, price), piece.lo, hi):
+    def _look(
+        self, counting: Counting, useful: Bools, around: Around, pieces: list[_Piece], *, first: bool = False
+    ) -> None:
+        """Bound the prices at the upper ends of pieces, look for better plans, and settle what can be settled."""
+        begun = time.monotonic()
+        self.searched += len(pieces)
+        edges, units = counting.edges, around.units[:, [piece.row for piece in pieces]]
+        ascent = ascend(
+            self.market,
+            edges,
+            units,
+            cutoffs=np.array([self._cutoff(piece.lo) for piece in pieces]),
+            start=np.stack([piece.of.multipliers for piece in pieces]),
+            radius=_FIRST_RADIUS if first else _RADIUS,
+            rounds=_FIRST_ROUNDS if first else self.settings.rounds,
+            deadline=self.deadline,
+        )
+        for row in np.flatnonzero(np.isfinite(ascent.price)).tolist():
+            self._offer(edges, ascent.path[row], units[:, row])
+        left: list[tuple[int, _Interval]] = []
+        for row, piece in reversed(list(enumerate(pieces))):
+            price = max(piece.of.price, float(ascent.bound[row]))
+            if self._hopeless(self._bound(piece.lo, price), piece.lo, piece.hi):
                 continue
-            units = batch.around.units[piece.row]
-            edges = batch.paths.path(piece.row)
-            if np.any(used_by(edges, units) > self.problem.limits):
-                short.append(piece)
+            own = replace(piece.of, lo=piece.lo, hi=piece.hi, price=price, multipliers=ascent.multipliers[row])
+            if ascent.price[row] <= price * (1 + SLACK) and self._leanest(edges, units[:, [row]], own):
+                own.hi = min(own.hi, self._offer(edges, ascent.path[row], units[:, row]))
+                self._push(own)
+            else:
+                left.append((row, own))
+        if left:
+            left.sort(key=lambda one: self._bound(one[1].lo, one[1].price))
+            rows, intervals = [row for row, _ in left], [interval for _, interval in left]
+            known = graphs(self.market, edges, units[:, rows], ascent.multipliers[rows])
+            self._narrow(known, intervals, useful)
+            self._probe(known, intervals)
+            now = time.monotonic()
+            self._prove(known, intervals, now + _LABOUR * (now - begun))
+
+    def _narrow(self, known: Graphs, intervals: list[_Interval], useful: Bools) -> None:
+        """Note what every plan with an edge costs at least, so that some edges are left out from now on."""
+        for place, interval in enumerate(intervals):
+            through = np.full_like(interval.through, np.inf)
+            through[useful] = np.maximum(interval.through[useful], known.through[:, place])
+            interval.through = through
+
+    def _probe(self, known: Graphs, intervals: list[_Interval]) -> None:
+        """Look for better plans where the cost seems least: the sooner they are found, the more is pruned."""
+        before = self.best
+        values = np.array([self._bound(interval.hi, interval.price) for interval in intervals])
+        for place in np.argsort(values)[:_PROBES].tolist():
+            interval = intervals[place]
+            cutoff = self._cutoff(interval.hi)
+            if interval.price > cutoff * (1 - _WORTH):
+                break
+            # Any plan at all is looked for among all edges.
+            for limit in (min(_NEAR * interval.price, cutoff), cutoff):
+                graph = known.at(place, limit)
+                path = beam(graph, width=self.beam, deadline=self.deadline)
+                if len(path):
+                    self._offer(graph.edges, path, graph.units)
+                if self.best is not None:
+                    break
+        self.beam = _BEAM if self.best is not before else 2 * self.beam
+
+    def _prove(self, known: Graphs, intervals: list[_Interval], allowed: float) -> None:
+        """Settle intervals by labels, those with the least bounds first, or leave them to be cut."""
+        for place, interval in enumerate(intervals):
+            if self._hopeless(self._bound(interval.lo, interval.price), interval.lo, interval.hi):
                 continue
-            own = self._offer(edges, units)
-            if self.objective.ties and self.objective.bound(own / self.problem.batch, price) <= self._value() * (
-                1 + TIE
-            ):
-                own = min(own, self._offer(batch.paths.leanest(piece.row, units), units))
-            self._push(piece.lo, min(hi, own), price, piece.multipliers)
-        if short:
-            self._within_limits(short, batch)
+            if self._too_wide(interval) or time.monotonic() > min(allowed, self.deadline):
+                self._push(interval)
+                continue
+            graph = known.at(place, self._cutoff(interval.lo))
+            critical = interval.critical if interval.critical.any() else self.market.heaviest(interval.multipliers)
+            found = settle(graph, critical, width=interval.width, deadline=self.deadline)
+            interval.price = max(interval.price, found.bound)
+            if found.proven:
+                settled = self._offer(graph.edges, found.path, graph.units) if len(found.path) else -np.inf
+                interval.hi = min(interval.hi, settled)
+            else:
+                interval.critical, interval.width = found.critical, 2 * interval.width
+            self._push(interval)
 
-    def _within_limits(self, pieces: list[_Piece], batch: _Batch) -> None:
-        """Settle intervals whose cheapest plan takes more units than there are."""
-        units = batch.around.units[[piece.row for piece in pieces]]
-        cutoffs = np.array([self._cutoff(piece.lo) for piece in pieces])
-        start = np.stack([piece.multipliers for piece in pieces])
-        bounds = dual(self.market, units, cutoffs, start, self.settings.rounds)
-        for own, relaxed in zip(units, bounds, strict=True):
-            if relaxed.edges:
-                self._offer(relaxed.edges, own)
-        self._probe(pieces, batch, bounds)
-        for piece, own, relaxed in zip(pieces, units, bounds, strict=True):
-            lo, hi = piece.lo, float(batch.around.below[piece.row])
-            price = max(float(batch.paths.least[piece.row]), relaxed.bound)
-            if relaxed.price <= relaxed.bound * (1 + SLACK):
-                self._push(lo, min(hi, self._offer(relaxed.edges, own)), price, relaxed.multipliers)
-            elif time.monotonic() > self.deadline:
-                self._push(lo, hi, price, relaxed.multipliers)
-            elif not self._hopeless(self._bound(lo, price), lo, hi):
-                self._by_labels(lo, hi, price, own, relaxed.multipliers)
+    def _too_wide(self, interval: _Interval) -> bool:
+        """Return whether the gap of an interval is mostly its width, so that cutting closes it better than labels."""
+        cutoff = self._cutoff(interval.lo)
+        if np.isinf(cutoff):
+            return False
+        gap, width = cutoff - interval.price, cutoff - self._cutoff(interval.hi)
+        return width > _SHARE * gap and gap > _EASY * cutoff
 
-    def _probe(self, pieces: list[_Piece], batch: _Batch, bounds: list[Dual]) -> None:
-        """Look for a better plan where the cost seems least: the sooner it is found, the more is pruned."""
-        tops = [float(batch.around.below[piece.row]) for piece in pieces]
-        place = int(np.argmin([hi * relaxed.bound for hi, relaxed in zip(tops, bounds, strict=True)]))
-        units, multipliers = batch.around.units[pieces[place].row], bounds[place].multipliers
-        bound, cutoff = bounds[place].bound, self._cutoff(tops[place])
-        # A plan near the bound is found among few edges; any plan at all is looked for among all of them.
-        for limit in (min(_NEAR * bound, cutoff), cutoff):
-            found = labels(self.market, units, limit, multipliers, width=_BEAM, deadline=self.deadline, beam=True)
-            if found.edges:
-                self._offer(found.edges, units)
-            if self.best is not None:
-                return
+    def _leanest(self, edges: Edges, units: Floats, interval: _Interval) -> bool:
+        """Where the cheapest plan at hi may be the best of all, offer that of its price with the fewest units.
 
-    def _by_labels(self, lo: float, hi: float, price: float, units: Floats, multipliers: Floats) -> None:
-        """Settle an interval by labels if they are few enough, or leave it to be cut."""
-        found = labels(self.market, units, self._cutoff(lo), multipliers, width=self.width, deadline=self.deadline)
-        if found.proven:
-            faster = self._offer(found.edges, units) if found.edges else -np.inf
-            self._push(lo, min(hi, faster), max(price, found.price), multipliers)
-        elif hi > lo * (1 + SLACK):
-            self._push(lo, hi, price, multipliers)
-        elif self.width < self.settings.width and time.monotonic() < self.deadline:
-            self.width *= 4
-            self._by_labels(lo, hi, price, units, multipliers)
-        else:
-            self.unproven.append(self._bound(lo, price))  # a single time that labels cannot settle: a hole in the proof
+        Return whether no other plan of that price matters.
+        """
+        if not self.objective.ties or self._bound(interval.hi, interval.price) > self._value() * (1 + TIE):
+            return True
+        if not interval.multipliers.any():
+            weights = self.market.weights(edges, units, interval.multipliers[None])
+            path = cheapest(edges, weights, free=self.problem.free).leanest(0, units[:, 0])
+            if (used_by(edges, path[:, None], units) <= self.problem.limits).all():
+                self._offer(edges, path, units[:, 0])
+                return True
+        graph = graphs(self.market, edges, units, interval.multipliers[None]).at(0, interval.price * (1 + TIE))
+        found = settle(graph, interval.multipliers > 0, width=interval.width, deadline=self.deadline)
+        if len(found.path):
+            self._offer(edges, found.path, graph.units)
+        return found.proven
 
-    def _offer(self, edges: Sequence[Edge], units: Floats) -> float:
+    def _offer(self, edges: Edges, path: Ints, units: Floats) -> float:
         """Keep a plan if it is better; return the greatest time that it does not settle."""
-        runs: list[Run] = [(kind, first, last, int(units[kind, packed(first, last)])) for kind, first, last in edges]
+        runs: list[Run] = [(*edges[edge], int(units[edge])) for edge in path.tolist()]
         plan = self.problem.placement(runs)
         if self.objective.better(plan, self.best):
             self.best = plan
+            faster = provide(self.problem, [edges[edge] for edge in path.tolist()])
+            if faster is not None and self.objective.better(faster, plan):
+                self.best = faster
         return float(np.nextafter(plan.seconds, 0.0))
 
-    def _push(self, lo: float, hi: float, price: float, multipliers: Floats) -> None:
-        bound = self._bound(lo, price)
-        if lo <= hi and np.isfinite(bound) and (self.best is None or bound <= self._value() * (1 + TIE)):
-            heapq.heappush(self.open, _Interval(bound, lo, hi, price, multipliers))
+    def _push(self, interval: _Interval) -> None:
+        interval.bound = self._bound(interval.lo, interval.price)
+        if interval.lo <= interval.hi and np.isfinite(interval.bound) and interval.bound <= self._value() * (1 + TIE):
+            heapq.heappush(self.open, interval)
 
     def _bound(self, lo: float, price: float) -> float:
         return self.objective.bound(lo / self.problem.batch, price)
@@ -249,14 +303,13 @@ class _Bisection:
             return bool(np.isinf(bound))
         if bound > value * (1 + TIE) or not self.objective.ties:
             return True
-        fewest = cheapest(self.counting.around(np.array([hi])).units, self.problem.depth, free=self.problem.free).least[
-            0
-        ]
+        units = self.counting.around(np.array([hi])).units
+        fewest = cheapest(self.counting.edges, units, free=self.problem.free).least[0]
         slower = lo / self.problem.batch >= self.best.seconds / self.best.batch * (1 - TIE)
         return bool(fewest > self.best.units or (fewest == self.best.units and slower))
 
     def _solution(self) -> Solution:
         value = self._value()
-        bounds = [value, *(interval.bound for interval in self.open), *self.unproven]
+        bounds = [value, *(interval.bound for interval in self.open)]
         optimal = min(bounds) >= value * (1 - TIE)
         return Solution(self.best, optimal, min(bounds), self.searched, time.monotonic() - self.started)

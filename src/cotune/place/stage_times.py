@@ -6,9 +6,7 @@ A stage is layers first..last on one type; with k units it takes
     C, c = sum of compute x (1 - a), compute x a          over its layers
     D, d = sum of sync x (1 - b), sync x b + the two cuts  (a cut is shared out evenly)
 
-or whatever a table says. A search needs only one thing of it: for a time tau the first k
-with e(k) <= tau, and the two neighbouring values of e around tau. e is compared with tau in
-the same floating-point expression that made tau, so a plan's own bottleneck always fits.
+or whatever a table says.
 
 Stages are packed: those that end at layer r lie at r (r + 1) / 2 + first, in every row.
 """
@@ -18,30 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from cotune.place._counting import Counted, Counting, Looked, reachable
 from cotune.place.profiles import LayerEntry, Profile
-from cotune.types import Floats, Ints
+from cotune.types import Floats
 
 MOST_UNITS = 2**20  # what "no limit" means to a machine that counts
-
-
-class Around(NamedTuple):
-    """For some taus: the fewest units of every stage, and the nearest seconds that some stage can take."""
-
-    units: Floats  # (taus, types, stages), infinite where no number of units is enough
-    below: Floats  # (taus,) the greatest e(k) <= tau
-    above: Floats  # (taus,) the least e(k) > tau
-
-
-class Counting(Protocol):
-    """What counts the units of every stage."""
-
-    def around(self, taus: Floats) -> Around:
-        """Return the fewest units for each tau, all at once."""
-        ...
 
 
 class Stages(Protocol):
@@ -53,11 +36,7 @@ class Stages(Protocol):
         ...
 
     def within(self, slowest: float) -> Counting:
-        """Return what counts units, for taus up to `slowest`."""
-        ...
-
-    def fastest(self) -> Floats:
-        """Return the least seconds (types, stages) that the units there are can reach."""
+        """Return what counts units, for taus up to `slowest`: of those stages only that can be as fast."""
         ...
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
@@ -93,12 +72,11 @@ class Amdahl:
     least: Floats  # (types, stages) units that memory asks for
 
     def within(self, slowest: float) -> Counting:
-        fastest = self.fastest()
-        return _Reachable(self, fastest, np.flatnonzero(fastest.ravel() <= slowest))
-
-    def fastest(self) -> Floats:
         cap = self.cap[:, None]
-        return np.where(self.least <= cap, np.max(self.serial + self.shared / cap, axis=0), np.inf)
+        fastest = np.where(self.least <= cap, np.max(self.serial + self.shared / cap, axis=0), np.inf)
+        edges, (kinds, places) = reachable(fastest <= slowest, self.depth)
+        serial, shared = self.serial[:, kinds, places], self.shared[:, kinds, places]
+        return Counted(edges, serial, shared, self.least[kinds, places], self.cap[kinds], fastest[kinds, places])
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
         place = packed(first, last)
@@ -133,56 +111,6 @@ class Amdahl:
             units, seconds = units + 1, now
 
 
-class _Reachable:
-    """Counts the units of those stages only that can be fast enough at all."""
-
-    def __init__(self, stages: Amdahl, fastest: Floats, places: Ints) -> None:
-        terms = len(stages.serial)
-        self.shape = stages.least.shape
-        self.places = places
-        self.serial = stages.serial.reshape(terms, -1)[:, places]
-        self.shared = stages.shared.reshape(terms, -1)[:, places]
-        self.least = stages.least.ravel()[places]
-        self.cap = np.repeat(stages.cap, self.shape[1])[places]
-        self.fastest = fastest.ravel()[places]
-
-    def around(self, taus: Floats) -> Around:
-        tau = taus[:, None]
-        units = np.broadcast_to(self.least, (len(taus), len(self.least)))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for serial, shared in zip(self.serial, self.shared, strict=True):
-                room = tau - serial
-                need = np.ceil(shared / room)
-                need[~(room > 0)] = np.inf
-                need[(room == 0) & (shared == 0)] = 1.0
-                units = np.maximum(units, need)
-            # A quotient that is off by one ulp is off by one unit: check against e itself.
-            at = self._seconds(units)
-            while (slow := (units <= self.cap) & (at > tau)).any():
-                units = units + slow
-                at = self._seconds(units)
-            before = self._slower(units)
-            if (quick := before <= tau).any():
-                units = units - quick
-                at, before = self._seconds(units), self._slower(units)
-        never = units > self.cap
-        every = np.full((len(taus), self.shape[0] * self.shape[1]), np.inf)
-        every[:, self.places] = np.where(never, np.inf, units)
-        below = np.where(never, -np.inf, at).max(axis=1, initial=-np.inf)
-        above = np.where(never, self.fastest, before).min(axis=1, initial=np.inf)
-        return Around(every.reshape(len(taus), *self.shape), below, above)
-
-    def _seconds(self, units: Floats) -> Floats:
-        seconds: Floats = self.serial[0] + self.shared[0] / units
-        for serial, shared in zip(self.serial[1:], self.shared[1:], strict=True):
-            seconds = np.maximum(seconds, serial + shared / units)
-        return seconds
-
-    def _slower(self, units: Floats) -> Floats:
-        """Return the seconds with one unit fewer, infinite where there must not be fewer."""
-        return np.where(units > self.least, self._seconds(units - 1.0), np.inf)
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """Stages as measured: only the unit counts in the table can be had, and more may be slower."""
@@ -192,24 +120,9 @@ class Table:
     counts: Floats  # (options,) rising
     entries: Floats  # (types, stages, options) seconds, infinite where not measured
 
-    def within(self, slowest: float) -> Counting:  # noqa: ARG002  # a table is small enough to count as it is
-        return self
-
-    def around(self, taus: Floats) -> Around:
-        falling = np.minimum.accumulate(self.entries, axis=2)
-        option = (falling[None] > taus[:, None, None, None]).sum(axis=3)
-        most = len(self.counts)
-        kinds, places = np.indices(falling.shape[:2])
-        at = falling[kinds, places, np.minimum(option, most - 1)]
-        before = falling[kinds, places, np.maximum(option - 1, 0)]
-        units = np.where(option < most, self.counts[np.minimum(option, most - 1)], np.inf)
-        below = np.where(option < most, at, -np.inf).max(axis=(1, 2))
-        above = np.where(option > 0, before, np.inf).min(axis=(1, 2))
-        return Around(units, below, above)
-
-    def fastest(self) -> Floats:
-        fastest: Floats = self.entries.min(axis=2)
-        return fastest
+    def within(self, slowest: float) -> Counting:
+        edges, places = reachable(self.entries.min(axis=2) <= slowest, self.depth)
+        return Looked(edges, self.counts, np.minimum.accumulate(self.entries[places], axis=1))
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
         option = np.flatnonzero(self.counts == units)
