@@ -126,6 +126,8 @@ def test_exact_equals_brute_force_with_ties_and_binding_limits(block: int) -> No
         expected = brute_force(profile, throughput, free, overlap)
         agree(solution.placement, expected)
         assert solution.optimal
+        cost = math.inf if expected is None else expected[0]
+        assert Exact(time_limit=0.0, rounds=1 + seed % 3).solve(problem).bound * 1e6 <= cost * (1 + 1e-9)
         feasible += expected is not None
     assert 6 <= feasible <= 35  # both kinds were met
 

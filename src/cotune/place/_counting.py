@@ -20,6 +20,7 @@ class Around(NamedTuple):
     """For some taus: the fewest units of every stage, and the nearest seconds that some stage can take."""
 
     units: Floats  # (edges, taus), infinite where no number of units is enough
+    seconds: Floats  # (edges, taus) what each stage takes with these
     below: Floats  # (taus,) the greatest e(k) <= tau
     above: Floats  # (taus,) the least e(k) > tau
 
@@ -81,7 +82,7 @@ class Counted:
         never = units > cap
         below = np.where(never, -np.inf, at).max(axis=0, initial=-np.inf)
         above = np.where(never, self.fastest[:, None], before).min(axis=0, initial=np.inf)
-        return Around(np.where(never, np.inf, units), below, above)
+        return Around(np.where(never, np.inf, units), at, below, above)
 
     def _seconds(self, units: Floats) -> Floats:
         seconds: Floats = self.serial[0, :, None] + self.shared[0, :, None] / units
@@ -119,7 +120,7 @@ class Looked:
         units = np.where(never, np.inf, self.counts[np.minimum(option, most - 1)])
         below = np.where(never, -np.inf, at).max(axis=0, initial=-np.inf)
         above = np.where(option > 0, before, np.inf).min(axis=0, initial=np.inf)
-        return Around(units, below, above)
+        return Around(units, at, below, above)
 
 
 def reachable(mask: Bools, depth: int) -> tuple[Edges, tuple[Ints, Ints]]:

@@ -101,6 +101,14 @@ class _Piece(NamedTuple):
     of: _Interval
 
 
+class _Moment(NamedTuple):
+    """The stages at one time: the fewest units that each takes, and its seconds with these."""
+
+    edges: Edges
+    units: Floats
+    seconds: Floats
+
+
 class _Bisection:
     """One solve: the open intervals and the best plan so far."""
 
@@ -166,7 +174,9 @@ class _Bisection:
         """Bound the prices at the upper ends of pieces, look for better plans, and settle what can be settled."""
         begun = time.monotonic()
         self.searched += len(pieces)
-        edges, units = counting.edges, around.units[:, [piece.row for piece in pieces]]
+        looked = [piece.row for piece in pieces]
+        edges, units, seconds = counting.edges, around.units[:, looked], around.seconds[:, looked]
+        moments = [_Moment(edges, units[:, row], seconds[:, row]) for row in range(len(pieces))]
         ascent = ascend(
             self.market,
             edges,
@@ -177,16 +187,15 @@ class _Bisection:
             rounds=_FIRST_ROUNDS if first else self.settings.rounds,
             deadline=self.deadline,
         )
-        for row in np.flatnonzero(np.isfinite(ascent.price)).tolist():
-            self._offer(edges, ascent.path[row], units[:, row])
+        before = [self._offer(moment, path) for moment, path in zip(moments, ascent.path, strict=True)]
         left: list[tuple[int, _Interval]] = []
         for row, piece in reversed(list(enumerate(pieces))):
             price = max(piece.of.price, float(ascent.bound[row]))
             if self._hopeless(self._bound(piece.lo, price), piece.lo, piece.hi):
                 continue
             own = replace(piece.of, lo=piece.lo, hi=piece.hi, price=price, multipliers=ascent.multipliers[row])
-            if ascent.price[row] <= price * (1 + SLACK) and self._leanest(edges, units[:, [row]], own):
-                own.hi = min(own.hi, self._offer(edges, ascent.path[row], units[:, row]))
+            if ascent.price[row] <= price * (1 + SLACK) and self._leanest(moments[row], own):
+                own.hi = min(own.hi, before[row])
                 self._push(own)
             else:
                 left.append((row, own))
@@ -195,9 +204,9 @@ class _Bisection:
             rows, intervals = [row for row, _ in left], [interval for _, interval in left]
             known = graphs(self.market, edges, units[:, rows], ascent.multipliers[rows])
             self._narrow(known, intervals, useful)
-            self._probe(known, intervals)
+            self._probe(known, intervals, [moments[row] for row in rows])
             now = time.monotonic()
-            self._prove(known, intervals, now + _LABOUR * (now - begun))
+            self._prove(known, intervals, [moments[row] for row in rows], now + _LABOUR * (now - begun))
 
     def _narrow(self, known: Graphs, intervals: list[_Interval], useful: Bools) -> None:
         """Note what every plan with an edge costs at least, so that some edges are left out from now on."""
@@ -206,7 +215,7 @@ class _Bisection:
             through[useful] = np.maximum(interval.through[useful], known.through[:, place])
             interval.through = through
 
-    def _probe(self, known: Graphs, intervals: list[_Interval]) -> None:
+    def _probe(self, known: Graphs, intervals: list[_Interval], moments: list[_Moment]) -> None:
         """Look for better plans where the cost seems least: the sooner they are found, the more is pruned."""
         before = self.best
         values = np.array([self._bound(interval.hi, interval.price) for interval in intervals])
@@ -217,15 +226,12 @@ class _Bisection:
                 break
             # Any plan at all is looked for among all edges.
             for limit in (min(_NEAR * interval.price, cutoff), cutoff):
-                graph = known.at(place, limit)
-                path = beam(graph, width=self.beam, deadline=self.deadline)
-                if len(path):
-                    self._offer(graph.edges, path, graph.units)
+                self._offer(moments[place], beam(known.at(place, limit), width=self.beam, deadline=self.deadline))
                 if self.best is not None:
                     break
         self.beam = _BEAM if self.best is not before else 2 * self.beam
 
-    def _prove(self, known: Graphs, intervals: list[_Interval], allowed: float) -> None:
+    def _prove(self, known: Graphs, intervals: list[_Interval], moments: list[_Moment], allowed: float) -> None:
         """Settle intervals by labels, those with the least bounds first, or leave them to be cut."""
         for place, interval in enumerate(intervals):
             if self._hopeless(self._bound(interval.lo, interval.price), interval.lo, interval.hi):
@@ -238,8 +244,7 @@ class _Bisection:
             found = settle(graph, critical, width=interval.width, deadline=self.deadline)
             interval.price = max(interval.price, found.bound)
             if found.proven:
-                settled = self._offer(graph.edges, found.path, graph.units) if len(found.path) else -np.inf
-                interval.hi = min(interval.hi, settled)
+                interval.hi = min(interval.hi, self._offer(moments[place], found.path))
             else:
                 interval.critical, interval.width = found.critical, 2 * interval.width
             self._push(interval)
@@ -252,35 +257,42 @@ class _Bisection:
         gap, width = cutoff - interval.price, cutoff - self._cutoff(interval.hi)
         return width > _SHARE * gap and gap > _EASY * cutoff
 
-    def _leanest(self, edges: Edges, units: Floats, interval: _Interval) -> bool:
+    def _leanest(self, moment: _Moment, interval: _Interval) -> bool:
         """Where the cheapest plan at hi may be the best of all, offer that of its price with the fewest units.
 
         Return whether no other plan of that price matters.
         """
         if not self.objective.ties or self._bound(interval.hi, interval.price) > self._value() * (1 + TIE):
             return True
-        if not interval.multipliers.any():
-            weights = self.market.weights(edges, units, interval.multipliers[None])
-            path = cheapest(edges, weights, free=self.problem.free).leanest(0, units[:, 0])
+        edges, units, multipliers = moment.edges, moment.units[:, None], interval.multipliers[None]
+        if not multipliers.any():
+            weights = self.market.weights(edges, units, multipliers)
+            path = cheapest(edges, weights, free=self.problem.free).leanest(0, moment.units)
             if (used_by(edges, path[:, None], units) <= self.problem.limits).all():
-                self._offer(edges, path, units[:, 0])
+                self._offer(moment, path)
                 return True
-        graph = graphs(self.market, edges, units, interval.multipliers[None]).at(0, interval.price * (1 + TIE))
+        graph = graphs(self.market, edges, units, multipliers).at(0, interval.price * (1 + TIE))
         found = settle(graph, interval.multipliers > 0, width=interval.width, deadline=self.deadline)
-        if len(found.path):
-            self._offer(edges, found.path, graph.units)
+        self._offer(moment, found.path)
         return found.proven
 
-    def _offer(self, edges: Edges, path: Ints, units: Floats) -> float:
-        """Keep a plan if it is better; return the greatest time that it does not settle."""
-        runs: list[Run] = [(*edges[edge], int(units[edge])) for edge in path.tolist()]
-        plan = self.problem.placement(runs)
-        if self.objective.better(plan, self.best):
+    def _offer(self, moment: _Moment, path: Ints) -> float:
+        """Keep a plan if it is better; return the greatest time that it does not settle (no plan settles all)."""
+        if not len(path):
+            return -np.inf
+        slowest = float(moment.seconds[path].max())
+        kinds = moment.edges.kind[path]
+        price = float(self.problem.prices[kinds] @ moment.units[path])
+        if self._bound(slowest, price) <= self._value() * (1 + TIE):
+            stages = [moment.edges[edge] for edge in path.tolist()]
+            runs: list[Run] = [(*edge, int(count)) for edge, count in zip(stages, moment.units[path], strict=True)]
+            self._keep(self.problem.placement(runs))
+            self._keep(provide(self.problem, stages))
+        return float(np.nextafter(slowest, 0.0))
+
+    def _keep(self, plan: Placement | None) -> None:
+        if plan is not None and self.objective.better(plan, self.best):
             self.best = plan
-            faster = provide(self.problem, [edges[edge] for edge in path.tolist()])
-            if faster is not None and self.objective.better(faster, plan):
-                self.best = faster
-        return float(np.nextafter(plan.seconds, 0.0))
 
     def _push(self, interval: _Interval) -> None:
         interval.bound = self._bound(interval.lo, interval.price)
