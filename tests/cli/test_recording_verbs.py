@@ -99,6 +99,22 @@ def test_a_wrong_value_is_told_with_the_flag_that_gave_it(folder: Path, tmp_path
         assert cotune(*words, *store, code=2)["error"]["message"].startswith(said)
 
 
+def test_what_cannot_be_written_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.touch()
+    for words in (
+        ("report", "--recording", folder, "--target", "0.8", "-o", taken / "page.html"),
+        ("import", "elasticflow", elasticflow(tmp_path / "source"), "-o", taken),
+    ):
+        assert cotune(*words, code=4)["error"]["message"].startswith(f"cannot write {taken}")
+
+
+def elasticflow(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "a100-bert.csv").write_text("global_batch_size,1,2\n16,2.0,3.5\n")
+    return folder
+
+
 def test_a_run_goes_by_the_plan_that_a_store_holds(folder: Path, tmp_path: Path) -> None:
     store = ("--store", tmp_path / "store.db")
     plan = cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "1h", *store)["plan"]

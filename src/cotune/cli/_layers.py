@@ -99,15 +99,12 @@ def _floats(settings: Any) -> dict[str, Any]:
 def _write(output: Path, profile: dict[str, Any]) -> None:
     import json
 
-    from cotune.cli._output import note
-    from cotune.errors import NotFound
+    from cotune.cli._output import note, writing
     from cotune.place.profiles import parse
 
     parse(profile, str(output))
-    try:
+    with writing(output):
         output.write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise NotFound(f"cannot write {output}: {error.strerror}") from None
     note(f"wrote {output}; next: cotune place {output} --throughput N")
 
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from cotune.units import duration
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 _WIDEST = 1000
@@ -74,6 +76,17 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a remark on stderr."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's refusal to write a file into an error that a user can act on."""
+    from cotune.errors import InvalidFile
+
+    try:
+        yield
+    except OSError as error:
+        raise InvalidFile(f"cannot write {path}: {error.strerror}") from None
 
 
 class Progress:

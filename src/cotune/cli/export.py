@@ -32,9 +32,9 @@ def export(
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
     from cotune.adapters.export import order, use, write
     from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store
-    from cotune.cli._output import emit_json, note
+    from cotune.cli._output import emit_json, note, writing
     from cotune.documents import config_document
-    from cotune.errors import NotFound, UsageError
+    from cotune.errors import UsageError
     from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
 
@@ -62,10 +62,8 @@ def export(
     if output is not None:
         if output.exists() and not force:
             raise UsageError(f"{output} is there already; --force writes over it")
-        try:
+        with writing(output):
             output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise NotFound(f"cannot write {output}: {error.strerror}") from None
     if json:
         where = {"file": str(output) if output else None, "text": text, "use": use(target, str(output or "FILE"))}
         layout = {

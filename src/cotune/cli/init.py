@@ -36,7 +36,7 @@ def init(
     import os
 
     from cotune import config
-    from cotune.cli._output import emit_json, say
+    from cotune.cli._output import emit_json, say, writing
     from cotune.commands import line, without_launcher
     from cotune.errors import UsageError
     from cotune.store.location import PROJECT_FOLDER
@@ -54,10 +54,11 @@ def init(
         lr="" if any("{lr}" in word for word in words) else "# ",
     )
     config.loads(text, {}, "the command", Path.cwd())
-    file.write_text(text, encoding="utf-8")
     folder = Path.cwd() / PROJECT_FOLDER
-    folder.mkdir(exist_ok=True)
-    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    with writing(file):
+        file.write_text(text, encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     if json:
         emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})
     else:

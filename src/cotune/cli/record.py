@@ -26,7 +26,7 @@ def record(
     """Write a job's samples as a recording that can be replayed."""
     from cotune.adapters.samples import recorded_tables
     from cotune.cli._options import load_settings, open_store
-    from cotune.cli._output import emit_json, say
+    from cotune.cli._output import emit_json, say, writing
     from cotune.errors import NotFound
     from cotune.recording import write
     from cotune.reuse import joined
@@ -44,7 +44,8 @@ def record(
     times, accuracy = recorded_tables(joined(samples), recorded.examples)
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
-    write(output, recorded, times, accuracy, cluster.devices, currency=cluster.currency)
+    with writing(output):
+        write(output, recorded, times, accuracy, cluster.devices, currency=cluster.currency)
     if json:
         emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
         return

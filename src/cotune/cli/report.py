@@ -176,14 +176,12 @@ def _found(
 
 
 def _write(output: Path, found: Findings) -> None:
-    from cotune.errors import InvalidFile
+    from cotune.cli._output import writing
     from cotune.reports.page import page
 
     text = page(found)
-    try:
+    with writing(output):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidFile(f"cannot write {output}: {error.strerror}") from None
 
 
 def _show(found: Findings, *, plots: bool) -> None:

@@ -20,7 +20,7 @@ def resize(
     from pathlib import Path
 
     from cotune.cli._options import load_settings, open_store
-    from cotune.cli._output import emit_json, say
+    from cotune.cli._output import emit_json, say, writing
     from cotune.errors import NotFound, UsageError
     from cotune.supervise import RESIZE, resized
 
@@ -35,7 +35,9 @@ def resize(
         batch = last.config.global_batch
         fits = ", ".join(str(count) for count in range(1, 65) if resized(last.config, count))
         raise UsageError(f"{workers} workers cannot share a global batch of {batch} evenly; it could be {fits}")
-    (Path(last.folder) / RESIZE).write_text(str(workers))
+    asked = Path(last.folder) / RESIZE
+    with writing(asked):
+        asked.write_text(str(workers))
     if json:
         emit_json("resize", {"run": last.id, "workers": workers, "batch_size": config.batch_size})
         return

@@ -202,13 +202,14 @@ def _robustness(
 
 
 def _draw(outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool) -> None:
-    from cotune.cli._output import note
+    from cotune.cli._output import note, writing
     from cotune.simulate import pictures
 
     if picture is not None and not quiet:
         print(pictures.text(picture, outcomes))
     if html is not None:
-        pictures.write_page(html, outcomes)
+        with writing(html):
+            pictures.write_page(html, outcomes)
         note(f"pictures are in {html}")
 
 

@@ -49,7 +49,10 @@ def import_recordings(name: str, source: Path, into: Path) -> list[Path]:
         raise InvalidFile(f"{source} is not what the reader {name} expects: {error!r}") from None
     if not found:
         raise NotFound(f"{source} holds nothing that the reader {name} knows")
-    return [write(into / one.job.name, one.job, one.times, one.accuracy, one.devices) for one in found]
+    try:
+        return [write(into / one.job.name, one.job, one.times, one.accuracy, one.devices) for one in found]
+    except OSError as error:
+        raise InvalidFile(f"cannot write {into}: {error.strerror}") from None
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
