@@ -163,7 +163,7 @@ class Store:
         with self.reading() as connection:
             found = connection.execute(query).all()
             return tuple(
-                KnownJob(row.name, row.fingerprint, rows.job(row.definition), row.first_seen, row.samples)
+                KnownJob(row.name, row.fingerprint, rows.record(Job, row.definition), row.first_seen, row.samples)
                 for row in found
             )
 
@@ -325,9 +325,9 @@ class Store:
 
 
 def _plan(row: Any) -> StoredPlan:
-    space = None if row.space is None else rows.space(row.space)
-    cluster = None if row.cluster is None else rows.cluster(row.cluster)
-    return StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.plan(row.plan), space, cluster)
+    space = None if row.space is None else rows.record(Space, row.space)
+    cluster = None if row.cluster is None else rows.record(Cluster, row.cluster)
+    return StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.record(Plan, row.plan), space, cluster)
 
 
 def _definition(job: Job) -> tuple[str, str, CountedModel | None]:

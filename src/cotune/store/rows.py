@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -20,6 +20,7 @@ from cotune.space import Space
 from cotune.types import Cluster, Config, Evaluation, Goal, Job, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
+Record = TypeVar("Record")
 
 
 def of_config(config: Config) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         seed=row["seed"],
         peak_bytes=row["peak_bytes"],
         limit_bytes=row["limit_bytes"],
-        goal=None if row["goal"] is None else goal(row["goal"]),
+        goal=None if row["goal"] is None else record(Goal, row["goal"]),
     )
 
 
@@ -125,33 +126,9 @@ def of_record(record: Job | Goal | Plan | Space | Cluster) -> Any:
     return plain(asdict(record))
 
 
-def job(definition: Row) -> Job:
-    """Return a job, its secrets masked, from its definition."""
-    read: Job = _reader(Job).validate_python(definition)
-    return read
-
-
-def goal(definition: Row) -> Goal:
-    """Return a goal from its JSON."""
-    read: Goal = _reader(Goal).validate_python(definition)
-    return read
-
-
-def plan(definition: Row) -> Plan:
-    """Return a plan from its JSON."""
-    read: Plan = _reader(Plan).validate_python(definition)
-    return read
-
-
-def space(definition: Row) -> Space:
-    """Return a space from its JSON."""
-    read: Space = _reader(Space).validate_python(definition)
-    return read
-
-
-def cluster(definition: Row) -> Cluster:
-    """Return a cluster from its JSON."""
-    read: Cluster = _reader(Cluster).validate_python(definition)
+def record(kind: type[Record], definition: Row) -> Record:
+    """Return the record of a kind from its JSON; a job has its secrets masked."""
+    read: Record = _reader(kind).validate_python(definition)  # type: ignore[arg-type]  # it looks for an instance's hash
     return read
 
 

@@ -91,7 +91,7 @@ def _summary(row: Any, counts: Any, made: dict[tuple[str, str], int]) -> JobSumm
     return JobSummary(
         name=row.name,
         fingerprint=row.fingerprint,
-        definition=rows.job(row.definition),
+        definition=rows.record(Job, row.definition),
         first_seen=row.first_seen,
         plans=made.get((row.name, row.fingerprint), 0),
         device_seconds=float(counts.device_seconds) if counts is not None else 0.0,
