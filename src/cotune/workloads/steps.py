@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import cotune
 from cotune.counting.models import find
 from cotune.counting.timing import Stepper
-from cotune.errors import CotuneError
+from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import join, leave
 
 
@@ -24,22 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flag = parser.add_argument
     flag("--model", required=True, help="a short name or an import path")
     flag("--input", action="append", default=[], help="the shape of one example")
-    flag("--batch-size", type=int, required=True, help="examples one worker takes at once")
-    flag("--steps", type=int, default=40, help="steps to take")
+    flag("--batch-size", type=positive, required=True, help="examples one worker takes at once")
+    flag("--steps", type=positive, default=40, help="steps to take")
     flag("--precision", default="fp32", help="fp32, bf16 or fp16")
     flag("--optimiser", default="momentum", help="sgd, momentum or adam")
     flag("--device", default="auto", help="auto, cpu or cuda")
     asked = parser.parse_args(arguments)
-    try:
-        _run(asked)
-        leave()
-    except CotuneError as error:
-        print(f"steps: {error}", file=sys.stderr, flush=True)
-        return error.exit_code
-    return 0
+    return exit_code("steps", lambda: _run(asked))
 
 
 def _run(asked: argparse.Namespace) -> None:
+    """Take the steps among the other workers, and part."""
     workers = join(asked.device)
     stepper = Stepper(
         find(asked.model, asked.input),
@@ -53,7 +48,8 @@ def _run(asked: argparse.Namespace) -> None:
     for step in range(1, asked.steps + 1):
         stepper.step()
         if cotune.report(step / asked.steps) and workers.count == 1:
-            return
+            break
+    leave()
 
 
 if __name__ == "__main__":
