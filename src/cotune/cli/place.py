@@ -171,7 +171,7 @@ def _document(
         "next_cheaper": _plan(best.next_cheaper, known) if best.next_cheaper else None,
         "next_faster": _plan(best.next_faster, known) if best.next_faster else None,
         "searches": {
-            name: result | {"plan": _plan(result["plan"], known) if result["plan"] else None}
+            name: result | {"unit": known.currency, "plan": _plan(result["plan"], known) if result["plan"] else None}
             for name, result in found.items()
         },
         "searched": {"times": best.searched, "seconds": best.seconds},

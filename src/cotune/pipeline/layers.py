@@ -68,10 +68,6 @@ class Network:
         wanted = {name for layer in self.layers[cut:] for name in layer.reads}
         return tuple(name for name in there if name in wanted)
 
-    def entering(self, first: int) -> tuple[str, ...]:
-        """Return the names that a stage gets when it begins at a layer."""
-        return self.columns if first == 0 else self.carried(first)
-
     def grouped(self, sizes: Sequence[int]) -> Network:
         """Return the network with so many neighbouring layers at a time joined into one."""
         if min(sizes, default=0) < 1 or sum(sizes) != self.depth:
