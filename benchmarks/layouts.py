@@ -116,7 +116,7 @@ def score(samples: Sequence[Sample], seen: Sequence[int], predictor: str) -> tup
 def main() -> None:
     if "COTUNE_DATA" not in os.environ:
         sys.exit("set COTUNE_DATA to the folder that holds vtrain/ and llm_foundry/")
-    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     folder = Path(os.environ["COTUNE_DATA"])
     whole = {
         "vtrain": vtrain(folder / "vtrain" / "multi_node.csv"),
