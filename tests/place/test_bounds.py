@@ -102,6 +102,7 @@ def test_multipliers_and_labels_never_exceed_the_cheapest_path_within_limits(blo
         critical = np.array([rng.random() < 0.5 for _ in asked.types])
         narrow = settle(graph, critical, width=1, deadline=LATE)
         assert narrow.bound <= least * (1 + 1e-9)
+        assert settle(graph, critical, width=10**6, deadline=-LATE).bound == -math.inf
         wide = settle(graph, critical, width=10**6, deadline=LATE)
         assert wide.proven
         assert wide.bound == pytest.approx(least, rel=1e-9)

@@ -99,9 +99,9 @@ def settle(graph: Graph, critical: Bools, *, width: int, deadline: float) -> Fou
     market, limits = graph.market, graph.market.limits
     bound, none = -np.inf, np.array([], dtype=np.int64)
     while True:
-        tree = _grow(graph, critical, width=width, deadline=deadline, beam=False)
-        if tree is None:
-            return Found(bound, none, False, critical)
+        tree = _Tree(graph, critical)
+        if not tree.grow(width, deadline):
+            return Found(max(bound, tree.bound), none, False, critical)
         cost, path, used = tree.best()
         if not len(path):
             return Found(np.inf, none, True, critical)
@@ -114,8 +114,9 @@ def settle(graph: Graph, critical: Bools, *, width: int, deadline: float) -> Fou
 
 def beam(graph: Graph, *, width: int, deadline: float) -> Ints:
     """Return a good path within limits, or none: nothing is proven."""
-    tree = _grow(graph, np.isfinite(graph.market.limits), width=width, deadline=deadline, beam=True)
-    return np.array([], dtype=np.int64) if tree is None else tree.best()[1]
+    tree = _Tree(graph, np.isfinite(graph.market.limits))
+    tree.grow(width, deadline, beam=True)
+    return tree.best()[1]
 
 
 class _Labels(NamedTuple):
@@ -127,21 +128,6 @@ class _Labels(NamedTuple):
 
     def take(self, rows: Ints) -> _Labels:
         return _Labels(self.used[rows], self.parent[rows], self.edge[rows])
-
-
-def _grow(graph: Graph, critical: Bools, *, width: int, deadline: float, beam: bool) -> _Tree | None:
-    """Return the labels of every cut, or None where they became too many or it took too long."""
-    tree = _Tree(graph, critical)
-    for cut in range(graph.edges.depth):
-        if cut and not tree.arrive(cut, width, beam=beam):
-            continue
-        if len(tree.kept[cut].edge) > width and not beam:
-            return None
-        if time.monotonic() > deadline:
-            return None
-        tree.extend(cut)
-    tree.arrive(graph.edges.depth, sys.maxsize, beam=False)
-    return tree
 
 
 class _Tree:
@@ -161,9 +147,28 @@ class _Tree:
         self.kept = [_Labels(np.zeros((0, types)), empty, empty)] * (depth + 1)
         self.kept[0] = _Labels(np.zeros((1, types)), np.array([-1]), np.array([-1]))
         self.arriving: list[list[tuple[Ints, Ints]]] = [[] for _ in range(depth + 1)]
+        self.least = np.full(depth + 1, np.inf)  # of the bounds of all labels that arrive at a cut
+        self.least[0] = self.bound = -np.inf
 
-    def arrive(self, cut: int, width: int, *, beam: bool) -> bool:
-        """Gather the labels that arrive at a cut, without those that others beat; return whether there are any."""
+    def grow(self, width: int, deadline: float, *, beam: bool = False) -> bool:
+        """Extend labels from cut to cut; return False where they became too many, or it took too long.
+
+        What then waits at this cut and beyond holds all that could have become of it, so the least bound there is one.
+        """
+        for cut in range(self.graph.edges.depth):
+            if cut and not self._arrive(cut):
+                continue
+            if cut:
+                self._compare(cut, width, deadline, beam=beam)
+            if (len(self.kept[cut].edge) > width and not beam) or time.monotonic() > deadline:
+                self.bound = float(self.least[cut:].min())
+                return False
+            self._extend(cut)
+        self._arrive(self.graph.edges.depth)
+        return True
+
+    def _arrive(self, cut: int) -> bool:
+        """Gather the labels that arrive at a cut; return whether there are any."""
         parts = self.arriving[cut]
         if not parts:
             return False
@@ -171,13 +176,17 @@ class _Tree:
         used = np.concatenate([self.kept[edges.first[chosen[0]]].used[parents] for parents, chosen in parts])
         parent, edge = (np.concatenate(column) for column in zip(*parts, strict=True))
         used[np.arange(len(edge)), edges.kind[edge]] += self.graph.units[edge]
-        here = _Labels(used, parent, edge)
+        self.kept[cut] = _Labels(used, parent, edge)
+        return True
+
+    def _compare(self, cut: int, width: int, deadline: float, *, beam: bool) -> None:
+        """Drop the labels of a cut that others beat, and in a beam all but the most promising."""
+        here = self.kept[cut]
         if beam:
-            here = self._undominated(self._promising(here, _CROWD * width), _CROWD * width)
+            here = self._undominated(self._promising(here, _CROWD * width), _CROWD * width, deadline)
             self.kept[cut] = self._promising(here, width)
         else:
-            self.kept[cut] = self._undominated(here, width)
-        return True
+            self.kept[cut] = self._undominated(here, width, deadline)
 
     def _promising(self, here: _Labels, width: int) -> _Labels:
         """Return the labels with the least bounds."""
@@ -186,13 +195,14 @@ class _Tree:
         promise = here.used @ self.raised + self.graph.ahead[here.edge]
         return here.take(np.argpartition(promise, width)[:width])
 
-    def extend(self, cut: int) -> None:
+    def _extend(self, cut: int) -> None:
         """Send the labels of a cut along every edge that keeps them within limits and cutoff."""
         graph, here = self.graph, self.kept[cut]
         edges = graph.order[graph.start[cut] : graph.start[cut + 1]]
         kinds, own = graph.edges.kind[edges], graph.units[edges]
         behind = own * self.raised[kinds] + graph.ahead[edges]
-        fits = here.used @ self.raised + behind[:, None] <= graph.cutoff
+        promise = here.used @ self.raised + behind[:, None]
+        fits = promise <= graph.cutoff
         fits &= here.used.T[kinds] <= (self.limits[kinds] - own)[:, None]
         if cut and not graph.market.free:
             fits &= graph.edges.kind[here.edge] != kinds[:, None]
@@ -201,6 +211,7 @@ class _Tree:
             return
         chosen = edges[place]
         ends = graph.edges.last[chosen] + 1
+        np.minimum.at(self.least, ends, promise[place, parents])
         starts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
         for begin, end in itertools.pairwise(starts):
             self.arriving[ends[begin]].append((parents[begin:end], chosen[begin:end]))
@@ -219,10 +230,10 @@ class _Tree:
             label, here = int(here.parent[label]), self.kept[self.graph.edges.first[edge]]
         return float(used @ self.prices) - self.spare, np.array(path[::-1]), used
 
-    def _undominated(self, here: _Labels, most: int) -> _Labels:
+    def _undominated(self, here: _Labels, most: int, deadline: float) -> _Labels:
         """Return the labels that are not beaten by one of the same last type, or by two of different last types.
 
-        No more than about `most` of them are looked for: the cheapest.
+        No more than about `most` of them are looked for, and none after the deadline.
         """
         here = here.take(np.argsort(here.used @ (self.prices + self.lean), kind="stable"))
         # Labels come by rising cost, so an earlier one beats a later one by units alone.
@@ -232,7 +243,7 @@ class _Tree:
             earlier = np.concatenate([kept, block])
             beaten = self._beaten(here, earlier, block)
             kept = earlier[np.concatenate([np.ones(len(kept), dtype=np.bool_), ~beaten])]
-            if len(kept) > most:
+            if len(kept) > most or time.monotonic() > deadline:
                 break
         return here.take(kept)
 
