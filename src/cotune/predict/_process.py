@@ -9,7 +9,7 @@ r is the share of arithmetic that is products of matrices: attention is no faste
 
 m3 and m5 are Matern's of order 3/2 and 5/2. A worker count with a slow network is slow for all
 batches, in proportion to the network's share: that is the last term. The letters a, s, v, the
-noise and those of the law (`_mean`) have log-normal priors. They are not maximised but averaged:
+noise and those of the law (`_law`) have log-normal priors. They are not maximised but averaged:
 draws that fill the prior evenly are weighted by their likelihood, the average and the spread
 of the weighted draws make the next and narrower round, and its average is used.
 

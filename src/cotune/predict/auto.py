@@ -13,7 +13,7 @@ says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class Auto:
     """The predictor of the box that cross-validation likes best."""
 
     per_node: int | None = None
-    among: tuple[str, ...] = field(default=())
+    among: tuple[str, ...] = ()
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> ChosenSeconds:
         """Return the best model of seconds per epoch."""
