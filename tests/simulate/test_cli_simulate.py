@@ -79,6 +79,18 @@ def test_noise_changes_beliefs_and_not_the_truth(trace: str) -> None:
     assert noise["0.5"]["fifo"]["jct_mean"] == results["fifo"]["jct_mean"]
 
 
+def test_jobs_that_never_end_have_no_mean_to_compare(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.csv"
+    endless.write_text("job_id,submit_s,gpus,duration_s\na,0,1,inf\n")
+    arguments = (str(endless), "--cluster", "4", "--noise", "0.3", "--policy", "fifo,srtf")
+    document = simulated(*arguments)
+    assert document["flips"] == []
+    assert document["results"]["srtf"]["jct_mean"] is None  # type: ignore[index]
+    shown = CliRunner().invoke(app, ["simulate", *arguments])
+    assert shown.exit_code == 0
+    assert shown.stdout.count("srtf") == 2
+
+
 def test_nodes_are_drawn_with_the_job_that_held_them(trace: str) -> None:
     arguments = ["simulate", trace, "--cluster", "2x4", "--policy", "fifo", "--picture", "nodes"]
     result = CliRunner().invoke(app, arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -22,8 +23,8 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
     rows = [
         (
             name,
-            *(number(found[key] or 0.0, 6) for key in ("jct_mean", "jct_p50", "jct_p99", "makespan", "waiting_mean")),
-            number(found["slowdown_mean"] or 0.0, 3),
+            *(_known(found[key], 6) for key in ("jct_mean", "jct_p50", "jct_p99", "makespan", "waiting_mean")),
+            _known(found["slowdown_mean"], 3),
             f"{found['utilisation']:.0%}",
             number(found["gpu_hours"], 5),
             found["preemptions"],
@@ -35,11 +36,12 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
     columns = (*columns, "deadlines met", "declined") if deadlines else columns
     table(columns, rows, title=f"{len(trace.jobs)} jobs on {gpus}: completion times and waiting in seconds")
     for level, noisy in document.get("noise", {}).items():
+        means = {name: found["jct_mean"] for name, found in noisy.items()}
         table(
             ("policy", "mean", "against 0"),
             [
-                (name, number(found["jct_mean"], 6), f"{found['jct_mean'] / results[name]['jct_mean'] - 1:+.1%}")
-                for name, found in sorted(noisy.items(), key=lambda item: item[1]["jct_mean"])
+                (name, _known(mean, 6), _change(mean, results[name]["jct_mean"]))
+                for name, mean in sorted(means.items(), key=lambda item: math.inf if item[1] is None else item[1])
             ],
             title=f"forecasts off by a factor exp({level} z), best first",
         )
@@ -47,6 +49,15 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
         say(f"at noise {flip['noise']:g} {flip['better']} beats {flip['better_without_noise']}, but not without")
     if trace.left_out:
         say(f"{len(trace.left_out)} lines left out")
+
+
+def _known(value: float | None, digits: int) -> str:
+    """Return a number, or nothing where no job has ended."""
+    return "" if value is None else number(value, digits)
+
+
+def _change(value: float | None, before: float | None) -> str:
+    return "" if value is None or not before else f"{value / before - 1:+.1%}"
 
 
 def tell_why(found: dict[str, Explanation], json: bool) -> None:

@@ -33,14 +33,22 @@ def mistaken(noise: float, jobs: int, seed: int = 0) -> Believe:
     return believe
 
 
-def flips(scores: Mapping[float, Mapping[str, float]]) -> list[tuple[float, str, str]]:
-    """Return (noise, better then, better without noise) for each pair of policies whose order changes."""
+def flips(scores: Mapping[float, Mapping[str, float | None]]) -> list[tuple[float, str, str]]:
+    """Return (noise, better then, better without noise) for each pair of policies whose order changes.
+
+    A policy under which no job ended has no score, and is neither better nor worse.
+    """
     levels: Sequence[float] = sorted(scores)
     truth = scores[levels[0]]
     found = []
     for noise in levels[1:]:
         for one, other in combinations(truth, 2):
-            if (truth[one] - truth[other]) * (scores[noise][one] - scores[noise][other]) < 0:
-                better = one if truth[one] < truth[other] else other
-                found.append((noise, other if better == one else one, better))
+            worse = _over(truth, one, other)
+            if worse * _over(scores[noise], one, other) < 0:
+                found.append((noise, one, other) if worse > 0 else (noise, other, one))
     return found
+
+
+def _over(scores: Mapping[str, float | None], one: str, other: str) -> float:
+    first, second = scores[one], scores[other]
+    return 0.0 if first is None or second is None else first - second
