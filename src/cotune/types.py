@@ -103,6 +103,11 @@ class Config:
         return sum(stage.workers for stage in self.stages)
 
     @property
+    def units(self) -> int:
+        """Return the workers and servers, all of which are held and paid for."""
+        return self.workers + self.servers
+
+    @property
     def device(self) -> str:
         return self.stages[0].device
 
@@ -294,7 +299,7 @@ class Sample:
     @property
     def device_seconds(self) -> float:
         """Return what this sample cost: seconds times the units held, servers included."""
-        return self.seconds * (self.config.workers + self.config.servers)
+        return self.seconds * self.config.units
 
 
 Z90 = 1.2816  # standard deviations from the middle of a normal distribution to its 90th percentile

@@ -179,7 +179,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now:
     submission = Submission(
         name=name,
         submit=now,
-        gpus=plan.config.workers + plan.config.servers,
+        gpus=plan.config.units,
         seconds=plan.forecast.seconds.mid,
         deadline=None if deadline is None else now + deadline,
         work=Steady(1.0, rates),

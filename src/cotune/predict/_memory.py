@@ -138,7 +138,7 @@ class MemoryLaw:
         told: dict[int, int] = {}
         for sample in self.ran:
             if sample.config.device == device and sample.limit_bytes:
-                there = sample.config.workers + sample.config.servers
+                there = sample.config.units
                 told[there] = min(sample.limit_bytes, told.get(there, sample.limit_bytes))
         if not told:
             spec = known(device)

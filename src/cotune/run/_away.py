@@ -78,7 +78,7 @@ class Away(Hearing):
     @property
     def processes(self) -> int:
         """How many there are with the parameter servers, whose ranks count on after the workers'."""
-        return self.workers + self.launch.config.servers
+        return self.launch.config.units
 
     @property
     def all_done(self) -> bool:

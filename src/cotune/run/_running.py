@@ -37,7 +37,7 @@ class Running(Hearing):
         """Yield where emulated nodes are less than they should be."""
         if self.modelled:
             yield self.modelled
-        if crowded := nodes.warning(self.launch.config.workers + self.launch.config.servers):
+        if crowded := nodes.warning(self.launch.config.units):
             yield crowded
         if self.program.kind == "exec":
             yield "a program of its own is not slowed to its share of a core"

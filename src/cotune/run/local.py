@@ -101,9 +101,8 @@ class Local:
         """Start a launch; what cannot work is said now, before any process starts."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        processes = launch.config.workers + launch.config.servers
-        if self.nodes is not None and processes > self.nodes:
-            raise UsageError(f"{launch.config} needs {processes} nodes, the local engine has {self.nodes}")
+        if self.nodes is not None and launch.config.units > self.nodes:
+            raise UsageError(f"{launch.config} needs {launch.config.units} nodes, the local engine has {self.nodes}")
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
@@ -174,7 +173,7 @@ class Local:
             log=log_of(launch, folder / "rank-0.log"),
             tool=tool_of(launch),
             pattern=pattern,
-            cores=[self._cores.take(share) for _ in range(workers + launch.config.servers)],
+            cores=[self._cores.take(share) for _ in range(launch.config.units)],
             gpus=[gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
             ports=free_ports(workers + 1, taken),
             memory_kills=memory_kills(),

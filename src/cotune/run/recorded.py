@@ -129,7 +129,7 @@ class Recorded:
         """Return up to which epoch the budget reaches."""
         if self.budget is None:
             return np.inf
-        return replay.begin + self.budget / (replay.epoch_seconds * _units(replay.config))
+        return replay.begin + self.budget / (replay.epoch_seconds * replay.config.units)
 
     def stop(self, launch: str, grace: float = 5.0) -> None:  # noqa: ARG002  # it ends at once
         if launch not in self._running:
@@ -148,7 +148,7 @@ class Recorded:
         if isinstance(event, Ended) and event.launch in self._running:
             begun, replay = self._running.pop(event.launch)
             if self.budget is not None:
-                self.budget = max(0.0, self.budget - (event.at - begun) * _units(replay.config))
+                self.budget = max(0.0, self.budget - (event.at - begun) * replay.config.units)
         return event
 
     def now(self) -> float:
@@ -161,10 +161,6 @@ class Recorded:
     def _put(self, event: Event) -> None:
         self._counter += 1
         heapq.heappush(self._queue, (event.at, self._counter, event))
-
-
-def _units(config: Config) -> int:
-    return config.workers + config.servers
 
 
 def _events(launch: Launch, replay: Replay, begun: float, end: float) -> Iterator[Event]:
