@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli._arrivals import Desk, Stores, settings_of
+from cotune.cli._arrivals import Intake, Stores, settings_of
 from cotune.errors import NotFound
 from cotune.reuse import CHECKPOINT
 from cotune.store import open_store
@@ -37,7 +37,7 @@ def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path)
         config = Config.data_parallel(16, 1, device)
         cut = Sample(config, 2.0, 10.0, purpose="run", id="cut", failure=f"{INTERRUPTED}: Ctrl-C", folder=str(left))
         store.save(settings.job, cut)
-        arrived = Desk(stores, [settings, settings], None, None, 2, 0).arrivals(0.0)
+        arrived = Intake(stores, [settings, settings], None, None, 2, 0).arrivals(0.0)
     assert arrived is not None
     assert [queued.submission.name for queued in arrived] == ["twice", "twice'"]
     assert [queued.before.id if queued.before else None for queued in arrived] == ["cut", None]
@@ -56,9 +56,9 @@ def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, mo
             probe = Sample(Config.data_parallel(batch, 1, device), 2.0, 10.0, seconds=20.0, id=f"probe{batch}")
             store.save(first[0].job, probe)
     with Stores(None) as stores:
-        assert Desk(stores, first[:1], None, None, 2, 0).arrivals(0.0)
+        assert Intake(stores, first[:1], None, None, 2, 0).arrivals(0.0)
         with pytest.raises(NotFound, match=f"no samples of job 'other' in {tmp_path / 'other' / '.cotune'}"):
-            Desk(stores, first, None, None, 2, 0).arrivals(0.0)
+            Intake(stores, first, None, None, 2, 0).arrivals(0.0)
 
 
 def test_a_file_that_could_not_be_read_is_taken_once_it_is_whole(tmp_path: Path) -> None:
@@ -71,13 +71,13 @@ def test_a_file_that_could_not_be_read_is_taken_once_it_is_whole(tmp_path: Path)
         for batch in (16, 48):
             probe = Sample(Config.data_parallel(batch, 1, device), 2.0, 10.0, seconds=20.0, id=f"probe{batch}")
             store.save(settings.job, probe)
-        desk = Desk(stores, [], queue, None, 2, 0)
+        intake = Intake(stores, [], queue, None, 2, 0)
         half = queue / "b.yaml"
         half.write_text(JOB[:30])
         os.utime(half, (1, 1))
-        assert [queued.submission.name for queued in desk.arrivals(0.0) or ()] == ["twice"]
-        assert [one["job"] for one in desk.declined] == ["b.yaml"]
-        assert desk.arrivals(1.0) == []
+        assert [queued.submission.name for queued in intake.arrivals(0.0) or ()] == ["twice"]
+        assert [one["job"] for one in intake.declined] == ["b.yaml"]
+        assert intake.arrivals(1.0) == []
         half.write_text(JOB)
-        assert [queued.submission.name for queued in desk.arrivals(2.0) or ()] == ["twice'"]
-    assert desk.declined == []
+        assert [queued.submission.name for queued in intake.arrivals(2.0) or ()] == ["twice'"]
+    assert intake.declined == []

@@ -129,6 +129,7 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--model", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
         (("predict", "--model", "job"), 3, "model: package.module:callable"),
         (("predict", "--device", "t4"), 2, "need --model"),
+        (("predict", "--tier", "counts"), 2, "need --model"),
         (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
         (("inspect", "nothing"), 3, "no model named"),
     ],

@@ -57,7 +57,7 @@ class Stores:
         self.of(job).save(job, sample)
 
 
-class Desk:
+class Intake:
     """Where jobs are handed in: those named at first, and those that come into the queue's folder."""
 
     def __init__(

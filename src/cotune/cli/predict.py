@@ -96,7 +96,8 @@ def predict(
             explain=explain,
             json=json,
         )
-    _needs_model(device, inputs, examples, epochs, network, price, explain)
+    plain = (precision, optimiser, tier) == ("fp32", "momentum", "auto")
+    _needs_model(device, inputs, examples, epochs, network, price, explain, not plain)
     return _predict_job(
         command,
         file,
@@ -119,7 +120,10 @@ def _needs_model(*given: object) -> None:
     from cotune.errors import UsageError
 
     if any(value for value in given):
-        raise UsageError("--device, --input, --examples, --epochs, --network, --price and --explain need --model")
+        raise UsageError(
+            "--device, --input, --examples, --epochs, --precision, --optimiser, --tier, --network, --price "
+            "and --explain need --model"
+        )
 
 
 def _predict_job(

@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Run many jobs on one engine as a scheduling policy decides. Each must have been measured by cotune profile."""
     from cotune import algorithms
-    from cotune.cli._arrivals import Desk, Stores, settings_of
+    from cotune.cli._arrivals import Intake, Stores, settings_of
     from cotune.cli._options import runs_folder
     from cotune.cli._output import emit_json, note
     from cotune.cli._running import running_engine
@@ -52,22 +52,22 @@ def serve(
     chosen: Any = algorithms.create("schedule", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
     with Stores(store) as stores:
-        desk = Desk(stores, first, queue, engine, slots, seed)
-        with running_engine(desk.like) as running:
-            world = World(running, desk.arrivals, runs_folder(), stores.save, engine_name=desk.like.engine)
+        intake = Intake(stores, first, queue, engine, slots, seed)
+        with running_engine(intake.like) as running:
+            world = World(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
             try:
-                for active in drive(chosen, desk.cluster, world, Count(), _tell):
+                for active in drive(chosen, intake.cluster, world, Count(), _tell):
                     served = world.jobs[active.number]
-                    note(f"[{world.now():.1f} s] {served.queued.job.name}: {_outcome(served, desk.cluster)[1]}")
+                    note(f"[{world.now():.1f} s] {served.queued.job.name}: {_outcome(served, intake.cluster)[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
                 raise
-    ended = [_document(served, desk.cluster) for served in world.jobs]
+    ended = [_document(served, intake.cluster) for served in world.jobs]
     if json:
-        emit_json("serve", {"policy": policy, "slots": desk.slots, "jobs": ended, "declined": desk.declined})
+        emit_json("serve", {"policy": policy, "slots": intake.slots, "jobs": ended, "declined": intake.declined})
     else:
-        _show(ended, desk.declined)
-    _end(ended, desk.declined, quiet=json)
+        _show(ended, intake.declined)
+    _end(ended, intake.declined, quiet=json)
 
 
 def _tell(decision: Decision) -> None:
