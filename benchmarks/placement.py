@@ -115,7 +115,7 @@ def times(instances: int, limit: float) -> None:
             f"| {bound}/{instances} | {proven}/{instances} | {max(gaps):.2%} |"
         )
     problem = problem_of(hard(random.Random(0), 80, 24), 1.5)
-    for stop in (0.5, 2.0):
+    for stop in (0.1, 2.0):
         found = Exact(time_limit=stop).solve(problem)
         plan = "no plan"
         if found.placement is not None:

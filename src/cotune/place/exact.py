@@ -39,7 +39,7 @@ from cotune.types import Floats, Ints
 _AT_ONCE = 400_000  # edges x times in one batch of numpy calls
 _FIRST_ROUNDS, _FIRST_RADIUS = 20, 0.5  # for the multipliers of the slowest time, of which nothing is known
 _RADIUS = 0.1  # for those of parts of an interval, in prices: they begin where the interval's ended
-_BEAM = 20  # labels per cut when a better plan is looked for; twice as many after each failure
+_BEAM, _WIDEST = 20, 320  # labels per cut when a better plan is looked for; twice as many after each failure
 _PROBES = 2  # times per round where one is looked for
 _NEAR = 1.02  # times the bound: where such a plan is looked for first, as few stages are near enough
 _WORTH = 2e-3  # of the price must be to be gained
@@ -135,7 +135,7 @@ class _Bisection:
             whole = _Interval(0.0, lo, hi, 0.0, nothing, np.zeros(len(edges)), none, _FEW)
             around = self.counting.around(np.array([hi]))
             pieces = [_Piece(lo, float(around.below[0]), 0, whole)]
-            self._look(self.counting, whole.through <= np.inf, around, pieces, first=True)
+            self._look(self.counting, np.ones(len(edges), dtype=np.bool_), around, pieces, first=True)
         while self.open and time.monotonic() < self.deadline:
             self._round()
         return self._solution()
@@ -143,7 +143,7 @@ class _Bisection:
     def _round(self) -> None:
         """Cut the most promising intervals, all in one batch of numpy calls."""
         taken: list[_Interval] = []
-        while self.open and len(taken) < self.settings.rows // 2:
+        while self.open and len(taken) < max(1, self.settings.rows // 2):
             interval = heapq.heappop(self.open)
             if not self._hopeless(interval.bound, interval.lo, interval.hi):
                 taken.append(interval)
@@ -229,7 +229,7 @@ class _Bisection:
                 self._offer(moments[place], beam(known.at(place, limit), width=self.beam, deadline=self.deadline))
                 if self.best is not None:
                     break
-        self.beam = _BEAM if self.best is not before else 2 * self.beam
+        self.beam = _BEAM if self.best is not before else min(2 * self.beam, _WIDEST)
 
     def _prove(self, known: Graphs, intervals: list[_Interval], moments: list[_Moment], allowed: float) -> None:
         """Settle intervals by labels, those with the least bounds first, or leave them to be cut."""
