@@ -65,6 +65,8 @@ def test_flags_win_over_the_file_and_merge_into_the_search(tmp_path: Path) -> No
     ("text", "words"),
     [
         ("run: [unclosed", "not valid YAML"),
+        ("run: python a.py\ndeadline: 1h\nrun: python b.py", ":3: not valid YAML: 'run' is written twice"),
+        ("run: python a.py\nsearch: {workers: 1, workers: 2}", ":2: not valid YAML: 'workers' is written twice"),
         ("- a list", "expected keys and values"),
         ("exampels: 3", "exampels: unknown key; did you mean 'examples'?"),
         ("examples: many", ":1: examples: expected a valid integer"),

@@ -180,10 +180,22 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobFile.model_json_schema()}
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which no key is written twice: the second would silently win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is written twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def parse_yaml(source: str, text: str) -> dict[str, Any]:
     """Return the mapping in some YAML; errors name its source and line."""
     try:
-        raw = yaml.safe_load(text) or {}
+        raw = yaml.load(text, _Loader) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}" if mark else ""
