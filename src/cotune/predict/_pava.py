@@ -2,9 +2,10 @@
 
     min  sum_i w_i (y_i - x_i)^2    with  x_1 <= x_2 <= ... <= x_n
 
-Walk through y; whenever a block is lower than the one before it, merge the two into
-their weighted mean. A curve that first rises and then falls is two monotone pieces
-around its peak, the peak being where the two together fit best.
+A curve that first rises and then falls is two monotone pieces around its peak, the peak
+being where the two together fit best. Where that is needs the errors of all pieces: one walk
+through y in which a block that is lower than the one before it is merged with it into their
+weighted mean.
 
 Reference: Mair, Hornik and de Leeuw, Isotone optimization in R, Journal of Statistical Software 32(5), 2009.
 """
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from cotune.types import Floats
 
@@ -23,20 +25,8 @@ Shape = Literal["rising", "falling", "peak", "valley"]
 
 def pava(y: Floats, weights: Floats) -> Floats:
     """Return the non-decreasing sequence nearest to y in weighted squares."""
-    means: list[float] = []
-    masses: list[float] = []
-    sizes: list[int] = []
-    for value, weight in zip(y.tolist(), weights.tolist(), strict=True):
-        mean, mass, size = value, weight, 1
-        while means and means[-1] >= mean:
-            before = masses.pop()
-            mean = (means.pop() * before + mean * mass) / (before + mass)
-            mass += before
-            size += sizes.pop()
-        means.append(mean)
-        masses.append(mass)
-        sizes.append(size)
-    return np.repeat(np.array(means, dtype=np.float64), sizes)
+    fitted: Floats = isotonic_regression(y, weights=weights).x if len(y) else y
+    return fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +52,13 @@ def monotone(x: Floats, y: Floats, shape: Shape) -> Line:
 
 def _peak(y: Floats, weights: Floats) -> Floats:
     """Return the nearest sequence that rises up to some place and falls after it."""
-    rising = _errors(y, weights)[1:]
-    falling = _errors(y[::-1], weights[::-1])[::-1][1:]
+    rising = squared_errors(y, weights)[1:]
+    falling = squared_errors(y[::-1], weights[::-1])[::-1][1:]
     top = int(np.argmin(rising + falling)) + 1
     return np.concatenate([pava(y[:top], weights[:top]), pava(y[top:][::-1], weights[top:][::-1])[::-1]])
 
 
-def _errors(y: Floats, weights: Floats) -> Floats:
+def squared_errors(y: Floats, weights: Floats) -> Floats:
     """Return the squared error that `pava` leaves on the first 0, 1, 2, ... places, in one walk."""
     blocks: list[tuple[float, float]] = []  # mean and mass
     errors = [0.0]
