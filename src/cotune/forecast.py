@@ -5,7 +5,8 @@
 Draw d of config i takes  startup[i] * exp(startup_spread * z_time[d])  seconds to begin and
 epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
 and its accuracy after epoch e is  accuracy[m, e] + accuracy_spread[m, e] * z_accuracy[d]
-with m = recipe[i]: configs of one recipe share one learning curve. Keeping the factors
+with m = recipe[i]: configs of one recipe share one learning curve. Below the median the spread may
+be another (`falls`), as curves that level off have more to lose than to gain. Keeping the factors
 instead of the draws makes a hundred thousand configs fit into memory. The draws are the
 same for all configs, so that two configs are compared under the same luck.
 """
@@ -40,7 +41,8 @@ class Outlook:
     z_accuracy: Floats  # (draws,) standard normal
     recipe: Ints | None = None  # (n,) row of `accuracy`
     accuracy: Floats | None = None  # (recipes, epochs) median of the best after epoch 1, 2, ...
-    accuracy_spread: Floats | None = None  # (recipes, epochs)
+    accuracy_spread: Floats | None = None  # (recipes, epochs) above the median
+    accuracy_fall: Floats | None = None  # (recipes, epochs) below it, where that differs
     accuracy_source: Sources | None = None  # (recipes,)
     evaluation: Floats | None = None  # (recipes, epochs) median of what one evaluation after that epoch shows
     evaluation_spread: Floats | None = None  # (recipes, epochs)
@@ -51,6 +53,11 @@ class Outlook:
     @property
     def draws(self) -> int:
         return len(self.z_time)
+
+    @property
+    def falls(self) -> Floats | None:
+        """Return the spread of accuracy below its median."""
+        return self.accuracy_spread if self.accuracy_fall is None else self.accuracy_fall
 
     def begun(self, rows: Ints) -> Floats:
         """Return the seconds before the first step of some configs, in every draw."""

@@ -209,7 +209,7 @@ def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[in
         seconds_source=source,
         notes=(*outlook.notes, note),
     )
-    if outlook.accuracy is None or outlook.accuracy_spread is None or outlook.recipe is None:
+    if outlook.accuracy is None or outlook.accuracy_spread is None or outlook.falls is None or outlook.recipe is None:
         return wider
     assert outlook.accuracy_source is not None
     first = np.unique(outlook.recipe, return_index=True)[1]
@@ -217,8 +217,8 @@ def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[in
     sources = outlook.accuracy_source.copy()
     sources[foreign & (sources == "measured")] = "extrapolated"
     extra = np.where(foreign, ACCURACY_DOUBT * float(np.ptp(outlook.accuracy)), 0.0)
-    spread = np.hypot(outlook.accuracy_spread, extra[:, None])
-    return replace(wider, accuracy_spread=spread, accuracy_source=sources)
+    above, below = (np.hypot(spread, extra[:, None]) for spread in (outlook.accuracy_spread, outlook.falls))
+    return replace(wider, accuracy_spread=above, accuracy_fall=below, accuracy_source=sources)
 
 
 @dataclass(frozen=True)

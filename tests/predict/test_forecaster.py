@@ -95,8 +95,32 @@ def test_accuracy_is_less_sure_after_the_curves_and_between_them() -> None:
         max_epochs=40,
     )
     assert outlook.accuracy_spread is not None
+    assert outlook.evaluation_spread is not None
     assert np.all(np.diff(outlook.accuracy_spread[:, 9]) > 0)
-    assert outlook.accuracy_spread[0, 39] > outlook.accuracy_spread[0, 9]
+    assert outlook.evaluation_spread[0, 39] > outlook.evaluation_spread[0, 9]
+
+
+def test_a_run_that_is_out_of_luck_takes_more_epochs_and_never_falls_back() -> None:
+    """A curve that levels off after its end: time will do, however unlucky a run is, and nothing is unlearnt."""
+    shown = trained([16, 64, 256], epochs=10, value=lambda _, epoch: 0.9 - 0.5 * 0.7**epoch)
+    target = shown[1].curve[7].accuracy
+    outlook = _outlook(shown, Config.data_parallel(64, 1), max_epochs=40)
+    assert outlook.accuracy is not None
+    assert outlook.accuracy_fall is not None
+    unlucky = outlook.accuracy[0] - 2 * outlook.accuracy_fall[0]
+    assert unlucky[7] < target < unlucky[39]
+    assert np.all(np.diff(unlucky[9:]) > -1e-3)
+
+
+def test_larger_batches_are_expected_to_take_more_epochs_while_one_was_measured() -> None:
+    for epochs in (1, 12):
+        shown = trained([64], epochs=epochs)
+        goal = Goal(target=shown[0].curve[-1].accuracy, max_epochs=100)
+        batches = [Config.data_parallel(batch, 1) for batch in (64, 256, 1024)]
+        found = assess(_outlook(shown, *batches, max_epochs=100), goal, CLUSTER, 1)
+        middle = np.median(found.needed, axis=1)
+        assert middle[0] <= epochs + 1
+        assert np.all(np.diff(middle) > 0)
 
 
 def test_out_of_memory_rules_out_larger_batches_of_the_same_kind_only() -> None:

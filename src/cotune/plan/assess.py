@@ -86,10 +86,11 @@ class Assessment:
 
         By medians, recipes that were never tried would win by being unknown: the best of many is the luckiest guess.
         """
-        median, spread = self.final_accuracy, self.outlook.accuracy_spread
+        median, unlucky = self.final_accuracy, -NormalDist().inv_cdf(self.goal.confidence)
+        spread = self.outlook.accuracy_spread if unlucky > 0 else self.outlook.falls
         if median is None or spread is None:
             return None
-        return median - self._at_cap(spread) * NormalDist().inv_cdf(self.goal.confidence)
+        return median + self._at_cap(spread) * unlucky
 
     def _at_cap(self, learnt: Floats) -> Floats:
         """Return what each config has after its cap of epochs, of what recipes (rows) have after each epoch."""
@@ -141,9 +142,11 @@ class Assessment:
         if outlook.accuracy is None or outlook.recipe is None or outlook.accuracy_source is None:
             return None
         assert outlook.accuracy_spread is not None
-        recipe = outlook.recipe[row]
+        assert outlook.falls is not None
+        recipe, luck = outlook.recipe[row], outlook.z_accuracy
         column = np.maximum(np.minimum(taken, outlook.accuracy.shape[1]).astype(np.int64) - 1, 0)
-        reached = outlook.accuracy[recipe, column] + outlook.accuracy_spread[recipe, column] * outlook.z_accuracy
+        spread = np.where(luck > 0, outlook.accuracy_spread[recipe, column], outlook.falls[recipe, column])
+        reached = outlook.accuracy[recipe, column] + spread * luck
         reached = np.minimum(reached, outlook.accuracy_ceiling)
         return Quantity(*_quantiles(self.sign * reached)[0], outlook.accuracy_source[recipe], "")
 
@@ -275,10 +278,12 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     if goal.target is None or outlook.accuracy is None:
         return np.full((1, outlook.draws), float(goal.cap))
     assert outlook.accuracy_spread is not None
+    assert outlook.falls is not None
     if sign * goal.target > outlook.accuracy_ceiling:
         return np.full((len(outlook.accuracy), outlook.draws), np.inf)
     missing = sign * goal.target - outlook.accuracy[:, : goal.max_epochs]
-    spread = np.maximum(outlook.accuracy_spread[:, : goal.max_epochs], np.finfo(float).tiny)
+    above, below = (spread[:, : goal.max_epochs] for spread in (outlook.accuracy_spread, outlook.falls))
+    spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
     bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
     recipes, epochs = bound.shape
     order = np.argsort(outlook.z_accuracy)

@@ -150,10 +150,12 @@ def _best_accuracy(found: Assessment, goal: Goal) -> float:
     outlook = found.outlook
     assert outlook.accuracy is not None
     assert outlook.accuracy_spread is not None
+    assert outlook.falls is not None
     assert outlook.recipe is not None
     best = -np.inf
     unlucky = float(np.quantile(outlook.z_accuracy, 1 - goal.confidence))
-    surest = np.maximum.accumulate(outlook.accuracy + unlucky * outlook.accuracy_spread, axis=1)
+    spread = outlook.accuracy_spread if unlucky > 0 else outlook.falls
+    surest = np.maximum.accumulate(outlook.accuracy + unlucky * spread, axis=1)
     for rows, epochs in longest_epochs(outlook, goal, found.rate, goal.confidence):
         fits = epochs > 0
         if fits.any():

@@ -1,14 +1,20 @@
-"""Accuracy of many recipes after each epoch: median, spread, and where it comes from.
+"""Accuracy of many recipes after each epoch: median, spread to either side, and where it comes from.
 
-    spread^2 = noise^2 + run^2 + (shift x slope)^2 + between^2 + beyond^2
+    pace^2  = run^2 + (batch x doublings)^2                                 a deviation of ln epochs
+    below^2 = (curve(e) - curve(e / exp(pace)))^2 + level^2 + noise^2 + later^2
+    above^2 = (curve(e exp(pace)) - curve(e))^2   + level^2 + noise^2 + later^2
 
+Two runs of one recipe, and of two batches the more so, learn much the same at another pace: what is not known
+is how many epochs an accuracy takes, rather than how much accuracy an epoch gives.
+
+run      two runs of one recipe reach a target some per cent of epochs apart, as on other jobs
+batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
+         batches left out say
+level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    the roughness of the measured curves, and the scatter of repeated ones
-run      two runs of one recipe end some per cent of the range apart, as on other jobs
-shift    two runs of one recipe reach a target some per cent of epochs apart
-between  grows with the doublings to the nearest measured batch; the errors on batches left
-         out say how fast
-beyond   grows with the doublings of epochs after the end of the measured curves; the errors
-         on their later halves say how fast
+later    grows with the doublings of epochs after the end of the measured curves; the errors
+         on their later halves say how fast. The best so far never falls: below the median it is at
+         most what the curve is expected to rise after that end
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
@@ -36,15 +42,19 @@ from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
 from cotune.space import Configs
-from cotune.types import Config, Floats, Ints, Job, Sample
+from cotune.types import Z90, Config, Floats, Ints, Job, Sample
 
-_SHIFT = 0.06  # of ln epochs to a target, over seeds
-# Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
-_RUN = 0.015  # of the range of accuracies, between runs
-_BETWEEN = 0.8  # of the errors at batches left out: the nearest batch left is farther than it will be
-_LEAST_NOISE = 0.003  # of the range of accuracies
-_UNKNOWN_BATCH = 0.10  # of that range, for each doubling, while one batch was measured
-_UNKNOWN_LATER = 0.70  # of that range, for each doubling, while curves are too short to hide a part of them
+# Chosen by benchmarks/calibration.py --curves, with each data set left out in turn:
+_SHIFT = 0.10  # of ln epochs to a target, between runs
+_PACE = 0.15  # of ln epochs, for each doubling between a batch and the nearest that was measured
+_PACE_ALONE = 0.25  # the same while one batch was measured
+_LEVEL = 0.005  # of the range of accuracies, for each such doubling
+_USUAL_SURPRISE = 2.0  # such deviations by which batches left out are usually missed: fewer are left to learn from
+_OTHER_JOBS = 2  # batches left out that what other jobs showed is worth
+_WILD = 4.0  # deviations that one batch left out can tell at most
+_LATER = 0.5  # of what single evaluations miss later on: the best so far is steadier
+_UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
+_LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
@@ -57,7 +67,8 @@ class Learning:
     """Accuracy of recipes (rows) after epochs (columns): the best so far, and what one evaluation shows."""
 
     best: Floats
-    spread: Floats
+    spread: Floats  # of the best above its median
+    fall: Floats  # and below
     evaluation: Floats
     evaluation_spread: Floats
     source: Sources  # of each recipe
@@ -72,7 +83,8 @@ class AccuracyOutlook:
     range: float
     ceiling: float  # what no draw can pass
     noise: float
-    per_batch: float  # spread for each doubling away from a measured batch
+    pace: float  # deviation of ln epochs for each doubling away from a measured batch
+    level: float  # and of accuracy
     per_epoch: float  # spread for each doubling after the end of the measured curves
     assumed: bool
     going: Mapping[int, Curve] = field(default_factory=dict)  # by global batch: what a run of it goes on from
@@ -96,16 +108,17 @@ class AccuracyOutlook:
         away = np.abs(wished[:, None] - places[None, :]).min(axis=1)
         outside = (wished < places[0]) | (wished > places[-1])
         end = np.interp(wished, places, ends)
-        between = self.per_batch * away * np.where(outside, _OUTSIDE, 1.0)
-        between += _COLLAPSED * self.range * np.interp(wished, places, broken)
-        beyond = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
-        slope = np.abs(np.gradient(median, np.log(epochs), axis=1)) if max_epochs > 1 else np.zeros_like(median)
-        best, tries = self._best(median)
-        variance = (_SHIFT * slope) ** 2 + between[:, None] ** 2 + beyond**2
-        spread = np.sqrt(variance + self.noise**2 / tries)
-        best += self._shared(wished, places, epochs)
-        np.minimum(best, self.ceiling, out=best)
-        self._put_certain(wished, best, spread)
+        far = away * np.where(outside, _OUTSIDE, 1.0)
+        below, above = _apart(median, np.hypot(_SHIFT, self.pace * far))
+        collapsed = _COLLAPSED * self.range * np.interp(wished, places, broken)
+        always = ((self.level * far + collapsed) ** 2 + self.noise**2)[:, None]
+        later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
+        best = np.minimum(self._best(median) + self._shared(wished, places, epochs), self.ceiling)
+        ended = np.clip(np.ceil(2**end).astype(np.int64) - 1, 0, max_epochs - 1)
+        risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
+        spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
+        fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen) ** 2)
+        self._put_certain(wished, best, spread, fall)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
         if first <= max_epochs:
@@ -114,14 +127,14 @@ class AccuracyOutlook:
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
-        other = variance + (_RUN * self.range) ** 2 + self.noise**2
-        return Learning(best, spread, median, np.sqrt(other), source)
+        other = (above**2 + below**2) / 2 + always + later**2
+        return Learning(best, spread, fall, median, np.sqrt(other), source)
 
-    def _best(self, median: Floats) -> tuple[Floats, Ints]:
-        """Return the best of all evaluations so far by the law, and of how many that are as good."""
+    def _best(self, median: Floats) -> Floats:
+        """Return the best of all evaluations so far by the law."""
         tries = _on_plateau(median, self.noise)
         lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
-        return np.minimum(median + lift[tries - 1], self.ceiling), tries
+        return np.asarray(np.minimum(median + lift[tries - 1], self.ceiling))
 
     def _shared(self, wished: Floats, places: Floats, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
@@ -143,7 +156,7 @@ class AccuracyOutlook:
         furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
         config = Config.data_parallel(furthest.batch_size, max(1, batch // furthest.batch_size))
         middle = self.model.predict(Configs.of([config]), epochs)
-        law = self._best(middle)[0][0]
+        law = self._best(middle)[0]
         # A curve says nothing of epochs that it did not reach.
         each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
         told = np.flatnonzero(np.isfinite(each).any(axis=0))
@@ -166,14 +179,15 @@ class AccuracyOutlook:
         own = self.going.get(batch)
         return self._by_batch[batch] if own is None else [own]
 
-    def _put_certain(self, wished: Floats, best: Floats, spread: Floats) -> None:
+    def _put_certain(self, wished: Floats, best: Floats, *spreads: Floats) -> None:
         """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
         epochs = np.arange(1.0, best.shape[1] + 1)
         for batch, curve in self.going.items():
             rows = np.flatnonzero(np.abs(wished - np.log2(batch)) < 1e-9)
             past = np.flatnonzero((epochs >= curve.epochs[0]) & ((epochs <= curve.epochs[-1]) | curve.silent))
             best[np.ix_(rows, past)] += 5 * _CERTAIN * self.range
-            spread[np.ix_(rows, past)] = _CERTAIN * self.range
+            for spread in spreads:
+                spread[np.ix_(rows, past)] = _CERTAIN * self.range
 
     def _measured(self) -> tuple[Floats, Floats, Floats]:
         """Return log2 of the measured batches, of where their curves end, and which collapsed."""
@@ -186,6 +200,25 @@ class AccuracyOutlook:
 @lru_cache(KEPT)
 def _going_on(outlook: AccuracyOutlook, left: tuple[Curve, ...]) -> AccuracyOutlook:
     return replace(outlook, going={curve.global_batch: curve for curve in left})
+
+
+def _apart(median: Floats, pace: Floats) -> tuple[Floats, Floats]:
+    """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation."""
+    law = np.maximum.accumulate(median, axis=1)
+    count = law.shape[1]
+    if count == 1:
+        return np.zeros_like(law), np.zeros_like(law)
+    logs = np.log(np.arange(1.0, count + 1))
+    # One deviation being as far as nine runs in ten are from the median, over what these are: curves are not straight.
+    slower, quicker = (_at(law, logs, logs + luck * pace[:, None]) for luck in (-Z90, Z90))
+    return (law - slower) / Z90, (quicker - law) / Z90
+
+
+def _at(law: Floats, logs: Floats, wanted: Floats) -> Floats:
+    """Return the rows of a law at other places than its own, straight between these and after the last."""
+    place = np.clip(np.searchsorted(logs, wanted), 1, len(logs) - 1)
+    low, high = (np.take_along_axis(law, near, axis=1) for near in (place - 1, place))
+    return np.asarray(low + (wanted - logs[place - 1]) / (logs[place] - logs[place - 1]) * (high - low))
 
 
 def _on_plateau(median: Floats, noise: float) -> Ints:
@@ -203,13 +236,17 @@ def accuracy_outlook(
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
     noise = max(_LEAST_NOISE * span, float(np.median([roughness(curve) for curve in found])), _scatter(found))
-    per_batch = _BETWEEN * _size(errors.batch) / _size(errors.away) if len(errors.batch) else _UNKNOWN_BATCH * span
-    per_epoch = _size(errors.later) if len(errors.later) else _UNKNOWN_LATER * span
-    return AccuracyOutlook(model, tuple(found), span, natural_ceiling(job, found), noise, per_batch, per_epoch, assumed)
+    pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
+    later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
+    ceiling = natural_ceiling(job, found)
+    return AccuracyOutlook(model, tuple(found), span, ceiling, noise, pace, _LEVEL * span, later, assumed)
 
 
-def _size(errors: Floats) -> float:
-    return float(np.sqrt((errors**2).mean()))
+def _factor(errors: AccuracyErrors, span: float) -> float:
+    """Return how much farther apart than on other jobs batches are: as those left out say, shrunk to other jobs."""
+    usual = errors.away * np.hypot(_PACE * errors.slope, _LEVEL * span)
+    surprise = float((np.minimum(np.abs(errors.batch) / usual, _WILD) ** 2).mean()) / _USUAL_SURPRISE**2
+    return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))
 
 
 def _scatter(found: Sequence[Curve]) -> float:

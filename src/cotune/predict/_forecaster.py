@@ -82,6 +82,7 @@ class Forecaster:
             recipe=recipe,
             accuracy=learning.best if learning else None,
             accuracy_spread=learning.spread if learning else None,
+            accuracy_fall=learning.fall if learning else None,
             accuracy_source=learning.source if learning else None,
             evaluation=learning.evaluation if learning else None,
             evaluation_spread=learning.evaluation_spread if learning else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from cotune.types import Floats, Job, Sample
 
 FOLDS = 8
 MOST = 512  # configs that are left out in turn; of more, these lie evenly among them
+_STEP = 0.25  # in logarithms of epochs, to either side of a point whose slope is asked for
 _LOST = 3.0  # the log error of a prediction that is not a positive number
 
 
@@ -55,6 +57,13 @@ class AccuracyErrors:
     batch: Floats
     later: Floats
     away: Floats  # doublings of each batch left out to the nearest one that was not
+    slope: Floats  # of the curve predicted for it, for a whole logarithm of epochs
+    batches: int  # left out
+
+    @classmethod
+    def none(cls) -> AccuracyErrors:
+        """Return the errors of what could not be left out."""
+        return cls(np.empty(0), np.empty(0), np.empty(0), np.empty(0), 0)
 
     @property
     def size(self) -> float:
@@ -63,11 +72,17 @@ class AccuracyErrors:
         return float(np.mean(kinds)) if kinds else np.inf
 
 
+class _Error(NamedTuple):
+    batch: int
+    size: float  # predicted - measured
+    slope: float
+
+
 @once
 def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sample]) -> AccuracyErrors:
     """Return the errors at batches left out in turn, and at the end of curves cut in half."""
     batches = sorted({curve.global_batch for curve in curves(job, samples)})
-    at_batches: list[float] = []
+    at_batches: list[_Error] = []
     away: list[float] = []
     for turn in range(min(len(batches), FOLDS)) if len(batches) > 1 else ():
         hidden = set(batches[turn::FOLDS])
@@ -75,11 +90,17 @@ def accuracy_errors(predictor: AccuracyPredictor, job: Job, samples: Sequence[Sa
         unseen = [sample for sample in samples if sample.config.global_batch in hidden]
         kept = np.log2([batch for batch in batches if batch not in hidden])
         doublings = {batch: float(np.abs(np.log2(batch) - kept).min()) for batch in hidden}
-        for batch, error in _errors(predictor, job, seen, unseen, first=0.0):
-            at_batches.append(error)
-            away.append(doublings[batch])
-    later = [error for _, error in _errors(predictor, job, [_first_half(s) for s in samples], samples, first=0.5)]
-    return AccuracyErrors(np.array(at_batches), np.array(later), np.array(away))
+        found = _errors(predictor, job, seen, unseen, first=0.0)
+        at_batches += found
+        away += [doublings[error.batch] for error in found]
+    later = _errors(predictor, job, [_first_half(s) for s in samples], samples, first=0.5)
+    return AccuracyErrors(
+        np.array([error.size for error in at_batches]),
+        np.array([error.size for error in later]),
+        np.array(away),
+        np.array([error.slope for error in at_batches]),
+        len({error.batch for error in at_batches}),
+    )
 
 
 def _first_half(sample: Sample) -> Sample:
@@ -90,19 +111,22 @@ def _first_half(sample: Sample) -> Sample:
 
 def _errors(
     predictor: AccuracyPredictor, job: Job, seen: Sequence[Sample], unseen: Sequence[Sample], first: float
-) -> list[tuple[int, float]]:
-    """Return batch and error of the later points of unseen curves, from a share of their length on."""
+) -> list[_Error]:
+    """Return the errors at the later points of unseen curves, from a share of their length on."""
     try:
         model = fit_accuracy(predictor, job, seen)
     except TooFewSamples:
         return []
-    errors: list[tuple[int, float]] = []
+    errors: list[_Error] = []
     for sample in unseen:
         for curve in curves(job, [sample], least_points=0):
             # The start of a curve is steep and of no interest to a target near its end.
             late = curve.epochs > max(first, 0.25) * curve.epochs[-1]
             if first and len(curve.epochs) < 2:
                 continue
-            expected = model.predict(Configs.of([sample.config]), curve.epochs[late])[0]
-            errors += [(curve.global_batch, error) for error in (expected - curve.accuracy[late]).tolist()]
+            around = np.concatenate([curve.epochs[late] * np.exp(step) for step in (0.0, -_STEP, _STEP)])
+            expected, before, after = np.split(model.predict(Configs.of([sample.config]), around)[0], 3)
+            sizes, slopes = expected - curve.accuracy[late], (after - before) / (2 * _STEP)
+            told = zip(sizes.tolist(), slopes.tolist(), strict=True)
+            errors += [_Error(curve.global_batch, size, slope) for size, slope in told]
     return errors

@@ -4,10 +4,11 @@
                                         mean |predicted - measured|          (accuracy)
 
 over samples left out in turn (see `_validation`). All predictors of the box take part; a
-new file does so by itself. The least of many errors is partly luck, so `gaussian`, which did best on
-other jobs, stays unless another's error is clearly smaller. Below four configs leaving one out
+new file does so by itself. The least of many errors is partly luck, so `gaussian` and `curve`, which did best on
+other jobs, stay unless another's error is clearly smaller. Below four configs leaving one out
 says nothing: `gaussian` stands, and for a single config perfect scaling, which is an assumption and
-says so.
+says so. Below five batches `curve` stands, which expects larger ones to take more epochs, as does what is
+assumed of a single evaluation.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from cotune.predict._fits import fit_accuracy
 from cotune.predict._groups import fit_seconds
 from cotune.predict._samples import curves, timings
 from cotune.predict._validation import AccuracyErrors, accuracy_errors, seconds_errors
+from cotune.predict.curve import usual_pace
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
-_COMPARABLE = 4
-_USUAL = "gaussian"
+_COMPARABLE, _COMPARABLE_BATCHES = 4, 5
+_USUAL, _USUAL_CURVE = "gaussian", "curve"
 _HEAD_START = 0.7  # of the usual predictor's error: another must do better than this
+_HALF_AS_LONG = 0.1  # of the only value measured, that half of its epochs are assumed to take away
 _TIE = 1e-5  # errors that no clock can tell apart
 
 
@@ -107,23 +110,24 @@ class Auto:
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> ChosenAccuracy:
         """Return the best model of sign x accuracy."""
-        curves(job, samples)
+        few = len({curve.global_batch for curve in curves(job, samples)}) < _COMPARABLE_BATCHES
         candidates = self._candidates(AccuracyPredictor)
         errors = {name: accuracy_errors(candidate, job, samples) for name, candidate in candidates.items()}
         sizes = {name: found.size for name, found in errors.items() if np.isfinite(found.size)}
         if sizes:
-            best, words = _best(sizes, "{:.2g}")
+            compared = {_USUAL_CURVE: sizes[_USUAL_CURVE]} if few and _USUAL_CURVE in sizes else sizes
+            best, words = _best(compared, "{:.2g}", ahead=_USUAL_CURVE)
             reason = f"{best} misses {job.metric} left out by {words}"
             return ChosenAccuracy(fit_accuracy(candidates[best], job, samples), best, reason, errors[best])
-        nothing = AccuracyErrors(np.empty(0), np.empty(0), np.empty(0))
-        for name in sorted(candidates, key=lambda name: name != "curve"):
+        nothing = AccuracyErrors.none()
+        for name in sorted(candidates, key=lambda name: name != _USUAL_CURVE):
             try:
                 model = fit_accuracy(candidates[name], job, samples)
             except TooFewSamples:
                 continue
             reason = f"{name}: too few evaluations of {job.metric} to compare predictors"
             return ChosenAccuracy(model, name, reason, nothing)
-        reason = f"one evaluation of {job.metric}: it is assumed to stay where it is"
+        reason = f"one evaluation of {job.metric}: it is assumed to stay where it is, and larger batches to take longer"
         return ChosenAccuracy(_Held.of(job, samples), "held", reason, nothing, assumed=True)
 
     def _candidates(self, offers: type) -> dict[str, Any]:
@@ -163,13 +167,18 @@ class _Proportional:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The only value measured, whatever the batch and the epoch."""
+    """The only value measured, from the epoch on that it was measured after; other batches get there at their pace."""
 
     value: float
+    epoch: float
+    global_batch: int
 
     @classmethod
     def of(cls, job: Job, samples: Sequence[Sample]) -> _Held:
-        return cls(float(curves(job, samples)[0].accuracy[0]))
+        curve = curves(job, samples)[0]
+        return cls(float(curve.accuracy[0]), float(curve.epochs[0]), curve.global_batch)
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
-        return np.full((configs.length, len(epochs)), self.value)
+        needed = self.epoch * usual_pace(np.maximum(configs.global_batch, 1).astype(np.float64), self.global_batch)
+        halvings = np.maximum(np.log2(needed[:, None] / epochs[None, :]), 0.0)
+        return np.asarray(self.value - _HALF_AS_LONG * abs(self.value) * halvings)

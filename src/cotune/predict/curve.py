@@ -33,7 +33,7 @@ from cotune.types import Floats, Job, Sample
 
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
-_NEVER = 1e9
+_USUAL_BC, _USUAL_BD = 4.0, 1 / 16  # of the largest and the smallest batch measured, before anything is known
 _ROUNDS = 5
 _MOST_POINTS, _FEWEST = 2048, 4  # of all curves together, and of each: more tell the law no better
 
@@ -117,8 +117,18 @@ class _Law:
 
     def __call__(self, batch: Floats, epochs: Floats) -> Floats:
         """Return the accuracy of batches (rows) after epochs (columns)."""
-        pace = 1 + batch / self.bc + self.bd / batch
+        pace = _pace(batch, self.bc, self.bd)
         return self.a - self.c * (epochs[None, :] / pace[:, None] + self.u0) ** -self.p
+
+
+def _pace(batch: Floats, bc: float, bd: float) -> Floats:
+    return 1 + batch / bc + bd / batch
+
+
+def usual_pace(batch: Floats, measured: int) -> Floats:
+    """Return how many times the epochs of the measured batch others need while it is the only one."""
+    bc, bd = _USUAL_BC * measured, _USUAL_BD * measured
+    return np.asarray(_pace(batch, bc, bd) / _pace(np.array([float(measured)]), bc, bd))
 
 
 def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
@@ -162,13 +172,13 @@ def _first_grid(batch: Floats, epochs: Floats) -> tuple[list[Floats], list[float
         axes += [batch.max() * np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 16, 64.0])]
         axes += [batch.min() * np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 8, 16.0])]
     else:
-        axes += [np.array([4 * batch.max()]), np.array([batch.min() / 16])]
+        axes += [np.array([_USUAL_BC * batch.max()]), np.array([_USUAL_BD * batch.min()])]
     ratios = [3.0, 1.65, 2.0, 2.0]
     prior = [
         (float(np.log(unit * 0.3)), 0.03),
         (float(np.log(0.7)), 0.1),
-        (float(np.log(4 * batch.max())), 0.001),
-        (float(np.log(batch.min() / 16)), 0.001),
+        (float(np.log(_USUAL_BC * batch.max())), 0.001),
+        (float(np.log(_USUAL_BD * batch.min())), 0.001),
     ]
     return axes, ratios, prior
 
@@ -203,7 +213,7 @@ def _solve(x: Floats, target: Floats, weights: Floats, ceiling: float) -> tuple[
 
 
 def _along(law: _Law, batch: Floats, epochs: Floats) -> Floats:
-    return law.a - law.c * (epochs / (1 + batch / law.bc + law.bd / batch) + law.u0) ** -law.p
+    return law.a - law.c * (epochs / _pace(batch, law.bc, law.bd) + law.u0) ** -law.p
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +229,8 @@ class _Left:
     def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float) -> _Left:
         rows = np.array([batch], dtype=np.float64)
         over = [_smooth(curve.accuracy - law(rows, curve.epochs)[0]) for curve in measured]
-        ends = [float(curve.accuracy[-1]) for curve in measured if fallen(curve, share)]
-        cap = min(ends) if ends else np.inf
+        longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
+        cap = float(longest.accuracy[-1]) if fallen(longest, share) else np.inf
         if len(measured) == 1:
             return cls(batch, measured[0].epochs, over[0], cap)
         places = np.unique(np.concatenate([curve.epochs for curve in measured]))
