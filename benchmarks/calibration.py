@@ -1,6 +1,6 @@
 """Do intervals hold, and is P(met) what it says?
 
-    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --met]
+    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves | --met]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constants of
 `predict/_seconds.py` (what few samples add, the least spread) are chosen anew with each
@@ -11,8 +11,17 @@ Outside: six samples of at most so many workers, for every number of workers; al
 One row per family: coverage and interval score when nothing, 0.05 or 0.10 for each doubling is added to
 what the process says by itself.
 
+Curves: one to four batches are trained to a random target, and every batch's epochs to it are forecast and held
+against a run that was not shown. The score of a forecast F of the epochs N is that of ranked probabilities,
+
+    sum over epochs e of (F(e) - [N <= e])^2 ln(1 + 1/e)                       the lower the better
+
+Each constant of `predict/_accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
+of the same curves are one), and in how many cases that value is best when a data set is left out.
+
 Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has
-a probability, and the truth says whether it meets the goal. One row per nominal probability:
+a probability, and the truth says which of its runs meet the goal: P(met) speaks of one run, so where a recording
+holds several, it is their share that counts. One row per nominal probability:
 configs whose probability lies around it, their mean probability, and the share that did meet the goal, each goal
 weighing the same. Then the plans chosen when that confidence is asked for.
 """
@@ -31,20 +40,34 @@ import numpy as np
 from cotune.bench.lab import RecordedLab
 from cotune.bench.planning import _goals, _kept, _recording, _truth  # the very goals of the benchmark
 from cotune.bench.prediction import AT_LEAST_MORE, designed
+from cotune.bench.truth import Truth
 from cotune.cli.bench import recording_folders
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
+from cotune.predict import _accuracy, forecaster
+from cotune.predict._forecaster import _accuracy as learnt_accuracy
 from cotune.predict._seconds import _FEW_CONFIGS, _LEAST, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.predict.gaussian import Gaussian
 from cotune.recording import Recording, read
+from cotune.recording.truth import first_meeting
 from cotune.run.recorded import Recorded, Replay
+from cotune.space import Configs
 from cotune.strategies import LAWS
-from cotune.types import Floats
+from cotune.types import Config, Evaluation, Floats, Goal, Ints, Sample
 
 COUNTS = (4, 8, 16, 24, 40)
 EIGHTY = 1.2816
 MORE = (0.0, 0.05, 0.10)
 NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
+
+
+STARTS = 12
+CONSTANTS = {
+    "_SHIFT": (0.03, 0.06, 0.10, 0.15),
+    "_PACE": (0.10, 0.15, 0.20, 0.25),
+    "_PACE_ALONE": (0.15, 0.25, 0.35),
+    "_LEVEL": (0.0, 0.005, 0.01, 0.02),
+    "_LATER": (0.35, 0.5, 0.7, 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -146,24 +169,96 @@ def further(recording: Recording) -> Iterator[Floats]:
         yield np.array([(float((errors <= half).mean()), score) for half, score in zip(halves, scores, strict=True)])
 
 
+def share_of_runs(truth: Truth, goal: Goal, most: Ints) -> Floats:
+    """Return the share of each config's recorded runs that meet a goal within so many epochs."""
+    assert goal.target is not None
+    curves, recipes = truth._curves
+    needed = [first_meeting(runs, truth.recording.job.sign * goal.target) for runs in curves]
+    allowed = np.minimum(most, (goal.deadline or np.inf) / truth.epoch_seconds)
+    return np.array([(needed[recipe] <= last).mean() for recipe, last in zip(recipes, allowed, strict=True)])
+
+
+def curves_table(folders: list[Path]) -> None:
+    recordings = {str(one.curves): one for one in map(read, folders) if one.times and one.curves}
+    print(f"{'constant':14s}{'value':>8s}{'score':>9s}   best without so many of {len(recordings)} data sets")
+    for name, values in CONSTANTS.items():
+        shipped = getattr(_accuracy, name)
+        scores = np.array([scored(list(recordings.values()), name, value) for value in values])
+        setattr(_accuracy, name, shipped)
+        others = scores.sum(axis=1, keepdims=True) - scores
+        best = np.bincount(others.argmin(axis=0), minlength=len(values))
+        for value, own, count in zip(values, scores.mean(axis=1), best, strict=True):
+            print(f"{name:14s}{value:8g}{own:9.4f}   {count or ''}{'  shipped' if value == shipped else ''}")
+
+
+def scored(recordings: list[Recording], name: str, value: float) -> list[float]:
+    """Return the mean score of each recording with one constant set to a value."""
+    setattr(_accuracy, name, value)
+    learnt_accuracy.cache_clear()
+    return [float(np.mean(list(epochs_missed(recording)))) for recording in recordings]
+
+
+def epochs_missed(recording: Recording) -> Iterator[float]:
+    """Yield the score of the epochs forecast for each batch, from starts of a few."""
+    job, last = recording.job, recording.last_epoch
+    runs = {
+        batch: job.sign * np.array([curve.at_whole_epochs(last) for curve in seeds])
+        for by in recording.curves.values()
+        for batch, seeds in by.items()
+    }
+    batches = sorted(runs)
+    values = np.concatenate([one[np.isfinite(one)] for one in runs.values()])
+    rng = np.random.default_rng(0)
+    weights = np.log1p(1 / np.arange(1.0, last + 1))
+    for start in range(STARTS):
+        target = float(np.quantile(values, rng.uniform(0.2, 0.95)))
+        some = rng.choice(batches, min(1 + start % 4, len(batches) - 1), replace=False)
+        shown = {int(batch): int(rng.integers(len(runs[batch]))) for batch in some}
+        samples = [start_of(batch, runs[batch][seed], target, job.sign) for batch, seed in shown.items()]
+        forecast = forecaster(job, samples, recording.cluster, predictor="auto", accuracy="auto")
+        configs = Configs.of([sample_config(batch) for batch in batches])
+        found = assess(forecast(configs, last), Goal(job.sign * target, max_epochs=last), recording.cluster, job.sign)
+        for row, batch in enumerate(batches):
+            hidden = [run for seed, run in enumerate(runs[batch]) if shown.get(batch) != seed]
+            if hidden:
+                run = hidden[int(rng.integers(len(hidden)))]
+                known = np.isfinite(run)
+                told = (found.needed[row][:, None] <= np.arange(1, last + 1)).mean(axis=0)
+                came = np.maximum.accumulate(np.where(known, run, -np.inf)) >= target
+                yield float(((told - came) ** 2 * weights)[known.argmax() : last - known[::-1].argmax()].sum())
+
+
+def sample_config(batch: int) -> Config:
+    return Config.data_parallel(batch, 1)
+
+
+def start_of(batch: int, run: Floats, target: float, sign: int) -> Sample:
+    """Return the start of a batch that ends at the target, or where its recording does."""
+    known = np.flatnonzero(np.isfinite(run))
+    met = known[run[known] >= target]
+    shown = known[known <= (met[0] if len(met) else known[-1])]
+    curve = tuple(Evaluation(float(place + 1), float(sign * run[place]), 0.0) for place in shown)
+    return Sample(
+        sample_config(batch), epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve
+    )
+
+
 def met_table(folders: list[Path]) -> None:
     told: list[tuple[Floats, Floats]] = []
-    plans: dict[float, list[tuple[float, bool]]] = {nominal: [] for nominal, _, _ in NOMINAL}
+    plans: dict[float, list[tuple[float, float]]] = {nominal: [] for nominal, _, _ in NOMINAL}
     for folder in _kept(folders)[0]:
         truth, seen = _truth(folder), _recording(folder).halves()[0]
         for goal in _goals(folder):
             lab = RecordedLab(seen, truth, goal)
             outlook = lab.forecaster(lab.profile(lab.space))(truth.configs, goal.max_epochs)
             found = assess(outlook, goal, lab.cluster, lab.job.sign)
-            assert goal.target is not None
-            needed = truth.epochs_to(goal.target)
-            met = (needed <= found.epochs) & (needed * truth.epoch_seconds <= (goal.deadline or np.inf))
-            told.append((found.probability, met.astype(np.float64)))
+            met = share_of_runs(truth, goal, found.epochs)
+            told.append((found.probability, met))
             for nominal, chosen in plans.items():
                 able = replace(found, goal=replace(goal, confidence=nominal)).feasible
                 if able.any():
                     row = int(np.argmin(np.where(able, found.cost, np.inf)))
-                    chosen.append((float(found.probability[row]), bool(met[row])))
+                    chosen.append((float(found.probability[row]), float(met[row])))
     print("nominal   configs around it: goals, mean P, met      plans at that confidence: goals, mean P, met")
     for nominal, low, high in NOMINAL:
         inside = [(p[rows].mean(), m[rows].mean()) for p, m in told if (rows := (p >= low) & (p <= high)).any()]
@@ -180,10 +275,16 @@ def main() -> None:
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--seconds", action="store_true", help="only the intervals of seconds")
     parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
+    parser.add_argument("--curves", action="store_true", help="only the epochs to a target")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
-    tables = {seconds_table: asked.seconds, outside_table: asked.outside, met_table: asked.met}
+    tables = {
+        seconds_table: asked.seconds,
+        outside_table: asked.outside,
+        curves_table: asked.curves,
+        met_table: asked.met,
+    }
     for table, wanted in tables.items():
         if wanted or not any(tables.values()):
             table(folders)
