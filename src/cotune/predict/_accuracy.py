@@ -54,6 +54,7 @@ _OTHER_JOBS = 2  # batches left out that what other jobs showed is worth
 _WILD = 4.0  # deviations that one batch left out can tell at most
 _LATER = 0.5  # of what single evaluations miss later on: the best so far is steadier
 _UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
+_RUN = 0.015  # of the range, of one evaluation between runs
 _LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
@@ -127,7 +128,7 @@ class AccuracyOutlook:
         source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
-        other = (above**2 + below**2) / 2 + always + later**2
+        other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
         return Learning(best, spread, fall, median, np.sqrt(other), source)
 
     def _best(self, median: Floats) -> Floats:

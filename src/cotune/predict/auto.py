@@ -112,11 +112,11 @@ class Auto:
         """Return the best model of sign x accuracy."""
         few = len({curve.global_batch for curve in curves(job, samples)}) < _COMPARABLE_BATCHES
         candidates = self._candidates(AccuracyPredictor)
-        errors = {name: accuracy_errors(candidate, job, samples) for name, candidate in candidates.items()}
+        compared = [_USUAL_CURVE] if few and _USUAL_CURVE in candidates else list(candidates)
+        errors = {name: accuracy_errors(candidates[name], job, samples) for name in compared}
         sizes = {name: found.size for name, found in errors.items() if np.isfinite(found.size)}
         if sizes:
-            compared = {_USUAL_CURVE: sizes[_USUAL_CURVE]} if few and _USUAL_CURVE in sizes else sizes
-            best, words = _best(compared, "{:.2g}", ahead=_USUAL_CURVE)
+            best, words = _best(sizes, "{:.2g}", ahead=_USUAL_CURVE)
             reason = f"{best} misses {job.metric} left out by {words}"
             return ChosenAccuracy(fit_accuracy(candidates[best], job, samples), best, reason, errors[best])
         nothing = AccuracyErrors.none()
