@@ -13,8 +13,8 @@ batch    grows with the doublings to the nearest measured batch, as on other job
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    the roughness of the measured curves, and the scatter of repeated ones
 later    grows with the doublings of epochs after the end of the measured curves; the errors
-         on their later halves say how fast. The best so far never falls: below the median it is at
-         most what the curve is expected to rise after that end
+         on their later halves say how fast. The best so far never falls: two deviations below
+         the median are at most what the curve is expected to rise after that end
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
@@ -54,6 +54,7 @@ _OTHER_JOBS = 2  # batches left out that what other jobs showed is worth
 _WILD = 4.0  # deviations that one batch left out can tell at most
 _LATER = 0.35  # of what single evaluations miss later on: the best so far is steadier
 _UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
+_UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
 _RUN = 0.015  # of the range, of one evaluation between runs
 _LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
@@ -118,7 +119,7 @@ class AccuracyOutlook:
         ended = np.clip(np.ceil(2**end).astype(np.int64) - 1, 0, max_epochs - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
-        fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen) ** 2)
+        fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
         self._put_certain(wished, best, spread, fall)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
