@@ -7,8 +7,11 @@ import pytest
 
 from cotune.schedule import Submission, rigid_config
 from cotune.schedule._work import Steady
+from cotune.schedule.elasticflow import Elasticflow
 from cotune.schedule.joint import Joint
 from cotune.simulate import simulate
+from cotune.simulate.beliefs import mistaken
+from cotune.simulate.metrics import metrics
 from cotune.types import Cluster, Device
 
 SIZES = (1, 2, 4, 8, 16)
@@ -58,3 +61,28 @@ def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: flo
     admitted = found.declined == 0
     assert 0 < admitted.sum() < len(admitted)
     assert (found.end[admitted] <= limit[admitted]).all()
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3])
+def test_on_uncertain_forecasts_it_keeps_nearly_all_it_admits_and_more_than_elasticflow(noise: float) -> None:
+    met, missed = {}, {}
+    for policy in (Joint(), Elasticflow()):
+        kept = [
+            metrics(
+                simulate(
+                    jobs(seed, 40, every=60.0), Cluster((Device("gpu", 24),)), policy, believe=mistaken(noise, 40, seed)
+                )
+            )["deadlines"]
+            for seed in range(2)
+        ]
+        met[policy] = sum(one["met"] for one in kept)
+        missed[policy] = sum(one["admitted_missed"] for one in kept)
+    assert met[Joint()] > met[Elasticflow()]
+    assert missed[Joint()] <= 0.05 * (met[Joint()] + missed[Joint()])
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.1, 0.3])
+def test_at_its_margin_one_more_step_costs_what_it_saves(spread: float) -> None:
+    worth = 2.0
+    z = Joint(worth=worth).margin(spread)
+    assert spread * np.exp(z * spread) == pytest.approx(worth * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
