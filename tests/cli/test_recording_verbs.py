@@ -46,7 +46,7 @@ def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> N
 
 def test_curves_that_a_store_knows_in_parts_are_learnt_from_as_one(folder: Path, tmp_path: Path) -> None:
     reading, store = Reading(16, None, False), str(tmp_path / "store.db")
-    for target in ("0.3", "0.8"):
+    for target in ("0.3", "0.6", "0.9"):
         samples = replay(folder, {"target": target}, reading).kept_samples(store, seed=0)
     went_on = [sample for sample in samples if sample.resumed_from and sample.curve]
     assert went_on, "the harder target goes on with the curves of the easier one"

@@ -87,7 +87,7 @@ def test_a_goal_out_of_reach_still_gives_a_page(folder: Path, tmp_path: Path) ->
 
 def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path) -> None:
     words = ("report", "--recording", folder, *ASKED, "-o", tmp_path / "nowhere" / "report.html")
-    assert "cannot write" in cotune(folder, *words, code=4).stderr
+    assert "there is no folder" in cotune(folder, *words, code=3).stderr
 
 
 def test_the_page_asks_the_network_for_nothing_and_draws_everything(browser: Any, page_file: Path) -> None:

@@ -81,10 +81,12 @@ def note(text: str) -> None:
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn the system's refusal to write a file into an error that a user can act on."""
-    from cotune.errors import InvalidFile
+    from cotune.errors import InvalidFile, NotFound
 
     try:
         yield
+    except FileNotFoundError:
+        raise NotFound(f"cannot write {path}: there is no folder {path.parent}") from None
     except OSError as error:
         raise InvalidFile(f"cannot write {path}: {error.strerror}") from None
 
