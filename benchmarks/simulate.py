@@ -4,6 +4,7 @@ python benchmarks/simulate.py speed        cost per job from 1,000 to 1,000,000 
 python benchmarks/simulate.py decisions    one decision on a large cluster
 python benchmarks/simulate.py deadlines    ITP jobs with deadlines (needs COTUNE_DATA)
 python benchmarks/simulate.py predicted    the same, when policies believe what cotune predicts from 8 probes
+python benchmarks/simulate.py uncertain    joint and elasticflow under noise, over parts of three clusters
 python benchmarks/simulate.py targets      Pollux's workloads with targets and deadlines (needs COTUNE_DATA)
 python benchmarks/simulate.py bound        joint against a linear bound from below
 """
@@ -21,7 +22,7 @@ from time import perf_counter
 
 import numpy as np
 
-from cotune.adapters.traces import fitting, read
+from cotune.adapters.traces import Trace, fitting, read
 from cotune.adapters.traces.goals import with_deadlines, with_targets
 from cotune.adapters.traces.speeds import malleable, speed_tables
 from cotune.predict import forecaster
@@ -45,6 +46,7 @@ from cotune.types import Cluster, Config, Device, Goal, Job, Sample
 
 EXAMPLES = 51_200
 CLUSTERS = (("10", "16"), ("05", "16"), ("01", "64"))
+PARTS_OF = (("10", "16", 0, 260, 2), ("05", "16", 0, 500, 2), ("05", "16", 1500, 2000, 1), ("01", "64", 0, 400, 1))
 
 
 def synthetic(jobs: int, gpus: int, load: float = 0.9) -> list[Submission]:
@@ -113,12 +115,9 @@ def deadlines() -> None:
 
 def compare(beliefs: Callable[[int], Mapping[str, Believe]]) -> None:
     """Play ITP jobs with deadlines under each policy and each belief."""
-    data = Path(os.environ["COTUNE_DATA"])
     for name, gpus in CLUSTERS:
         cluster = parse_cluster(gpus)
-        trace = malleable(
-            fitting(read(data / "itp/jobs.csv.gz", {"cluster": name}), cluster), data / "elasticflow", cluster
-        )
+        trace = itp(name, cluster)
         print(f"ITP cluster {name} on {gpus} GPUs, {len(trace.jobs)} jobs")
         print("belief     policy        admitted    met  missed  GPU hours  per deadline met")
         for belief, believe in beliefs(len(trace.jobs)).items():
@@ -130,6 +129,28 @@ def compare(beliefs: Callable[[int], Mapping[str, Believe]]) -> None:
                     f" {kept['admitted_missed']:7} {hours:10.0f} {hours / max(kept['met'], 1):10.2f}",
                     flush=True,
                 )
+
+
+def itp(name: str, cluster: Cluster) -> Trace:
+    """Return the jobs of one of ITP's clusters, malleable by the speeds measured on A100."""
+    data = Path(os.environ["COTUNE_DATA"])
+    fits = fitting(read(data / "itp/jobs.csv.gz", {"cluster": name}), cluster)
+    return malleable(fits, data / "elasticflow", cluster)
+
+
+def uncertain() -> None:
+    """Count who is admitted and who is late under noise, over parts of clusters (jobs from, to) and seeds."""
+    print("noise  policy        admitted  missed")
+    for noise, policy in product((0.1, 0.3), (Joint(), Elasticflow())):
+        admitted = missed = 0
+        for name, gpus, begin, end, seeds in PARTS_OF:
+            cluster = parse_cluster(gpus)
+            trace = itp(name, cluster).jobs[begin:end]
+            for seed in range(seeds):
+                believe = mistaken(noise, len(trace), seed)
+                kept = metrics(simulate(trace, cluster, policy, believe=believe))["deadlines"]
+                admitted, missed = admitted + kept["admitted"], missed + kept["admitted_missed"]
+        print(f"{noise:<6} {type(policy).__name__.lower():<12} {admitted:9} {missed:7}", flush=True)
 
 
 def foreseen(folder: Path, probes: int = 8) -> Believe:
@@ -257,7 +278,7 @@ def bound() -> None:
         print(f"{seed:8} {gpus:5} {len(kept):9} {missed:7} {over:10.1%}", flush=True)
 
 
-PARTS = {part.__name__: part for part in (speed, decisions, deadlines, predicted, targets, bound)}
+PARTS = {part.__name__: part for part in (speed, decisions, deadlines, uncertain, predicted, targets, bound)}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or ["speed", "decisions"]:
