@@ -91,11 +91,12 @@ def test_the_target_moves_the_plan(browser: Any, served: Served) -> None:
     with opened(browser) as watched:
         page = watched.page
         job_page(page, served)
-        before = page.locator("#answer .tile").first.inner_text()
+        before = page.locator("#answer .tile").all_inner_texts()
         page.get_by_label("Target accuracy").evaluate(
             "input => { input.value = 400; input.dispatchEvent(new Event('input')) }"
         )
-        page.wait_for_function("before => document.querySelector('#answer .tile').innerText !== before", arg=before)
+        tiles = "[...document.querySelectorAll('#answer .tile')].map(tile => tile.innerText)"
+        page.wait_for_function(f"before => {tiles}.some(text => !before.includes(text))", arg=before)
         page.get_by_label("no target").check()
         page.wait_for_function("() => document.querySelector('#slide-target').disabled")
 
