@@ -20,6 +20,10 @@ from cotune.run._preload import may_need_torch
         ("from . import model", True),
         ("import cotune.torch", True),
         ("from cotune import torch", True),
+        ("import importlib\nimportlib.import_module('torch')", True),
+        ("from runpy import run_path", True),
+        ("exec(open('train.py').read())", True),
+        ("import importlib.util", False),
         ("def train(", True),
     ],
 )

@@ -71,7 +71,8 @@ class Intake:
     ) -> None:
         self._stores, self._queue, self._engine, self._seed = stores, queue, engine, seed
         self._waiting = list(first)
-        self._seen: dict[Path, int | None] = {}  # files taken in, and of those declined when they were last written
+        self._taken: set[Path] = set()
+        self._unreadable: dict[Path, float] = {}  # and when each was last written
         self.declined: list[dict[str, str]] = []
         self._names: set[str] = set()
         self._gone_on: set[str] = set()  # runs
@@ -103,16 +104,19 @@ class Intake:
     def _look(self) -> None:
         """Take in the job files that have come into the queue's folder, and unreadable ones that have changed."""
         for path in sorted(self._queue.glob("*.yaml")) if self._queue else ():
-            written = path.stat().st_mtime_ns
-            if self._seen.get(path, 0) in (None, written):
+            try:
+                written = path.stat().st_mtime
+            except FileNotFoundError:  # taken away since it was listed
+                continue
+            if path in self._taken or self._unreadable.get(path) == written:
                 continue
             self.declined = [one for one in self.declined if one["job"] != path.name]
             try:
                 self._waiting.append(settings_of(path, self._engine))
-                self._seen[path] = None
+                self._taken.add(path)
             except CotuneError as error:
                 self._decline(path.name, error)
-                self._seen[path] = written
+                self._unreadable[path] = written
 
     def _decline(self, name: str, error: CotuneError) -> None:
         self.declined.append({"job": name, "reason": str(error)})

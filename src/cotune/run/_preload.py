@@ -18,7 +18,8 @@ from pathlib import Path
 from cotune.run._messages import Group, Program
 
 _TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.optim")
-_WITHOUT_TORCH = {"numpy", "cotune", *sys.stdlib_module_names}
+_WITHOUT_TORCH = {"numpy", "cotune", *sys.stdlib_module_names} - {"runpy"}
+_MAY_BRING_TORCH = {"cotune.torch", "importlib", "importlib.import_module", "__import__", "exec"}
 
 
 def preload(group: Group) -> None:
@@ -42,12 +43,15 @@ def may_need_torch(program: Program, folder: str) -> bool:
         tree = ast.parse((Path(folder) / program.target).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return True
-    return any(name == "cotune.torch" or name.partition(".")[0] not in _WITHOUT_TORCH for name in _imported(tree))
+    return any(name in _MAY_BRING_TORCH or name.partition(".")[0] not in _WITHOUT_TORCH for name in _imported(tree))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield what a script imports, and by which other means it might."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Name) and node.id in _MAY_BRING_TORCH:
+            yield node.id

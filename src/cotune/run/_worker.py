@@ -98,9 +98,10 @@ def _redirect(folder: str, rank: int) -> None:
     os.dup2(log, 2)
     os.close(log)
     os.close(nothing)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115  # open for as long as the process
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115  # open for as long as the process
-    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")  # noqa: SIM115  # open for as long as the process
+    # Not closed by a `with`: they are open for as long as the process.
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")  # noqa: SIM115
 
 
 def _prepare(seed: int, worker: Slice) -> None:
