@@ -101,6 +101,26 @@ def test_the_target_moves_the_plan(browser: Any, served: Served) -> None:
         page.wait_for_function("() => document.querySelector('#slide-target').disabled")
 
 
+def test_a_moved_slider_keeps_its_answer_when_the_store_changes(browser: Any, served: Served) -> None:
+    with opened(browser) as watched, open_store(str(served.store)) as store:
+        page = watched.page
+        job_page(page, served)
+        page.wait_for_selector("#link.live")
+        page.get_by_label("Target accuracy").evaluate(
+            "input => { input.value = 700; input.dispatchEvent(new Event('input')) }"
+        )
+        asked = f"of {page.locator('#slide-target').get_attribute('aria-valuetext')} asked"
+        page.wait_for_selector(f"#answer >> text={asked}")
+        page.evaluate("document.querySelector('#answer').dataset.old = 'yes'")
+        ended = store.sample("run-ended")
+        store.save(JOB, replace(ended, ended=False))
+        page.wait_for_selector("#answer:not([data-old])")
+        page.wait_for_selector(f"#answer >> text={asked}")
+        page.wait_for_selector("article.live")
+        store.save(JOB, ended)
+        page.wait_for_selector("article.live", state="detached")
+
+
 def test_a_run_is_followed_while_it_grows(browser: Any, served: Served) -> None:
     with opened(browser) as watched, open_store(str(served.store)) as store:
         page = watched.page

@@ -137,6 +137,7 @@ function whatIf(key, told, before) {
     draw(chart, found.figure);
   }
   show(told.answer);
+  if (before) request(); // the job's own answer is for the goal as it was asked
   const panel = card("What if", h("p.muted.small", {}, `Move a slider: ${count(configs)} configs are judged anew at once.`),
     Object.values(controls).slice(0, accuracy ? 2 : 1).map((one) => one.element),
     Object.values(money).map((one) => one.element), controls.confidence.element,
