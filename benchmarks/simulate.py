@@ -25,8 +25,8 @@ import numpy as np
 from cotune.adapters.traces import Trace, fitting, read
 from cotune.adapters.traces.goals import with_deadlines, with_targets
 from cotune.adapters.traces.speeds import malleable, speed_tables
+from cotune.design import Design
 from cotune.predict import forecaster
-from cotune.profile import Design
 from cotune.schedule import Active, Submission, rigid_config
 from cotune.schedule._placement import OnNodes
 from cotune.schedule._work import Steady

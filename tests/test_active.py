@@ -10,7 +10,8 @@ from bench.worlds import world
 from cotune.active import ActiveDesign, design_for
 from cotune.bench.lab import RecordedLab
 from cotune.bench.truth import Truth
-from cotune.profile import Design, Limits, profile
+from cotune.design import Design
+from cotune.profile import Limits, profile
 from cotune.recording import Recording, read
 from cotune.run.recorded import Recorded
 from cotune.types import Goal, Sample

@@ -48,6 +48,7 @@ LAYERS = {
     "adapters": 5,
     "supervise": 6,
     "staged": 6,
+    "design": 5,
     "profile": 6,
     "simulate": 6,
     "active": 7,

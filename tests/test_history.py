@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cotune.design import Design
 from cotune.history import FACTOR_DOUBT, UNKNOWN_DOUBT, History, Recalling, likeness
 from cotune.predict import forecaster
-from cotune.profile import Design
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Config, CountedModel, Goal, Job, LearningRate, Sample
 from predict.worlds import plain_step, timed, trained

@@ -3,7 +3,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from cotune.profile import CURVES, Design, Limits, Probe, Step, hopeless, profile
+from cotune.design import CURVES, Design, Probe
+from cotune.profile import Limits, Step, hopeless, profile
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample
 from run.clockwork import Clockwork

@@ -25,9 +25,9 @@ from functools import cached_property
 
 import numpy as np
 
+from cotune.design import Chooser, Design, Mask, Probe
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
-from cotune.profile import Chooser, Design, Mask, Probe
 from cotune.run.training import reached
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample

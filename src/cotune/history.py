@@ -28,10 +28,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotune import redact
+from cotune.design import Chooser, Probe
 from cotune.forecast import Outlook
 from cotune.plan.planner import Forecaster
 from cotune.predict import forecaster
-from cotune.profile import Chooser, Probe
 from cotune.space import Configs
 from cotune.types import Cluster, Goal, Job, Sample
 

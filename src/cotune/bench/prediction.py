@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from cotune import algorithms
+from cotune.design import Design
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, forecaster
-from cotune.profile import Design
 from cotune.recording import Recording, read
 from cotune.run.recorded import Recorded, Replay
 from cotune.space import Configs

@@ -9,9 +9,10 @@ from cotune.cli._options import runs_folder
 from cotune.cli._output import note, progress
 from cotune.cli._running import running_engine
 from cotune.config import Settings
+from cotune.design import Chooser, Design
 from cotune.errors import NotFound
 from cotune.history import History, Recalling
-from cotune.profile import Chooser, Design, Limits, profile
+from cotune.profile import Limits, profile
 from cotune.reuse import tidy
 from cotune.run._hearing import FROM_ZERO
 from cotune.store import Store
