@@ -20,6 +20,7 @@ from cotune.adapters.export import Order, names, order, use, write
 from cotune.errors import UsageError
 from cotune.types import Cluster, Config, Device, Job
 from run.slurm_daemons import daemons, missing
+from torchrun import finished
 
 TRAINED = re.compile(r"^epoch 1 accuracy 0\.\d+$", re.MULTILINE)
 # Workers that meet by what the launcher tells them, without torch: importing it takes most of a test's time.
@@ -40,8 +41,6 @@ for _ in range(600 if rank else 0):
     except OSError:
         time.sleep(0.1)
 """
-# What torch's gloo may end a process with when all of its script is done, under plain torchrun too.
-GLOO_ABORTS = "terminate called without an active exception"
 MEETING = "name: Meet\nrun: python meet.py {batch_size}\n"
 A100 = "devices: {a100: {per_node: 4, price_per_hour: 2.0}}\n"
 
@@ -54,11 +53,7 @@ def exported(folder: Path, target: str, file: str, *flags: str) -> Path:
 
 
 def start(command: list[str], folder: Path, **more: str) -> str:
-    env = {**environment(folder), "OMP_NUM_THREADS": "1", **more}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=110, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 or GLOO_ABORTS in said, said
-    return said
+    return finished(command, {**environment(folder), "OMP_NUM_THREADS": "1", **more}, folder)
 
 
 def gpu_order(workers: int = 8, **more: object) -> Order:

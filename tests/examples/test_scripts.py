@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from cli.jobs import cotune
+from torchrun import finished
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -19,10 +19,8 @@ def test_the_script_with_a_report_learns_tells_and_stops_at_the_target(tmp_path:
     environment = {**os.environ, "COTUNE_REPORT": str(told), "COTUNE_TARGET": "0.85", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     script = [str(EXAMPLES / "with_report.py"), "--epochs", "40"]
-    done = subprocess.run(
-        [*command, *script], env=environment, stdout=subprocess.PIPE, text=True, timeout=90, check=True
-    )
-    printed = re.findall(r"^epoch (\d+) accuracy (0\.\d+)$", done.stdout, re.MULTILINE)
+    said = finished([*command, *script], environment)
+    printed = re.findall(r"^epoch (\d+) accuracy (0\.\d+)$", said, re.MULTILINE)
     assert 1 < len(printed) < 40
     reports = [json.loads(line) for line in told.read_text().splitlines()]
     assert len(reports) == 2 * len(printed)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from cotune.workloads import batches
 from cotune.workloads.checkpoint import FILE
 from cotune.workloads.train import main
 from cotune.workloads.workers import Pulse, Workers
+from torchrun import finished
 
 FEW = ("--limit", "101", "--test-limit", "60", "--lr", "0.05", "--device", "cpu", "--threads", "1")
 Training = Callable[..., dict[str, Any]]
@@ -80,7 +80,7 @@ def test_two_workers_equal_one_and_stop_together(
     environment = {**os.environ, "COTUNE_CHECKPOINT": str(tmp_path / "two"), "OMP_NUM_THREADS": "1"}
     command = "-m torch.distributed.run --standalone --nproc-per-node 2 -m cotune.workloads.train"
     flags = ["--batch-size", "8", "--accumulate", "2", "--epochs", "30"]
-    subprocess.run([sys.executable, *command.split(), *FEW, *flags], check=True, env=environment, timeout=90)
+    finished([sys.executable, *command.split(), *FEW, *flags], environment)
 
     assert same(alone, torch.load(tmp_path / "two" / FILE, weights_only=True), 1e-4)
     told = [line["accuracy"] for line in reports() if line["accuracy"] is not None]
