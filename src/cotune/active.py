@@ -25,12 +25,12 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.design import Chooser, Design, Mask, Probe
+from cotune.design import Chooser, Design, Probe
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
 from cotune.run.training import reached
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice

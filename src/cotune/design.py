@@ -17,21 +17,18 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from cotune.plan.assess import rates
 from cotune.predict._memory import MemoryLaw
 from cotune.predict._telling import Telling
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Goal, Job, Sample
+from cotune.types import Cluster, Config, Goal, Job, Mask, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
 CURVES = 4
 GROWTH = 2  # how much larger a batch is tried than the largest that fits, once memory has run out
 ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cotune.types import Config, Floats, Ints, Value, axes_of
+from cotune.types import ASYNCHRONOUS, Config, Floats, Ints, Mask, Value, axes_of
 
 LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
 SHARDING = ("fsdp", "shards", "tensor", "pipeline", "zero")  # named axes that cut a model into so many parts
@@ -174,6 +174,18 @@ class Configs(Sequence[Config]):
     def global_batch(self) -> Ints:
         return self.batch_size * self.accumulate * self.workers
 
+    def recipes(self, *, workers_matter: bool) -> Ints:
+        """Return a number for each config, the same where accuracy depends on the same (see `Job.recipe`)."""
+        told = np.where(self._waits & (not workers_matter), 0, self.workers)
+        _, numbers = np.unique(self.global_batch * (1 + told.max(initial=0)) + told, return_inverse=True)
+        return numbers.astype(np.int64)
+
+    @cached_property
+    def _waits(self) -> Mask:
+        if ASYNCHRONOUS not in self.columns or not (self.servers > 0).any():
+            return np.ones(self.length, dtype=bool)
+        return np.array([config.waits for config in self], dtype=bool)
+
     @cached_property
     def device(self) -> npt.NDArray[np.object_]:
         if "device" in self.columns:
@@ -186,11 +198,11 @@ class Configs(Sequence[Config]):
         return {name: column for name, column in self.columns.items() if name not in LAYOUT}
 
     @property
-    def valid(self) -> npt.NDArray[np.bool_]:
+    def valid(self) -> Mask:
         """Return which rows can be run at all."""
         return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
 
-    def at_least(self, config: Config) -> npt.NDArray[np.bool_]:
+    def at_least(self, config: Config) -> Mask:
         """Return which rows need as much memory of a worker or more: as large a batch, cut into no more shards."""
         alike = (self.device == config.device) & (self.servers == config.servers)
         for name, value in config.axes:
@@ -209,7 +221,7 @@ class Configs(Sequence[Config]):
         """Return the optimiser steps in an epoch, which need not be whole."""
         return examples / np.maximum(self.global_batch, 1).astype(np.float64)
 
-    def take(self, rows: Ints | npt.NDArray[np.bool_]) -> Configs:
+    def take(self, rows: Ints | Mask) -> Configs:
         """Return some of the rows."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         return Configs(columns, int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows))

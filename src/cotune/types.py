@@ -11,13 +11,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Value = str | int | float | bool
 Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
@@ -26,6 +27,7 @@ Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 INTERRUPTED = "interrupted"
 OUT_OF_MEMORY = "out of memory"
 RECORDED = "recorded"  # the engine that replays a recording
+ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ class Config:
     def global_batch(self) -> int:
         return self.batch_size * self.accumulate * self.replicas
 
+    @property
+    def waits(self) -> bool:
+        """Return whether every step waits for all workers: servers need not, by the axis `asynchronous`."""
+        return not (self.servers and str(dict(self.axes).get(ASYNCHRONOUS, False)).lower() == "true")
+
     def __str__(self) -> str:
         extra = [f"accumulate {self.accumulate}"] if self.accumulate > 1 else []
         extra += [f"{self.servers} servers"] if self.servers else []
@@ -155,6 +162,13 @@ class CountedModel:
     bytes_per_example: float
 
 
+class Recipe(NamedTuple):
+    """The global batch, and the workers where accuracy depends on them too."""
+
+    global_batch: int
+    workers: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is trained: a command with placeholders, its data and its metric.
@@ -163,6 +177,7 @@ class Job:
     seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
     of the job's own to read instead of its output. `model` is known where the job names its model.
     `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
+    `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
     """
 
     name: str
@@ -178,6 +193,11 @@ class Job:
     log: tuple[str, str] | None = None
     model: CountedModel | None = None
     seeds: int = 1
+    workers_matter: bool = False
+
+    def recipe(self, config: Config) -> Recipe:
+        """Return what accuracy depends on in a config: two that share it learn alike."""
+        return Recipe(config.global_batch, config.workers if self.workers_matter or not config.waits else None)
 
     @property
     def sign(self) -> int:

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 
 from cotune.recording import AccuracyRow, TimeRow, least_epochs
-from cotune.types import Sample
+from cotune.types import Job, Sample
 
 DIGITS = 6
 
 
-def recorded_tables(samples: Iterable[Sample], examples: int) -> tuple[list[TimeRow], list[AccuracyRow]]:
+def recorded_tables(job: Job, samples: Iterable[Sample]) -> tuple[list[TimeRow], list[AccuracyRow]]:
     """Return the rows of both tables, in rising order; failed starts have none."""
     good = [sample for sample in samples if not sample.failed and sample.epoch_seconds is not None]
-    timed = [sample for sample in good if sample.failure is None or _long_enough(sample, examples)]
+    timed = [sample for sample in good if sample.failure is None or _long_enough(job, sample)]
     repeats = _numbered(sample.config for sample in timed)
     times = [
         TimeRow(
@@ -35,19 +35,19 @@ def recorded_tables(samples: Iterable[Sample], examples: int) -> tuple[list[Time
         if sample.epoch_seconds is not None
     ]
     trained = [sample for sample in good if sample.curve]
-    seeds = _numbered(sample.config.global_batch for sample in trained)
+    recipes = [job.recipe(sample.config) for sample in trained]
     accuracy = [
-        AccuracyRow(sample.config.global_batch, point.epoch, point.accuracy, seed)
-        for sample, seed in zip(trained, seeds, strict=True)
+        AccuracyRow(recipe.global_batch, point.epoch, point.accuracy, seed, recipe.workers)
+        for sample, recipe, seed in zip(trained, recipes, _numbered(recipes), strict=True)
         for point in sample.curve
     ]
     times.sort(key=lambda row: (row.device, str(row.axes), row.workers, row.batch_size, int(row.repeat or 0)))
-    accuracy.sort(key=lambda row: (row.global_batch, int(row.seed or 0), row.epoch))
+    accuracy.sort(key=lambda row: (row.workers or 0, row.global_batch, int(row.seed or 0), row.epoch))
     return times, accuracy
 
 
-def _long_enough(sample: Sample, examples: int) -> bool:
-    return sample.epochs >= least_epochs(sample.config, examples)
+def _long_enough(job: Job, sample: Sample) -> bool:
+    return job.examples is not None and sample.epochs >= least_epochs(sample.config, job.examples)
 
 
 def _numbered(keys: Iterable[Hashable]) -> list[str]:

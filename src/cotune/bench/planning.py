@@ -207,7 +207,7 @@ def _answer(task: Task) -> list[Row]:
     rows = []
     for goal in task.goals:
         profiles: Profiles = {}
-        rows += [_judged(goal, strategy, _lab(task, goal, profiles))[0] for strategy in task.strategies]
+        rows += [judged(goal, strategy, _lab(task, goal, profiles))[0] for strategy in task.strategies]
     return rows
 
 
@@ -217,7 +217,7 @@ def _in_turn(task: Task, strategy: str) -> list[Row]:
     rows = []
     for goal in task.goals:
         lab = _lab(task, goal, {}, known)
-        row, decision = _judged(goal, strategy, lab)
+        row, decision = judged(goal, strategy, lab)
         rows.append(row)
         if decision.config is not None:
             lab.train(decision.config, decision.epochs)
@@ -236,7 +236,8 @@ def _shuffled(folder: Path, seed: int) -> tuple[Goal, ...]:
     return tuple(goals)
 
 
-def _judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
+def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
+    """Return what a strategy decides for a goal in a lab, held against the truth."""
     truth = lab.truth
     chosen: Strategy = algorithms.create("strategies", strategy)
     decision = chosen.decide(lab)

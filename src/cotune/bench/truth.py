@@ -60,19 +60,10 @@ class Truth:
     @cached_property
     def _curves(self) -> tuple[list[Floats], Ints]:
         """Return the curves of every recipe, and the recipe of every config."""
-        keys: dict[tuple[int, int], int] = {}
-        curves: list[Floats] = []
-        by_workers = any(workers is not None for workers in self.recording.curves)
-        recipes = np.zeros(len(self.configs), dtype=np.int64)
-        for row, config in enumerate(self.configs):
-            key = (config.workers if by_workers else 0, config.global_batch)
-            if key not in keys:
-                keys[key] = len(curves)
-                found = self.recording.accuracy(config)
-                assert found is not None  # the space holds only configs with accuracy
-                curves.append(self.recording.job.sign * found)
-            recipes[row] = keys[key]
-        return curves, recipes
+        recipes = self.configs.recipes(workers_matter=self.recording.job.workers_matter)
+        _, first = np.unique(recipes, return_index=True)
+        found = [self.recording.accuracy(self.configs[int(row)]) for row in first]
+        return [self.recording.job.sign * curves for curves in found if curves is not None], recipes
 
     def epochs_to(self, target: float) -> Floats:
         """Return the whole epochs each config takes to a target; infinite where it never gets there."""

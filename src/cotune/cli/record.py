@@ -41,7 +41,7 @@ def record(
             cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
-    times, accuracy = recorded_tables(joined(samples), recorded.examples)
+    times, accuracy = recorded_tables(recorded, joined(samples))
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
     with writing(output):

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cotune.place._edges import Bools, Edges
-from cotune.types import Floats, Ints
+from cotune.place._edges import Edges
+from cotune.types import Floats, Ints, Mask
 
 
 class Around(NamedTuple):
@@ -36,7 +36,7 @@ class Counting(Protocol):
         """Return the least seconds of each edge with the units there are."""
         ...
 
-    def only(self, keep: Bools) -> Counting:
+    def only(self, keep: Mask) -> Counting:
         """Return what counts the units of fewer edges."""
         ...
 
@@ -56,7 +56,7 @@ class Counted:
     cap: Floats
     fastest: Floats
 
-    def only(self, keep: Bools) -> Counting:
+    def only(self, keep: Mask) -> Counting:
         serial, shared = self.serial[:, keep], self.shared[:, keep]
         return Counted(self.edges.only(keep), serial, shared, self.least[keep], self.cap[keep], self.fastest[keep])
 
@@ -107,7 +107,7 @@ class Looked:
     def fastest(self) -> Floats:
         return self.falling[:, -1]
 
-    def only(self, keep: Bools) -> Counting:
+    def only(self, keep: Mask) -> Counting:
         return Looked(self.edges.only(keep), self.counts, self.falling[keep])
 
     def around(self, taus: Floats) -> Around:
@@ -123,7 +123,7 @@ class Looked:
         return Around(units, at, below, above)
 
 
-def reachable(mask: Bools, depth: int) -> tuple[Edges, tuple[Ints, Ints]]:
+def reachable(mask: Mask, depth: int) -> tuple[Edges, tuple[Ints, Ints]]:
     """Return the edges where a mask of (types, stages) holds, and where each lies in such an array."""
     kinds, places = np.nonzero(mask)
     lasts = np.repeat(np.arange(depth), np.arange(1, depth + 1))[places]

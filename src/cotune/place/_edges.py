@@ -13,12 +13,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from cotune.types import Ints
+from cotune.types import Ints, Mask
 
 Edge = tuple[int, int, int]  # type, first layer, last layer
-Bools = npt.NDArray[np.bool_]
 
 
 class Step(NamedTuple):
@@ -47,7 +45,7 @@ class Edges:
     def __getitem__(self, place: int) -> Edge:
         return int(self.kind[place]), int(self.first[place]), int(self.last[place])
 
-    def only(self, keep: Bools) -> Edges:
+    def only(self, keep: Mask) -> Edges:
         return Edges(self.depth, self.types, self.kind[keep], self.first[keep], self.last[keep])
 
     @cached_property

@@ -27,11 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotune.place._edges import Bools, Edges
+from cotune.place._edges import Edges
 from cotune.place._multipliers import Market
 from cotune.place._paths import cheapest, remaining
 from cotune.place.problems import SLACK
-from cotune.types import Floats, Ints
+from cotune.types import Floats, Ints, Mask
 
 _CROWD = 3  # times the width of a beam: labels of which the most promising are taken
 _BLOCK = 128  # labels compared at a time
@@ -88,10 +88,10 @@ class Found(NamedTuple):
     bound: float
     path: Ints
     proven: bool
-    critical: Bools
+    critical: Mask
 
 
-def settle(graph: Graph, critical: Bools, *, width: int, deadline: float) -> Found:
+def settle(graph: Graph, critical: Mask, *, width: int, deadline: float) -> Found:
     """Return the cheapest path within limits whose price is at most the cutoff, making types critical as needed.
 
     When there are more than `width` labels at a cut the search gives up, as it does at the deadline.
@@ -133,7 +133,7 @@ class _Labels(NamedTuple):
 class _Tree:
     """The labels of every cut."""
 
-    def __init__(self, graph: Graph, critical: Bools) -> None:
+    def __init__(self, graph: Graph, critical: Mask) -> None:
         types, depth, market = graph.edges.types, graph.edges.depth, graph.market
         self.graph, self.critical = graph, np.flatnonzero(critical)
         self.raised = market.prices + graph.multipliers
@@ -247,16 +247,16 @@ class _Tree:
                 break
         return here.take(kept)
 
-    def _beaten(self, here: _Labels, earlier: Ints, block: Ints) -> Bools:
+    def _beaten(self, here: _Labels, earlier: Ints, block: Ints) -> Mask:
         beats = earlier[:, None] < block
         for used in here.used.T[self.critical]:
             beats &= used[earlier][:, None] <= used[block]
         if self.graph.market.free:
-            one: Bools = np.any(beats, axis=0)
+            one: Mask = np.any(beats, axis=0)
             return one
         kinds = self.graph.edges.kind[here.edge]
         first = beats.argmax(axis=0)
         own = kinds[earlier][:, None]
         # The first that beats it, and another whose last type is not the same: one of them can go on as it could.
-        beaten: Bools = np.any(beats & ((own != own[first].T) | (own == kinds[block])), axis=0)
+        beaten: Mask = np.any(beats & ((own != own[first].T) | (own == kinds[block])), axis=0)
         return beaten

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.place._edges import Bools, Edges
+from cotune.place._edges import Edges
 from cotune.place._paths import cheapest
 from cotune.place.problems import SLACK
-from cotune.types import Floats, Ints
+from cotune.types import Floats, Ints, Mask
 
 _GROW, _SHRINK = 1.5, 0.6  # the box, after a higher bound and after none
 _PULL = 10.0  # w, per plane: how near the highest point the centre lies
@@ -47,10 +47,10 @@ class Market:
         spare: Floats = multipliers @ np.where(np.isfinite(self.limits), self.limits, 0.0)
         return spare
 
-    def heaviest(self, multipliers: Floats) -> Bools:
+    def heaviest(self, multipliers: Floats) -> Mask:
         """Return the two types whose multipliers add most to the bound."""
         weight = multipliers * np.where(np.isfinite(self.limits), self.limits, 0.0)
-        heavy: Bools = (weight > 0) & (weight >= np.sort(weight)[-2:][0])
+        heavy: Mask = (weight > 0) & (weight >= np.sort(weight)[-2:][0])
         return heavy
 
     def weights(self, edges: Edges, units: Floats, multipliers: Floats) -> Floats:
@@ -119,7 +119,7 @@ class _Climb:
         self.found = Ascent(start.copy(), np.full(rows, -np.inf), np.full(rows, np.inf), [none] * rows)
         self.scale = np.where(market.prices > 0, market.prices, market.prices.mean() or 1.0)
         self.radius = np.full(rows, radius)
-        self.on: Bools = np.ones(rows, dtype=np.bool_)
+        self.on: Mask = np.ones(rows, dtype=np.bool_)
         self.heights = np.zeros((rows, 0))  # of planes where m = 0, infinite where a row has none
         self.slopes = np.zeros((rows, 0, types))
 

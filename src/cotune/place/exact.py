@@ -27,14 +27,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cotune.place._counting import Around, Counting
-from cotune.place._edges import Bools, Edges
+from cotune.place._edges import Edges
 from cotune.place._labels import Graphs, beam, graphs, settle
 from cotune.place._multipliers import Market, ascend, used_by
 from cotune.place._paths import cheapest
 from cotune.place.counts import provide
 from cotune.place.objectives import Cheapest, Objective
 from cotune.place.problems import SLACK, TIE, Placement, Problem, Run
-from cotune.types import Floats, Ints
+from cotune.types import Floats, Ints, Mask
 
 _AT_ONCE = 400_000  # edges x times in one batch of numpy calls
 _FIRST_ROUNDS, _FIRST_RADIUS = 20, 0.5  # for the multipliers of the slowest time, of which nothing is known
@@ -88,7 +88,7 @@ class _Interval:
     price: float = field(compare=False)  # the least of any of them
     multipliers: Floats = field(compare=False)
     through: Floats = field(compare=False)  # per edge: the least price of any of them that has it
-    critical: Bools = field(compare=False)  # types that labels found to matter
+    critical: Mask = field(compare=False)  # types that labels found to matter
     width: int = field(compare=False)  # labels per cut for the next proof
 
 
@@ -169,7 +169,7 @@ class _Bisection:
             self._look(counting, useful, around, pieces)
 
     def _look(
-        self, counting: Counting, useful: Bools, around: Around, pieces: list[_Piece], *, first: bool = False
+        self, counting: Counting, useful: Mask, around: Around, pieces: list[_Piece], *, first: bool = False
     ) -> None:
         """Bound the prices at the upper ends of pieces, look for better plans, and settle what can be settled."""
         begun = time.monotonic()
@@ -208,7 +208,7 @@ class _Bisection:
             now = time.monotonic()
             self._prove(known, intervals, [moments[row] for row in rows], now + _LABOUR * (now - begun))
 
-    def _narrow(self, known: Graphs, intervals: list[_Interval], useful: Bools) -> None:
+    def _narrow(self, known: Graphs, intervals: list[_Interval], useful: Mask) -> None:
         """Note what every plan with an edge costs at least, so that some edges are left out from now on."""
         for place, interval in enumerate(intervals):
             through = np.full_like(interval.through, np.inf)

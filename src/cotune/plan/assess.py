@@ -23,11 +23,10 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from cotune.forecast import Outlook
 from cotune.space import Configs
-from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Quantity, Source
+from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
 _ROWS = 8192  # rows of draws held in memory at a time
 LOW, MID, HIGH = 0.1, 0.5, 0.9
@@ -64,7 +63,7 @@ class Assessment:
         return self.goal.prefer == "accurate" and self.goal.epochs is None
 
     @property
-    def feasible(self) -> npt.NDArray[np.bool_]:
+    def feasible(self) -> Mask:
         """Return which configs meet the goal with the confidence asked for.
 
         Where none does, weights that meet the target already are as sure as can be, if such a
@@ -208,9 +207,7 @@ def _left(taken: Floats, trained: Floats) -> Floats:
     return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, 1.0), taken))
 
 
-def runs(
-    outlook: Outlook, goal: Goal, rate: Floats, needed: Floats
-) -> Iterator[tuple[Ints, npt.NDArray[np.bool_], Floats]]:
+def runs(outlook: Outlook, goal: Goal, rate: Floats, needed: Floats) -> Iterator[tuple[Ints, Mask, Floats]]:
     """Yield blocks of (rows, whether each draw meets the goal, seconds each draw takes)."""
     for rows in _blocks(outlook, rate):
         wanted = _of_rows(needed, outlook, rows)
@@ -218,7 +215,7 @@ def runs(
         yield rows, _affordable(goal, spent, rate[rows]) & np.isfinite(wanted), spent
 
 
-def _affordable(goal: Goal, spent: Floats, rate: Floats) -> npt.NDArray[np.bool_]:
+def _affordable(goal: Goal, spent: Floats, rate: Floats) -> Mask:
     """Return which draws keep to the deadline and the budget."""
     kept = np.ones(spent.shape, dtype=bool)
     if goal.deadline is not None:

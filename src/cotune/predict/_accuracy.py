@@ -9,7 +9,7 @@ is how many epochs an accuracy takes, rather than how much accuracy an epoch giv
 
 run      two runs of one recipe reach a target some per cent of epochs apart, as on other jobs
 batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
-         batches left out say
+         batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    the roughness of the measured curves, and the scatter of repeated ones
 later    grows with the doublings of epochs after the end of the measured curves; the errors
@@ -37,12 +37,13 @@ from scipy.special import ndtri
 from cotune.forecast import Sources
 from cotune.predict import AccuracyModel
 from cotune.predict._fits import KEPT
+from cotune.predict._recipes import Recipes
 from cotune.predict._samples import Curve, by_global_batch, curves
 from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
 from cotune.space import Configs
-from cotune.types import Z90, Config, Floats, Ints, Job, Sample
+from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
 
 # Chosen by benchmarks/calibration.py --curves, with each data set left out in turn (docs/prediction.md):
 _SHIFT = 0.06  # of ln epochs to a target, between runs
@@ -61,6 +62,7 @@ _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone 
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
+_BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
 
@@ -89,7 +91,8 @@ class AccuracyOutlook:
     level: float  # and of accuracy
     per_epoch: float  # spread for each doubling after the end of the measured curves
     assumed: bool
-    going: Mapping[int, Curve] = field(default_factory=dict)  # by global batch: what a run of it goes on from
+    recipes: Recipes = _BY_BATCH
+    going: Mapping[Recipe, Curve] = field(default_factory=dict)  # what a run of a recipe goes on from
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
         """Return the same outlook for runs that go on from what these samples left.
@@ -99,15 +102,17 @@ class AccuracyOutlook:
         if job.seeds > 1:
             return self
         left = Kept.among(samples).best.values()
-        return _going_on(self, tuple(curves(job, [sample])[0] for sample in left))
+        found = [curves(job, self.recipes.samples([sample]))[0] for sample in left]
+        return _going_on(self, tuple(zip([job.recipe(sample.config) for sample in left], found, strict=True)))
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
         """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
         epochs = np.arange(1.0, max_epochs + 1)
-        median = self.model.predict(configs, epochs)
-        wished = np.log2(np.maximum(configs.global_batch, 1).astype(np.float64))
+        alike = self.recipes.configs(configs)
+        median = self.model.predict(alike, epochs)
+        wished = np.log2(np.maximum(alike.global_batch, 1).astype(np.float64))
         places, ends, broken = self._measured()
-        away = np.abs(wished[:, None] - places[None, :]).min(axis=1)
+        away = np.abs(wished[:, None] - places[None, :]).min(axis=1) + self.recipes.strange(configs)
         outside = (wished < places[0]) | (wished > places[-1])
         end = np.interp(wished, places, ends)
         far = away * np.where(outside, _OUTSIDE, 1.0)
@@ -115,12 +120,12 @@ class AccuracyOutlook:
         collapsed = _COLLAPSED * self.range * np.interp(wished, places, broken)
         always = ((self.level * far + collapsed) ** 2 + self.noise**2)[:, None]
         later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
-        best = np.minimum(self._best(median) + self._shared(wished, places, epochs), self.ceiling)
+        best = np.minimum(self._best(median) + self._shared(wished, away == 0, places, epochs), self.ceiling)
         ended = np.clip(np.ceil(2**end).astype(np.int64) - 1, 0, max_epochs - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
         fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
-        self._put_certain(wished, best, spread, fall)
+        self._put_certain(configs, best, spread, fall)
         # A job that is first evaluated after some epochs meets no target before.
         first = min(float(curve.epochs[0]) for curve in self.found)
         if first <= max_epochs:
@@ -138,7 +143,7 @@ class AccuracyOutlook:
         lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
         return np.asarray(np.minimum(median + lift[tries - 1], self.ceiling))
 
-    def _shared(self, wished: Floats, places: Floats, epochs: Floats) -> Floats:
+    def _shared(self, wished: Floats, measured: Mask, places: Floats, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
         found = [self._better(batch, epochs) for batch in self._by_batch]
         own, others = (np.stack(part) for part in zip(*found, strict=True))
@@ -147,7 +152,7 @@ class AccuracyOutlook:
         above = np.minimum(below + 1, len(places) - 1)
         share = (at - below)[:, None]
         between = (1 - share) * others[below] + share * others[above]
-        return np.where(np.isin(wished, places)[:, None], own[below], between)
+        return np.where(measured[:, None], own[below], between)
 
     def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
         """Return how much better than by the law the best of a measured batch is, and what that tells of others.
@@ -178,14 +183,14 @@ class AccuracyOutlook:
 
     def _same(self, batch: int) -> list[Curve]:
         """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
-        own = self.going.get(batch)
-        return self._by_batch[batch] if own is None else [own]
+        return [curve for curve in self.going.values() if curve.global_batch == batch] or self._by_batch[batch]
 
-    def _put_certain(self, wished: Floats, best: Floats, *spreads: Floats) -> None:
+    def _put_certain(self, configs: Configs, best: Floats, *spreads: Floats) -> None:
         """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
         epochs = np.arange(1.0, best.shape[1] + 1)
-        for batch, curve in self.going.items():
-            rows = np.flatnonzero(np.abs(wished - np.log2(batch)) < 1e-9)
+        for recipe, curve in self.going.items():
+            alike = configs.global_batch == recipe.global_batch
+            rows = np.flatnonzero(alike if recipe.workers is None else alike & (configs.workers == recipe.workers))
             past = np.flatnonzero((epochs >= curve.epochs[0]) & ((epochs <= curve.epochs[-1]) | curve.silent))
             best[np.ix_(rows, past)] += 5 * _CERTAIN * self.range
             for spread in spreads:
@@ -200,8 +205,8 @@ class AccuracyOutlook:
 
 
 @lru_cache(KEPT)
-def _going_on(outlook: AccuracyOutlook, left: tuple[Curve, ...]) -> AccuracyOutlook:
-    return replace(outlook, going={curve.global_batch: curve for curve in left})
+def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, Curve], ...]) -> AccuracyOutlook:
+    return replace(outlook, going=dict(left))
 
 
 def _apart(median: Floats, pace: Floats) -> tuple[Floats, Floats]:
@@ -231,9 +236,15 @@ def _on_plateau(median: Floats, noise: float) -> Ints:
 
 
 def accuracy_outlook(
-    model: AccuracyModel, job: Job, samples: Sequence[Sample], errors: AccuracyErrors, *, assumed: bool
+    model: AccuracyModel,
+    job: Job,
+    samples: Sequence[Sample],
+    errors: AccuracyErrors,
+    recipes: Recipes = _BY_BATCH,
+    *,
+    assumed: bool,
 ) -> AccuracyOutlook:
-    """Return the outlook of a law whose errors on what was left out are known."""
+    """Return the outlook of a law, learnt from samples of such recipes, whose errors on what was left out are known."""
     found = curves(job, samples)
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
@@ -241,7 +252,7 @@ def accuracy_outlook(
     pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
     later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
     ceiling = natural_ceiling(job, found)
-    return AccuracyOutlook(model, tuple(found), span, ceiling, noise, pace, _LEVEL * span, later, assumed)
+    return AccuracyOutlook(model, tuple(found), span, ceiling, noise, pace, _LEVEL * span, later, assumed, recipes)
 
 
 def _factor(errors: AccuracyErrors, span: float) -> float:

@@ -24,12 +24,13 @@ from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict._groups import fit_seconds
 from cotune.predict._memory import MemoryLaw
+from cotune.predict._recipes import Recipes
 from cotune.predict._samples import curves, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
 from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
-from cotune.types import Cluster, Config, Floats, Ints, Job, Sample
+from cotune.types import Cluster, Config, Floats, Ints, Job, Mask, Sample
 
 _FEW_CONFIGS = 4096
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
@@ -44,6 +45,7 @@ class Forecaster:
     seconds: SecondsOutlook
     accuracy: AccuracyOutlook | None
     by_worker_batch: bool
+    workers_matter: bool
     engine: float
     startup: _Term
     overhead: _Term
@@ -92,11 +94,11 @@ class Forecaster:
 
     def _recipes(self, configs: Configs) -> tuple[Ints, Configs]:
         """Return the recipe of each config as a number, and one config of each recipe."""
-        column = configs.batch_size if self.by_worker_batch else configs.global_batch
-        _, first, recipe = np.unique(column, return_index=True, return_inverse=True)
+        recipes = configs.batch_size if self.by_worker_batch else configs.recipes(workers_matter=self.workers_matter)
+        _, first, recipe = np.unique(recipes, return_index=True, return_inverse=True)
         return recipe.astype(np.int64), configs.take(first)
 
-    def _impossible(self, configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _impossible(self, configs: Configs) -> Mask:
         """Return which configs take at least a batch that ran out of memory, other things equal."""
         result = np.zeros(configs.length, dtype=bool)
         for failed in self.too_large:
@@ -167,6 +169,7 @@ def learn(
         seconds=seconds,
         accuracy=learnt and learnt.with_past(job, samples),
         by_worker_batch=by_worker,
+        workers_matter=job.workers_matter,
         # A run starts its engine anew, so it pays what the first probe of a profile paid.
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
@@ -217,13 +220,16 @@ def _accuracy(job: Job, evaluated: Evaluated, name: str | None) -> tuple[Accurac
     chosen = algorithms.create("predict", name)
     if not isinstance(chosen, AccuracyPredictor):
         raise UsageError(f"predictor {name!r} does not predict accuracy; isotonic, curve and auto do")
+    by_worker = getattr(chosen, "batch", "global") == "worker"
+    recipes = Recipes() if by_worker else Recipes.among(job, samples)
+    alike = recipes.samples(samples)
     if isinstance(chosen, Auto):
-        model = chosen.fit_accuracy(job, samples)
-        outlook = accuracy_outlook(model, job, samples, model.errors, assumed=model.assumed)
-        return outlook, f"accuracy by {model.reason}", False
-    fitted = fit_accuracy(chosen, job, samples)
-    outlook = accuracy_outlook(fitted, job, samples, accuracy_errors(chosen, job, samples), assumed=False)
-    return outlook, f"accuracy by {name}, as asked", getattr(chosen, "batch", "global") == "worker"
+        model = chosen.fit_accuracy(job, alike)
+        outlook = accuracy_outlook(model, job, alike, model.errors, recipes, assumed=model.assumed)
+        return outlook, f"accuracy by {model.reason}{recipes}", False
+    fitted = fit_accuracy(chosen, job, alike)
+    outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
+    return outlook, f"accuracy by {name}, as asked{recipes}", by_worker
 
 
 def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.errors import InvalidFile, NotFound
-from cotune.types import Floats
+from cotune.types import Floats, Mask
 
 SHAPES: Mapping[str, tuple[str, ...]] = {
     "dense": ("batch", "dim_in", "dim_out", "activation", "optimizer"),
@@ -59,7 +59,7 @@ class Layers:
     def __len__(self) -> int:
         return len(self.ms)
 
-    def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Layers:
+    def take(self, rows: Mask | npt.NDArray[np.int64]) -> Layers:
         """Return some of the rows."""
         shape = {name: column[rows] for name, column in self.shape.items()}
         facts = {name: column[rows] for name, column in self.facts.items()}

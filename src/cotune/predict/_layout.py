@@ -19,11 +19,10 @@ Where operations are known, so is the peak of a device of the table (`devices`):
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from cotune.devices import known
 from cotune.space import Configs
-from cotune.types import Floats
+from cotune.types import Floats, Mask
 
 EXPLAINED = frozenset(
     ("tensor", "pipeline", "micro_batch", "params", "layers", "hidden", "seq_len", "activation_checkpointing")
@@ -37,7 +36,7 @@ def nodes(configs: Configs, per_node: int | None) -> Floats:
     return np.ceil(configs.workers / per_node)
 
 
-def tensor_across(configs: Configs, per_node: int | None) -> npt.NDArray[np.bool_]:
+def tensor_across(configs: Configs, per_node: int | None) -> Mask:
     """Return which configs split their tensors over more than one node."""
     return _number(configs, "tensor", 1.0) > (per_node or np.inf)
 
@@ -93,7 +92,7 @@ def overlap(configs: Configs) -> Floats:
     return np.where(_sharded(configs, "full_shard", "shard_grad_op"), 2.0, 1.0)
 
 
-def _sharded(configs: Configs, *ways: str) -> npt.NDArray[np.bool_]:
+def _sharded(configs: Configs, *ways: str) -> Mask:
     values = configs.columns["sharding"].tolist() if "sharding" in configs.columns else [""] * configs.length
     return np.array([value in ways for value in values], dtype=bool)
 

@@ -26,10 +26,9 @@ from scipy.optimize import nnls
 
 from cotune.devices import known
 from cotune.space import SHARDING, Configs
-from cotune.types import Axes, Config, CountedModel, Floats, Job, Sample
+from cotune.types import Axes, Config, CountedModel, Floats, Job, Mask, Sample
 from cotune.units import gibibytes
 
-Mask = npt.NDArray[np.bool_]
 Kind = tuple[str, int, Axes]
 _MARGIN = 0.05  # of all: a GPU's context, a neighbour
 _GROWTH = 0.2  # of what lies beyond the batches measured: buffers of libraries, and what an allocator cannot reuse

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cotune.forecast import Sources
 from cotune.predict import SecondsModel, SelfAware
@@ -26,7 +25,7 @@ from cotune.predict._features import Feature, columns, features_of
 from cotune.predict._layout import nodes
 from cotune.predict._samples import Timings, timed, timings
 from cotune.space import Configs
-from cotune.types import Z90, Floats, Sample
+from cotune.types import Z90, Floats, Mask, Sample
 
 NOISE = 0.03  # of one measurement of an epoch, as a standard deviation of the logarithm
 _USUAL = 0.12  # spread of a law's error while nothing is known of it
@@ -83,21 +82,21 @@ class SecondsOutlook:
             median = self.model.predict(configs)
         return median, np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
 
-    def _outside(self, configs: Configs) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def _outside(self, configs: Configs) -> tuple[Floats, Mask]:
         """Return the doublings outside the box that was measured, and whether a word is new."""
         numbers = [feature for feature in self.features if feature.kind in ("batch", "workers", "number", "explained")]
         words = [feature for feature in self.features if feature.kind == "word"]
         seen, wished = columns(numbers, self.measured.configs), columns(numbers, configs)
         beyond = np.maximum(seen.min(axis=0) - wished, 0.0) + np.maximum(wished - seen.max(axis=0), 0.0)
-        new: npt.NDArray[np.bool_] = np.any(columns(words, configs) < 0, axis=1)
+        new: Mask = np.any(columns(words, configs) < 0, axis=1)
         return beyond.sum(axis=1), new
 
-    def _new_level(self, configs: Configs) -> npt.NDArray[np.bool_]:
+    def _new_level(self, configs: Configs) -> Mask:
         """Return which configs use a link that no measured one did: between workers, or nodes."""
         seen = self.measured.configs
         first_node = (nodes(configs, self.per_node) > 1) & (nodes(seen, self.per_node).max() <= 1)
         first_pair = (configs.workers > 1) & (seen.workers.max() <= 1)
-        result: npt.NDArray[np.bool_] = first_node | first_pair
+        result: Mask = first_node | first_pair
         return result
 
     def _put_measured(self, configs: Configs, median: Floats, spread: Floats, source: Sources) -> None:
@@ -141,8 +140,8 @@ def _high_quantile(sizes: Floats) -> float:
     return float(np.quantile(sizes, min(1.0, 0.8 * (1 + 1 / len(sizes))), method="higher"))
 
 
-def _equal(configs: Configs, others: Configs, row: int) -> npt.NDArray[np.bool_]:
-    same: npt.NDArray[np.bool_] = configs.workers == others.workers[row]
+def _equal(configs: Configs, others: Configs, row: int) -> Mask:
+    same: Mask = configs.workers == others.workers[row]
     same &= configs.batch_size == others.batch_size[row]
     same &= configs.accumulate == others.accumulate[row]
     return same

@@ -30,9 +30,7 @@ from cotune.predict._loss_curve import LossCurve, Verdict, fit_loss
 from cotune.predict._samples import CURVES, Curve, by_global_batch, curve_of, curves, per_step, timings
 from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
-from cotune.types import Floats, Job, Sample
-
-ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
+from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
 
 
 @dataclass(frozen=True, slots=True)

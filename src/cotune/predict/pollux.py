@@ -22,14 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
 from cotune.predict import SecondsModel
 from cotune.predict._layout import nodes
 from cotune.predict._samples import timings
 from cotune.space import Configs
-from cotune.types import Floats, Job, Sample
+from cotune.types import Floats, Job, Mask, Sample
 
 AC, BC, AN, BN, AR, BR, G = range(7)
 _NONE = -18.0  # the logarithm of nothing
@@ -65,8 +64,8 @@ class _Table:
     batch: Floats
     more: Floats  # accumulation steps before the last
     growth: Floats  # max(R - 2, 0)
-    inside: npt.NDArray[np.bool_]
-    across: npt.NDArray[np.bool_]
+    inside: Mask
+    across: Mask
     terms: Floats
 
     @classmethod

@@ -41,7 +41,9 @@ def read(folder: Path) -> Recording:
     if not times and not curves:
         raise InvalidFile(f"{folder}: a recording needs {TIMES}, {ACCURACY} or both")
     seeds = max((len(runs) for of in curves.values() for runs in of.values()), default=1)
-    return Recording(replace(facts.job, seeds=seeds), facts.cluster({layout[0] for layout in times}), times, curves)
+    told = any(workers is not None for workers in curves)
+    job = replace(facts.job, seeds=seeds, workers_matter=told)
+    return Recording(job, facts.cluster({layout[0] for layout in times}), times, curves)
 
 
 class _Facts:

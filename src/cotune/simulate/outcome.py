@@ -12,7 +12,7 @@ from cotune.schedule import Active, Policy, Submission, capacity
 from cotune.schedule._loop import Decision, drive
 from cotune.schedule._placement import Placer, placer
 from cotune.simulate.world import Believe, Simulated, exactly
-from cotune.types import Cluster, Floats
+from cotune.types import Cluster, Floats, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Outcome:
     present: Sequence[Active] = ()  # who was still there when it stopped
 
     @property
-    def finished(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def finished(self) -> Mask:
         return np.isfinite(self.end)
 
 
