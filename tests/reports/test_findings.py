@@ -14,8 +14,8 @@ from cotune.documents import price_words
 from cotune.forecast import Outlook, standard_draws
 from cotune.reports import Findings, find
 from cotune.reports.document import document
+from cotune.reports.ended_runs import cost_of
 from cotune.reports.figures import cost_time, epoch_times, learning_curves
-from cotune.reports.findings import cost_of
 from cotune.reports.frames import clock, counted, logarithmic, words
 from cotune.reports.markup import data, table, tag
 from cotune.reports.page import page
@@ -149,7 +149,7 @@ def test_a_run_is_compared_with_the_plan_that_was_made_before_it() -> None:
     assert first is not None
     later: Plan = replace(first, reason="made after the run")
     plans = [("2026-01-02T11:00:00.5+00:00", later), ("2026-01-02T10:00:00.9+00:00", first)]
-    outcome = found(samples=[_run("a", first.config)], plans=plans).outcomes[0]
+    outcome = found(samples=[_run("a", first.config)], plans=plans).runs[0]
     assert outcome.plan is first
     assert outcome.missed is None
     assert outcome.cost == pytest.approx(11.0 * first.config.workers)
@@ -162,7 +162,7 @@ def test_a_run_in_several_starts_is_one_outcome() -> None:
         _run("b", config, resumed_from="a"),
         _run("other", config, failure="crashed"),
     ]
-    outcomes = found(samples=starts).outcomes
+    outcomes = found(samples=starts).runs
     assert [len(outcome.starts) for outcome in outcomes] == [1, 2]
     assert outcomes[1].seconds == 22.0
     assert outcomes[0].missed == "crashed"
@@ -173,7 +173,7 @@ def test_the_probe_that_a_run_goes_on_from_is_no_start_of_it() -> None:
     assert plan is not None
     probe = _run("p", Config.data_parallel(16, 1), purpose="probe", seconds=45.0)
     nothing_left = _run("a", plan.config, resumed_from="p", curve=(), seconds=0.0)
-    outcome = found(samples=[probe, nothing_left], plans=[("2026-01-02T09:00:00", plan)]).outcomes[0]
+    outcome = found(samples=[probe, nothing_left], plans=[("2026-01-02T09:00:00", plan)]).runs[0]
     assert [start.id for start in outcome.starts] == ["a"]
     assert outcome.seconds == 0.0
     assert outcome.plan is plan

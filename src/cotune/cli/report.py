@@ -201,9 +201,9 @@ def _show(found: Findings, *, plots: bool) -> None:
         table(*decision_table(found.job.metric, nearest[0], nearest[1:]), title="the nearest that can be had")
     if found.scaling is not None:
         say(f"scaling   {found.scaling.words}")
-    for outcome in found.outcomes[:3]:
-        said = f", {time_spread(outcome.plan.forecast.seconds)} forecast" if outcome.plan else ""
-        say(f"run       {outcome.last.config}: {duration(outcome.seconds)}{said}; {outcome.missed or 'goal met'}")
+    for run in found.runs[:3]:
+        said = f", {time_spread(run.plan.forecast.seconds)} forecast" if run.plan else ""
+        say(f"run       {run.last.config}: {duration(run.seconds)}{said}; {run.missed or 'goal met'}")
     probes = [sample for sample in found.samples if sample.purpose == "probe"]
     spent = f"{number(found.cost(probes))} {found.unit}"
     say(f"measured  {len(probes)} probes of {len({probe.config for probe in probes})} configs for {spent}")

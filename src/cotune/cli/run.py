@@ -247,7 +247,7 @@ def _show(
 
     from cotune.cli._output import emit_json, say, table
     from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
-    from cotune.reports.findings import cost_of
+    from cotune.reports.ended_runs import cost_of
     from cotune.run.training import missed
     from cotune.units import number
 

@@ -103,7 +103,7 @@ def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
 
 
 def _cost(served: Serving, cluster: Cluster) -> float:
-    from cotune.reports.findings import cost_of
+    from cotune.reports.ended_runs import cost_of
 
     return cost_of(served.starts, cluster)
 

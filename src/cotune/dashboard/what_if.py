@@ -99,13 +99,13 @@ def grounds(found: Findings) -> dict[str, Any]:
         "notes": list(found.notes),
         "outcomes": [
             {
-                "config": str(outcome.last.config),
-                "started": outcome.starts[0].started,
-                "seconds": outcome.seconds,
-                "forecast": quantity_document(outcome.plan.forecast.seconds) if outcome.plan else None,
-                "accuracy": outcome.last.accuracy,
-                "missed": outcome.missed,
+                "config": str(run.last.config),
+                "started": run.starts[0].started,
+                "seconds": run.seconds,
+                "forecast": quantity_document(run.plan.forecast.seconds) if run.plan else None,
+                "accuracy": run.last.accuracy,
+                "missed": run.missed,
             }
-            for outcome in found.outcomes[:10]
+            for run in found.runs[:10]
         ],
     }

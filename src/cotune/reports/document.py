@@ -12,7 +12,8 @@ from cotune.documents import (
     profile_document,
     sample_document,
 )
-from cotune.reports.findings import Findings, Outcome
+from cotune.reports.ended_runs import EndedRun
+from cotune.reports.findings import Findings
 from cotune.reuse import reused_device_seconds
 from cotune.types import Forecast
 
@@ -46,7 +47,7 @@ def document(found: Findings) -> dict[str, Any]:
             ],
         },
         "configs": len(found.assessed.seconds),
-        "runs": [_run(found, outcome) for outcome in found.outcomes],
+        "runs": [_run(found, run) for run in found.runs],
         "profile": profile_document(found.samples, reused_device_seconds(continues, found.samples)),
         "cost": {"value": found.cost(found.samples), "unit": found.unit},
         "prices": price_document(found.cluster),
@@ -54,13 +55,13 @@ def document(found: Findings) -> dict[str, Any]:
     }
 
 
-def _run(found: Findings, outcome: Outcome) -> dict[str, Any]:
-    told = sample_document(outcome.last) | {"seconds": outcome.seconds}
-    told["cost"] = {"value": outcome.cost, "unit": found.unit}
+def _run(found: Findings, run: EndedRun) -> dict[str, Any]:
+    told = sample_document(run.last) | {"seconds": run.seconds}
+    told["cost"] = {"value": run.cost, "unit": found.unit}
     return {
         "run": told,
-        "starts": len(outcome.starts),
-        "forecast": forecast_document(outcome.plan.forecast) if outcome.plan else None,
-        "met": outcome.missed is None,
-        "missed": outcome.missed,
+        "starts": len(run.starts),
+        "forecast": forecast_document(run.plan.forecast) if run.plan else None,
+        "met": run.missed is None,
+        "missed": run.missed,
     }

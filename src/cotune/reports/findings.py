@@ -16,29 +16,14 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.forecast import Outlook
-from cotune.plan.assess import Assessment, assess, rates
+from cotune.plan.assess import Assessment, assess
 from cotune.plan.grid import Grid
 from cotune.plan.planner import decide
+from cotune.reports.ended_runs import EndedRun, cost_of, ended_runs
 from cotune.reports.scaling import Scaling, scaling
 from cotune.reuse import Kept
-from cotune.run.training import missed
-from cotune.space import Configs, Space
+from cotune.space import Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan, Sample
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A run that ended, in one start or several, and the plan it followed."""
-
-    starts: tuple[Sample, ...]  # the first one first
-    plan: Plan | None
-    seconds: float
-    cost: float
-    missed: str | None
-
-    @property
-    def last(self) -> Sample:
-        return self.starts[-1]
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,7 @@ class Findings:
     plan: Plan | None
     refusal: Infeasible | None
     samples: tuple[Sample, ...]
-    outcomes: tuple[Outcome, ...]
+    runs: tuple[EndedRun, ...]
 
     @cached_property
     def sure(self) -> Floats:
@@ -116,51 +101,5 @@ def find(
         plan = replace(plan, continues=before.id if before else None)
     except Infeasible as error:
         refusal = error
-    outcomes = _outcomes(job, cluster, samples, plans)
-    return Findings(job, goal, cluster, found, plan, refusal, tuple(samples), outcomes)
-
-
-def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
-    """Return what some starts cost on a cluster, as plans count it; a device without a known price costs no money."""
-    if not samples:
-        return 0.0
-    endless = replace(cluster, devices=tuple(replace(device, count=None) for device in cluster.devices))
-    configs = Configs.of([sample.config for sample in samples])
-    rate = rates(configs, endless)
-    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.workers + configs.servers
-    seconds = np.array([sample.seconds for sample in samples])
-    return float((seconds * np.where(np.isfinite(rate), rate, elsewhere)).sum())
-
-
-def _outcomes(
-    job: Job, cluster: Cluster, samples: Sequence[Sample], plans: Sequence[tuple[str, Plan]]
-) -> tuple[Outcome, ...]:
-    """Return the runs that came to an end, newest first."""
-    by_id = {sample.id: sample for sample in samples}
-    continued = {sample.resumed_from for sample in samples}
-    ended = [sample for sample in samples if sample.purpose == "run" and sample.ended and sample.id not in continued]
-    return tuple(_outcome(job, cluster, _trail(last, by_id), plans) for last in reversed(ended))
-
-
-def _trail(last: Sample, by_id: dict[str, Sample]) -> list[Sample]:
-    """Return what a run goes on from, one after another, down to the probe that began it if one did."""
-    trail = [last]
-    while (before := by_id.get(trail[0].resumed_from or "")) is not None and before not in trail:
-        trail.insert(0, before)
-    return trail
-
-
-def _outcome(job: Job, cluster: Cluster, trail: Sequence[Sample], plans: Sequence[tuple[str, Plan]]) -> Outcome:
-    starts = tuple(start for start in trail if start.purpose == "run")  # a probe was paid for before the run began
-    first, last = starts[0], starts[-1]
-    # Both are ISO 8601 in UTC; the first 19 letters are whole seconds.
-    followed = (plan for made, plan in plans if plan.config == first.config and made[:19] <= first.started[:19])
-    plan = next(followed, None)
-    seconds, cost = sum(start.seconds for start in starts), cost_of(starts, cluster)
-    short = last.failure
-    if short is None and plan is not None:
-        # A run that had nothing left to train shows what its probe has shown.
-        curve = next((start.curve for start in reversed(trail) if start.curve), ())
-        shown = replace(last, curve=curve)
-        short = missed(job, plan.goal, shown, seconds=seconds, cost=cost, unit=cluster.unit)
-    return Outcome(starts, plan, seconds, cost, short)
+    runs = ended_runs(job, cluster, samples, plans)
+    return Findings(job, goal, cluster, found, plan, refusal, tuple(samples), runs)

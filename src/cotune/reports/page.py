@@ -15,7 +15,8 @@ from cotune import __version__
 from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
 from cotune.errors import missing_extra
 from cotune.reports import figures
-from cotune.reports.findings import Findings, Outcome
+from cotune.reports.ended_runs import EndedRun
+from cotune.reports.findings import Findings
 from cotune.reports.frames import Figure
 from cotune.reports.markup import Markup, data, escaped, join, table, tag
 from cotune.types import Forecast, Quantity, Sample
@@ -232,28 +233,28 @@ def _grounds(found: Findings, draw: _Drawing) -> Iterator[Markup]:
 
 
 def _verdicts(found: Findings) -> Iterator[Markup]:
-    if not found.outcomes:
+    if not found.runs:
         yield _section(
             "Forecast against measured",
             tag("p", "No run has ended yet: ", tag("code", "cotune run"), " runs the plan.", class_="muted"),
         )
         return
-    parts = [_verdict(found, outcome) for outcome in found.outcomes[:3]]
-    more = len(found.outcomes) - len(parts)
+    parts = [_verdict(found, run) for run in found.runs[:3]]
+    more = len(found.runs) - len(parts)
     left = tag("p", f"{more} earlier runs are left out.", class_="muted small") if more > 0 else ""
     yield _section("Forecast against measured", *parts, left)
 
 
-def _verdict(found: Findings, outcome: Outcome) -> Markup:
-    last, forecast = outcome.last, outcome.plan.forecast if outcome.plan else None
-    mark = tag("span", "goal met", class_="badge good") if outcome.missed is None else ""
-    if outcome.missed is not None:
+def _verdict(found: Findings, run: EndedRun) -> Markup:
+    last, forecast = run.last, run.plan.forecast if run.plan else None
+    mark = tag("span", "goal met", class_="badge good") if run.missed is None else ""
+    if run.missed is not None:
         mark = tag("span", "failed" if last.failed else "missed", class_="badge bad")
     compared = [
-        ("time", forecast.seconds if forecast else None, outcome.seconds, duration),
+        ("time", forecast.seconds if forecast else None, run.seconds, duration),
         ("seconds per epoch", forecast.epoch_seconds if forecast else None, last.epoch_seconds, number),
         (found.job.metric, forecast.accuracy if forecast else None, last.accuracy, number),
-        (f"cost in {found.unit}", forecast.cost if forecast else None, outcome.cost, number),
+        (f"cost in {found.unit}", forecast.cost if forecast else None, run.cost, number),
     ]
     rows = [
         (
@@ -265,11 +266,11 @@ def _verdict(found: Findings, outcome: Outcome) -> Markup:
         for name, said, real, show in compared
     ]
     words = f"{last.config}, {last.epochs:g} epochs, {last.started[:16].replace('T', ' ')} "
-    starts = f"in {len(outcome.starts)} starts " if len(outcome.starts) > 1 else ""
+    starts = f"in {len(run.starts)} starts " if len(run.starts) > 1 else ""
     return join(
         [
             tag("h3", words + starts, mark, style="margin-top:.9rem"),
-            tag("p", outcome.missed, class_="muted small") if outcome.missed else "",
+            tag("p", run.missed, class_="muted small") if run.missed else "",
             table(("", "forecast", "measured", "measured / forecast"), rows, f"Run {last.id}"),
         ]
     )

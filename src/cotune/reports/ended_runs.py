@@ -1,0 +1,87 @@
+"""Runs that came to an end, in one start or several: what they took, and what they missed of their goal.
+
+A run may go on from a probe, which was paid for before it began; only the starts after that
+are the run's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotune.plan.assess import rates
+from cotune.run.training import missed
+from cotune.space import Configs
+from cotune.types import Cluster, Goal, Job, Plan, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run that ended, the plan it followed, and the probe it went on from, if there was one."""
+
+    starts: tuple[Sample, ...]  # the first one first
+    probe: Sample | None
+    plan: Plan | None
+    seconds: float
+    cost: float
+    missed: str | None
+
+    @property
+    def last(self) -> Sample:
+        return self.starts[-1]
+
+
+def ended_run(job: Job, cluster: Cluster, trail: Sequence[Sample], plan: Plan | None, goal: Goal | None) -> EndedRun:
+    """Return what became of a trail of starts, judged by a goal where there is one."""
+    probe = next((start for start in reversed(trail) if start.purpose == "probe"), None)
+    own = [start for start in trail if start.purpose == "run"]
+    # A run that had nothing left to train shows what was shown before it.
+    curve = next((start.curve for start in reversed(trail) if start.curve), ())
+    last = replace(own[-1], curve=curve)
+    seconds, cost = sum(start.seconds for start in own), cost_of(own, cluster)
+    short = last.failure
+    if short is None and goal is not None:
+        short = missed(job, goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
+    return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short)
+
+
+def ended_runs(
+    job: Job, cluster: Cluster, samples: Sequence[Sample], plans: Sequence[tuple[str, Plan]]
+) -> tuple[EndedRun, ...]:
+    """Return the runs that came to an end; these and the `plans` made so far, with their times, are newest first."""
+    continued = {sample.resumed_from for sample in samples}
+    ended = [sample for sample in samples if sample.purpose == "run" and sample.ended and sample.id not in continued]
+    found = []
+    for last in reversed(ended):
+        trail = trail_of(last, samples)
+        plan = _followed(next(start for start in trail if start.purpose == "run"), plans)
+        found.append(ended_run(job, cluster, trail, plan, plan.goal if plan else None))
+    return tuple(found)
+
+
+def trail_of(last: Sample, samples: Iterable[Sample]) -> list[Sample]:
+    """Return the starts that led to the last, in order, from the probes that began them if any did."""
+    by_id: Mapping[str, Sample] = {sample.id: sample for sample in samples}
+    trail = [last]
+    while (before := by_id.get(trail[0].resumed_from or "")) is not None and before not in trail:
+        trail.insert(0, before)
+    return trail
+
+
+def _followed(first: Sample, plans: Sequence[tuple[str, Plan]]) -> Plan | None:
+    # Both times are ISO 8601 in UTC; the first 19 letters are whole seconds.
+    return next((plan for made, plan in plans if plan.config == first.config and made[:19] <= first.started[:19]), None)
+
+
+def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
+    """Return what some starts cost on a cluster, as plans count it; a device without a known price costs no money."""
+    if not samples:
+        return 0.0
+    endless = replace(cluster, devices=tuple(replace(device, count=None) for device in cluster.devices))
+    configs = Configs.of([sample.config for sample in samples])
+    rate = rates(configs, endless)
+    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.workers + configs.servers
+    seconds = np.array([sample.seconds for sample in samples])
+    return float((seconds * np.where(np.isfinite(rate), rate, elsewhere)).sum())
