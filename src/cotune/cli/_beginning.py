@@ -27,11 +27,6 @@ class Beginning:
     trained: float = 0.0
 
 
-def fresh(seed: int | None) -> Beginning:
-    """Return the beginning of a run that goes on from nothing."""
-    return Beginning(seed or 0, runs_folder() / new_id())
-
-
 def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
     """Return where the last unfinished run stopped, whose folder is used again."""
     found = kept.unfinished_runs(settings.job)
@@ -45,7 +40,17 @@ def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
     return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
 
-def probed(settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None) -> Beginning | None:
+def beginning(
+    settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None, *, from_scratch: bool
+) -> Beginning:
+    """Return the probe that trained this config's recipe furthest, or nothing to go on from."""
+    # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
+    probe_seed = None if settings.engine == RECORDED else seed
+    found = None if from_scratch else _probed(settings, kept, config, goal, probe_seed)
+    return found or Beginning(seed or 0, runs_folder() / new_id())
+
+
+def _probed(settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None) -> Beginning | None:
     """Return the probe that trained this config's recipe furthest, its checkpoint copied, if there is one."""
     before = Kept.among(kept.samples(settings.job)).of(config, goal, seed)
     if before is None:

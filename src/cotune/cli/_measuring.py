@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotune.active import design_for
-from cotune.cli._options import runs_folder
+from cotune.cli._options import require_command, runs_folder
 from cotune.cli._output import note, progress
 from cotune.cli._running import running_engine
 from cotune.config import Settings
 from cotune.design import Chooser, Design
-from cotune.errors import NotFound
 from cotune.history import History, Recalling
 from cotune.profile import Limits, profile
 from cotune.reuse import tidy
@@ -30,8 +29,7 @@ def measure(
     seed: int,
 ) -> list[Sample]:
     """Measure and store; return the new samples."""
-    if not settings.job.command:
-        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
+    require_command(settings)
     design = _design(settings, history, for_goal=for_goal)
     finished: dict[str, Sample] = {}
     with running_engine(settings) as engine, progress(limits.seconds) as shown:

@@ -121,6 +121,14 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
         note(f"these flags are not remembered for the next verb: {error}")
 
 
+def require_command(settings: Settings) -> None:
+    """Refuse to start a job that does not say how it is run."""
+    from cotune.errors import NotFound
+
+    if not settings.job.command:
+        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
+
+
 def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
     from cotune.errors import UsageError
