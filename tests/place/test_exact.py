@@ -297,3 +297,22 @@ def test_no_limit_is_as_good_as_a_very_high_one(seed: int) -> None:
         plan = Exact().solve(Problem.of(profile, throughput)).placement
         costs.append(plan.cost_per_million if plan else math.inf)
     assert costs[0] == pytest.approx(costs[1], rel=1e-9)
+
+
+def test_a_type_without_a_limit_is_never_short() -> None:
+    """Some types with a limit and some without equal brute force where the latter have more than is of use."""
+    bound = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        raw = instance(rng, rng.randint(2, 4), 2, 2)
+        raw["types"][1]["limit"] = None
+        throughput, free, overlap = 8 / rng.uniform(2, 8), rng.random() < 0.5, rng.random() < 0.5
+        solution = Exact().solve(Problem.of(parse(raw), throughput, overlap=overlap, free=free))
+        raw["types"][1]["limit"] = 12
+        expected = brute_force(parse(raw), throughput, free, overlap)
+        if expected is None or solution.placement is None or solution.placement.units > 12:
+            continue  # brute force has too few units to tell
+        agree(solution.placement, expected)
+        assert solution.optimal
+        bound += any(stage.device == "type0" for stage in solution.placement.stages)
+    assert bound > 10

@@ -152,7 +152,8 @@ class _Climb:
         unit = np.abs(self.found.bound[rows])
         unit[unit == 0] = 1.0
         heights, slopes = self.heights[rows] / unit[:, None], self.slopes[rows] * self.scale / unit[:, None, None]
-        self.now[rows] = centre(heights, slopes, best, np.maximum(best - radius, 0.0), best + radius) * self.scale
+        found = centre(heights, slopes, best, np.maximum(best - radius, 0.0), best + radius) * self.scale
+        self.now[rows] = np.where(np.isfinite(self.market.limits), found, 0.0)  # without a limit nothing is short
 
 
 def centre(heights: Floats, slopes: Floats, start: Floats, low: Floats, high: Floats) -> Floats:
