@@ -316,3 +316,21 @@ def test_a_type_without_a_limit_is_never_short() -> None:
         assert solution.optimal
         bound += any(stage.device == "type0" for stage in solution.placement.stages)
     assert bound > 10
+
+
+def test_work_that_units_share_wholly_is_settled_at_once_without_limits() -> None:
+    """Cost then does not depend on the time: all counts tie, and those that match exactly are the best of all."""
+    types = [{"name": "cpu", "price_per_hour": 0.32, "limit": None}, {"name": "gpu", "price_per_hour": 2.42}]
+    layers = [
+        {"name": "embedding", "compute": [1.03, 0.9], "compute_parallel": [1, 1]},
+        {"name": "dense", "compute": [2.11, 0.1332], "compute_parallel": [1, 1]},
+    ]
+    one = parse({"batch": 4096, "types": types[:1], "layers": [{"compute": [1.3], "compute_parallel": [1]}]})
+    alone = Exact().solve(Problem.of(one, 5000))
+    assert alone.optimal
+    assert alone.placement is not None
+    assert alone.placement.units == 2  # the fewest that are fast enough
+    both = Exact().solve(Problem.of(parse({"batch": 4096, "types": types, "layers": layers}), 3000))
+    assert both.optimal
+    assert both.placement is not None
+    assert [stage.workers for stage in both.placement.stages] == [2575, 333]  # 1.03 s : 0.1332 s

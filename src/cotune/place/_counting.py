@@ -21,6 +21,7 @@ class Around(NamedTuple):
 
     units: Floats  # (edges, taus), infinite where no number of units is enough
     seconds: Floats  # (edges, taus) what each stage takes with these
+    work: Floats  # (edges, taus) the least units x seconds of a stage within tau, infinite where there is none
     below: Floats  # (taus,) the greatest e(k) <= tau
     above: Floats  # (taus,) the least e(k) > tau
 
@@ -82,7 +83,9 @@ class Counted:
         never = units > cap
         below = np.where(never, -np.inf, at).max(axis=0, initial=-np.inf)
         above = np.where(never, self.fastest[:, None], before).min(axis=0, initial=np.inf)
-        return Around(np.where(never, np.inf, units), at, below, above)
+        units = np.where(never, np.inf, units)
+        work = np.where(never, np.inf, units * at)  # k e(k) never falls with k
+        return Around(units, at, work, below, above)
 
     def _seconds(self, units: Floats) -> Floats:
         seconds: Floats = self.serial[0, :, None] + self.shared[0, :, None] / units
@@ -120,7 +123,9 @@ class Looked:
         units = np.where(never, np.inf, self.counts[np.minimum(option, most - 1)])
         below = np.where(never, -np.inf, at).max(axis=0, initial=-np.inf)
         above = np.where(option > 0, before, np.inf).min(axis=0, initial=np.inf)
-        return Around(units, at, below, above)
+        left = np.minimum.accumulate((self.counts * self.falling)[:, ::-1], axis=1)[:, ::-1]
+        work = np.where(never, np.inf, left[own, np.minimum(option, most - 1)])
+        return Around(units, at, work, below, above)
 
 
 def reachable(mask: Mask, depth: int) -> tuple[Edges, tuple[Ints, Ints]]:

@@ -4,7 +4,8 @@ Exact: start with the fewest units that reach the throughput; note the cost; rai
 stage that is the slowest to its next faster count; stop when a limit is passed or the
 slowest stage cannot be made faster. k(tau), the fewest units of each stage for a time tau,
 is the least in every component, and the walk visits every distinct k(tau), so nothing
-cheaper is missed.
+cheaper is missed. It ends early where what the stages cost while they are busy, which only
+grows, is no less than the best; and after many steps, when one unit more or less no longer matters.
 
 Balanced: every stage reaches just the throughput asked for, rounded up to whole units:
 
@@ -23,6 +24,8 @@ import numpy as np
 
 from cotune.place._edges import Edge
 from cotune.place.problems import TIE, Placement, Problem, Run
+
+MOST_STEPS = 20_000
 
 Provisioning = Literal["exact", "balanced"]
 
@@ -45,19 +48,21 @@ def provide(problem: Problem, edges: Sequence[Edge], how: Provisioning = "exact"
     units = [0] * len(edges)
     slowest_first: list[tuple[float, int]] = []  # a heap of (-seconds, place)
     to_raise = list(range(len(edges)))
-    price, best = 0.0, np.inf
+    price, busy, best = 0.0, 0.0, np.inf
+    worked = [0.0] * len(edges)
     chosen: list[int] = []
     floor = max(problem.stages.fastest_of(*edge) for edge in edges)
-    while True:
+    for _ in range(MOST_STEPS):
         for place in to_raise:
             step = next(walks[place], None)
             if step is None:
                 return _placed(problem, edges, chosen)
-            kind, more = edges[place][0], step[0] - units[place]
-            price, left[kind], units[place] = price + prices[kind] * more, left[kind] - more, step[0]
-            heapq.heappush(slowest_first, (-step[1], place))
+            kind, more, work = edges[place][0], step.units - units[place], step.work - worked[place]
+            price, left[kind], units[place] = price + prices[kind] * more, left[kind] - more, step.units
+            busy, worked[place] = busy + prices[kind] * work, step.work
+            heapq.heappush(slowest_first, (-step.seconds, place))
         tau = -slowest_first[0][0]
-        if min(left) < 0 or floor * price > best:
+        if min(left) < 0 or max(floor * price, busy) > best * (1 - TIE):
             return _placed(problem, edges, chosen)
         if tau * price < best * (1 - TIE) or not chosen:
             best, chosen = tau * price, list(units)
@@ -66,6 +71,7 @@ def provide(problem: Problem, edges: Sequence[Edge], how: Provisioning = "exact"
         to_raise = []
         while slowest_first and slowest_first[0][0] == -tau:
             to_raise.append(heapq.heappop(slowest_first)[1])
+    return _placed(problem, edges, chosen)
 
 
 def _placed(problem: Problem, edges: Sequence[Edge], units: Sequence[int]) -> Placement | None:

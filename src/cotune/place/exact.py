@@ -6,7 +6,9 @@ the least price per second of all plans whose stages take at most tau,
     cost(plan) = tau(plan) x price(plan),      P never rises with tau.
 
 So every plan with lo <= tau(plan) <= hi costs at least lo x P(hi), and the plan found at hi
-settles all times down to its own bottleneck. Intervals of tau are cut, those whose bound
+settles all times down to its own bottleneck. It also costs at least what its stages work,
+W(hi) = least over plans of the sum of price x k x e(k): where units share all there is to do,
+cost does not depend on tau, and only this tells. Intervals of tau are cut, those whose bound
 exceeds the best cost known are dropped, and the rest shrink to the values that e(k) really
 takes: there are finitely many. The least bound still open proves how far the best plan can
 be from the optimum at any moment, so a time limit costs the proof, never the plan.
@@ -86,6 +88,7 @@ class _Interval:
     lo: float = field(compare=False)
     hi: float = field(compare=False)
     price: float = field(compare=False)  # the least of any of them
+    work: float = field(compare=False)  # the least that their stages cost while they are busy
     multipliers: Floats = field(compare=False)
     through: Floats = field(compare=False)  # per edge: the least price of any of them that has it
     critical: Mask = field(compare=False)  # types that labels found to matter
@@ -132,7 +135,7 @@ class _Bisection:
         hi = self.problem.slowest
         if lo <= hi:
             nothing, none = np.zeros(types), np.zeros(types, dtype=np.bool_)
-            whole = _Interval(0.0, lo, hi, 0.0, nothing, np.zeros(len(edges)), none, _FEW)
+            whole = _Interval(0.0, lo, hi, 0.0, 0.0, nothing, np.zeros(len(edges)), none, _FEW)
             around = self.counting.around(np.array([hi]))
             pieces = [_Piece(lo, float(around.below[0]), 0, whole)]
             self._look(self.counting, np.ones(len(edges), dtype=np.bool_), around, pieces, first=True)
@@ -188,19 +191,22 @@ class _Bisection:
             deadline=self.deadline,
         )
         before = [self._offer(moment, path) for moment, path in zip(moments, ascent.path, strict=True)]
+        work = self._work(edges, around.work[:, looked])
         left: list[tuple[int, _Interval]] = []
         for row, piece in reversed(list(enumerate(pieces))):
-            price = max(piece.of.price, float(ascent.bound[row]))
-            if self._hopeless(self._bound(piece.lo, price), piece.lo, piece.hi):
+            price, busy = max(piece.of.price, float(ascent.bound[row])), max(piece.of.work, float(work[row]))
+            own = replace(
+                piece.of, lo=piece.lo, hi=piece.hi, price=price, work=busy, multipliers=ascent.multipliers[row]
+            )
+            if self._hopeless(self._least(own), own.lo, own.hi):
                 continue
-            own = replace(piece.of, lo=piece.lo, hi=piece.hi, price=price, multipliers=ascent.multipliers[row])
             if ascent.price[row] <= price * (1 + SLACK) and self._leanest(moments[row], own):
                 own.hi = min(own.hi, before[row])
                 self._push(own)
             else:
                 left.append((row, own))
         if left:
-            left.sort(key=lambda one: self._bound(one[1].lo, one[1].price))
+            left.sort(key=lambda one: self._least(one[1]))
             rows, intervals = [row for row, _ in left], [interval for _, interval in left]
             known = graphs(self.market, edges, units[:, rows], ascent.multipliers[rows])
             self._narrow(known, intervals, useful)
@@ -234,7 +240,7 @@ class _Bisection:
     def _prove(self, known: Graphs, intervals: list[_Interval], moments: list[_Moment], allowed: float) -> None:
         """Settle intervals by labels, those with the least bounds first, or leave them to be cut."""
         for place, interval in enumerate(intervals):
-            if self._hopeless(self._bound(interval.lo, interval.price), interval.lo, interval.hi):
+            if self._hopeless(self._least(interval), interval.lo, interval.hi):
                 continue
             if self._too_wide(interval) or time.monotonic() > min(allowed, self.deadline):
                 self._push(interval)
@@ -295,12 +301,22 @@ class _Bisection:
             self.best = plan
 
     def _push(self, interval: _Interval) -> None:
-        interval.bound = self._bound(interval.lo, interval.price)
+        interval.bound = self._least(interval)
         if interval.lo <= interval.hi and np.isfinite(interval.bound) and interval.bound <= self._value() * (1 + TIE):
             heapq.heappush(self.open, interval)
 
     def _bound(self, lo: float, price: float) -> float:
-        return self.objective.bound(lo / self.problem.batch, price)
+        return self.objective.bound(lo / self.problem.batch, lo / self.problem.batch * price)
+
+    def _least(self, interval: _Interval) -> float:
+        """Return the least value of any plan of an interval."""
+        lo, batch = interval.lo, self.problem.batch
+        return self.objective.bound(lo / batch, max(lo * interval.price, interval.work) / batch)
+
+    def _work(self, edges: Edges, work: Floats) -> Floats:
+        """Return for each time what the stages of any plan that is so fast cost at least while they are busy."""
+        weights = self.market.weights(edges, work, np.zeros((work.shape[1], len(self.problem.types))))
+        return cheapest(edges, weights, free=self.problem.free).least
 
     def _value(self) -> float:
         return np.inf if self.best is None else self.objective.value(self.best)

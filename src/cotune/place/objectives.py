@@ -1,7 +1,7 @@
 """What a placement search looks for, as a value of plans and a bound on intervals of time.
 
-An interval holds the plans whose slowest stage takes lo..hi seconds and whose price per
-second is at least `price`. Every objective here agrees with the two facts that make the
+An interval holds the plans whose slowest stage takes lo..hi seconds and which cost at
+least `cost`. Every objective here agrees with the two facts that make the
 bisection exact: the cheapest plan at hi is best among those between its own time and hi,
 and no plan of an interval has a value below its bound.
 """
@@ -32,7 +32,7 @@ class Objective(Protocol):
         """Return whether a plan is to be kept instead."""
         ...
 
-    def bound(self, lo: float, price: float) -> float:
+    def bound(self, lo: float, cost: float) -> float:
         """Return the least value of any plan of an interval; both are per example."""
         ...
 
@@ -53,8 +53,8 @@ class Cheapest:
     def better(self, plan: Placement, best: Placement | None) -> bool:
         return plan.better_than(best)
 
-    def bound(self, lo: float, price: float) -> float:
-        return lo * price
+    def bound(self, lo: float, cost: float) -> float:  # noqa: ARG002  # time is not what is asked for
+        return cost
 
     def cutoff(self, lo: float, best: Placement | None) -> float:
         return np.inf if best is None else self.value(best) * (1 + TIE) / lo
@@ -73,8 +73,8 @@ class Fastest:
     def better(self, plan: Placement, best: Placement | None) -> bool:
         return np.isfinite(self.value(plan)) and plan.better_than(best, fast=True)
 
-    def bound(self, lo: float, price: float) -> float:
-        return lo if self._affordable(lo * price) else np.inf
+    def bound(self, lo: float, cost: float) -> float:
+        return lo if self._affordable(cost) else np.inf
 
     def cutoff(self, lo: float, best: Placement | None) -> float:  # noqa: ARG002  # only the cost bounds the price
         return self.below / lo

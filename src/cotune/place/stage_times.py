@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +25,14 @@ from cotune.place.profiles import LayerEntry, Profile
 from cotune.types import Floats
 
 MOST_UNITS = 2**20  # what "no limit" means to a machine that counts
+
+
+class Step(NamedTuple):
+    """Units of a stage and their seconds; `work` is the least units x seconds with so many units or more."""
+
+    units: int
+    seconds: float
+    work: float
 
 
 class Stages(Protocol):
@@ -51,8 +59,8 @@ class Stages(Protocol):
         """Return whether compute or communication takes the longer, or nothing where that is not known."""
         ...
 
-    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
-        """Yield units and seconds of one stage from the first that is within tau, each faster than the one before."""
+    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[Step]:
+        """Yield the steps of one stage from the first that is within tau, each faster than the one before."""
         ...
 
 
@@ -92,7 +100,7 @@ class Amdahl:
         terms = self.serial[:, kind, place] + self.shared[:, kind, place] / units
         return "" if len(terms) == 1 else ("compute", "communication")[int(terms.argmax())]
 
-    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
+    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[Step]:
         place = packed(first, last)
         serial, shared = self.serial[:, kind, place].tolist(), self.shared[:, kind, place].tolist()
         least, cap = float(self.least[kind, place]), int(self.cap[kind])
@@ -105,7 +113,7 @@ class Amdahl:
         while units <= cap:
             now = max(still + part / units for still, part in zip(serial, shared, strict=True))
             if now <= tau and now < seconds:
-                yield units, now
+                yield Step(units, now, units * now)
             elif now == seconds:
                 return  # the serial part is all that is left
             units, seconds = units + 1, now
@@ -136,10 +144,12 @@ class Table:
     def limited_by(self, kind: int, first: int, last: int, units: int) -> str:  # noqa: ARG002  # a table holds sums
         return ""
 
-    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[tuple[int, float]]:
-        for units, seconds in zip(self.counts.tolist(), self.entries[kind, packed(first, last)].tolist(), strict=True):
+    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[Step]:
+        entries = self.entries[kind, packed(first, last)]
+        work = np.minimum.accumulate((self.counts * entries)[::-1])[::-1]
+        for units, seconds, left in zip(self.counts.tolist(), entries.tolist(), work.tolist(), strict=True):
             if seconds <= tau:
-                yield int(units), seconds
+                yield Step(int(units), seconds, left)
                 tau = math.nextafter(seconds, 0.0)
 
 
