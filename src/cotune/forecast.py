@@ -43,7 +43,8 @@ class Outlook:
     accuracy: Floats | None = None  # (recipes, epochs) median of the best after epoch 1, 2, ...
     accuracy_spread: Floats | None = None  # (recipes, epochs) above the median
     accuracy_fall: Floats | None = None  # (recipes, epochs) below it, where that differs
-    accuracy_source: Sources | None = None  # (recipes,)
+    accuracy_source: Sources | None = None  # (recipes,) up to the epoch that is told
+    accuracy_told: Floats | None = None  # (recipes,) beyond it all is extrapolated
     evaluation: Floats | None = None  # (recipes, epochs) median of what one evaluation after that epoch shows
     evaluation_spread: Floats | None = None  # (recipes, epochs)
     accuracy_ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss

@@ -35,6 +35,15 @@ def test_sources_say_where_seconds_come_from() -> None:
     assert np.all(np.diff(outlook.spread) > 0)
 
 
+def test_accuracy_is_measured_up_to_the_end_of_a_curve_and_extrapolated_beyond() -> None:
+    samples = [*timed(plain_step, grid()), *trained([64, 128], epochs=10)]
+    outlook = forecaster(JOB, samples, Cluster((Device(),)))(Configs.of([Config.data_parallel(64, 1)]), 40)
+    goals = (Goal(accuracy(64, epoch), max_epochs=40) for epoch in (5, 25))
+    early, late = (assess(outlook, goal, Cluster((Device(),)), 1) for goal in goals)
+    quantities = [early.forecast(0).accuracy, early.forecast(0).seconds, late.forecast(0).accuracy]
+    assert [quantity.source for quantity in quantities if quantity] == ["measured", "measured", "extrapolated"]
+
+
 def test_one_sample_is_assumed_to_scale_and_says_so() -> None:
     samples = timed(plain_step, [(64, 1)])
     outlook = _outlook(samples, Config.data_parallel(64, 1), Config.data_parallel(64, 4))

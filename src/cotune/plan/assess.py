@@ -29,6 +29,7 @@ from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
 _ROWS = 8192  # rows of draws held in memory at a time
+_SAME = 1e-9  # epochs that differ by less, relatively, are the same
 LOW, MID, HIGH = 0.1, 0.5, 0.9
 
 
@@ -108,7 +109,9 @@ class Assessment:
         one = np.array([row])
         taken, more, spent = (draws[0] for draws in self.draws(one, np.array([trained])))
         source: Source = self.outlook.seconds_source[row]
-        weakest = self._weakest(row, source)
+        learnt = self._learnt(row, taken)
+        until = learnt if self.goal.target is not None and learnt else "measured"
+        weakest = _weakest(source, until)
         seconds, cost, pace, epochs = _quantiles(spent, spent * self.rate[row], self.outlook.pace(one)[0], more)
         return Forecast(
             config=self.outlook.configs[row],
@@ -116,9 +119,11 @@ class Assessment:
             seconds=Quantity(*seconds, weakest, "s"),
             cost=Quantity(*cost, weakest, self.unit),
             epoch_seconds=Quantity(*pace, source, "s"),
-            accuracy=self._accuracy(row, taken),
+            accuracy=self._accuracy(row, taken, learnt),
             probability=self._probability(row, spent) if trained else float(self.probability[row]),
-            epochs_needed=Quantity(*epochs, self._weakest(row, "measured"), "epochs"),
+            epochs_needed=Quantity(
+                *epochs, learnt if self.goal.target is not None and learnt else "measured", "epochs"
+            ),
         )
 
     def draws(self, rows: Ints, trained: Floats) -> tuple[Floats, Floats, Floats]:
@@ -136,9 +141,9 @@ class Assessment:
         reached = np.isfinite(_of_rows(self.needed, self.outlook, one)) | (spent == 0)
         return float((reached & _affordable(self.goal, spent[None, :], self.rate[one])).mean())
 
-    def _accuracy(self, row: int, taken: Floats) -> Quantity | None:
+    def _accuracy(self, row: int, taken: Floats, source: Source | None) -> Quantity | None:
         outlook = self.outlook
-        if outlook.accuracy is None or outlook.recipe is None or outlook.accuracy_source is None:
+        if outlook.accuracy is None or outlook.recipe is None or source is None:
             return None
         assert outlook.accuracy_spread is not None
         assert outlook.falls is not None
@@ -147,14 +152,23 @@ class Assessment:
         spread = np.where(luck > 0, outlook.accuracy_spread[recipe, column], outlook.falls[recipe, column])
         reached = outlook.accuracy[recipe, column] + spread * luck
         reached = np.minimum(reached, outlook.accuracy_ceiling)
-        return Quantity(*_quantiles(self.sign * reached)[0], outlook.accuracy_source[recipe], "")
+        return Quantity(*_quantiles(self.sign * reached)[0], source, "")
 
-    def _weakest(self, row: int, source: Source) -> Source:
-        """Return the less certain of the two sources that seconds to a target rest on."""
-        if self.goal.target is None or self.outlook.recipe is None or self.outlook.accuracy_source is None:
-            return source
-        order: tuple[Source, ...] = ("measured", "interpolated", "extrapolated", "assumed")
-        return max(source, self.outlook.accuracy_source[self.outlook.recipe[row]], key=order.index)
+    def _learnt(self, row: int, taken: Floats) -> Source | None:
+        """Return where accuracy after so many epochs (in each draw) is known from."""
+        outlook = self.outlook
+        if outlook.recipe is None or outlook.accuracy_source is None:
+            return None
+        recipe = outlook.recipe[row]
+        source: Source = outlook.accuracy_source[recipe]
+        told = np.inf if outlook.accuracy_told is None else outlook.accuracy_told[recipe]
+        return source if np.median(taken) <= told * (1 + _SAME) else _weakest(source, "extrapolated")
+
+
+def _weakest(one: Source, other: Source) -> Source:
+    """Return the less certain of two sources."""
+    order: tuple[Source, ...] = ("measured", "interpolated", "extrapolated", "assumed")
+    return max(one, other, key=order.index)
 
 
 def rates(configs: Configs, cluster: Cluster) -> Floats:

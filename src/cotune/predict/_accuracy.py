@@ -75,7 +75,8 @@ class Learning:
     fall: Floats  # and below
     evaluation: Floats
     evaluation_spread: Floats
-    source: Sources  # of each recipe
+    source: Sources  # of each recipe, as far as its curves tell
+    told: Floats  # epochs up to which they do
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +132,10 @@ class AccuracyOutlook:
         if first <= max_epochs:
             best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
         source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
-        source[end + 1 < np.log2(max_epochs)] = "extrapolated"
         if self.assumed:
             source[:] = "assumed"
         other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
-        return Learning(best, spread, fall, median, np.sqrt(other), source)
+        return Learning(best, spread, fall, median, np.sqrt(other), source, 2**end)
 
     def _best(self, median: Floats) -> Floats:
         """Return the best of all evaluations so far by the law."""

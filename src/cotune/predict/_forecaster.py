@@ -86,6 +86,7 @@ class Forecaster:
             accuracy_spread=learning.spread if learning else None,
             accuracy_fall=learning.fall if learning else None,
             accuracy_source=learning.source if learning else None,
+            accuracy_told=learning.told if learning else None,
             evaluation=learning.evaluation if learning else None,
             evaluation_spread=learning.evaluation_spread if learning else None,
             accuracy_ceiling=self.accuracy.ceiling if self.accuracy is not None else np.inf,
