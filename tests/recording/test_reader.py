@@ -33,9 +33,13 @@ BROKEN = {
     "no tables": ({"times": None, "accuracy": None}, r"needs epoch_time\.csv, accuracy\.csv or both"),
     "no examples": ({"job": "name: x\n"}, r"job\.yaml: examples"),
     "a wrong better": ({"job": JOB.replace("higher", "best")}, r"job\.yaml:4: better: expected higher or lower"),
-    "a rule that is none": (
-        {"job": JOB + "lr_rule: cosine\n"},
-        r"lr_rule: expected linear, sqrt or fixed, not 'cosine'",
+    "a device misspelt": (
+        {"job": JOB.replace("per_node", "price_per_hours")},
+        r"job\.yaml:5: devices: t4: price_per_hours: unknown key.*price_per_hour",
+    ),
+    "a device that is a number": (
+        {"job": JOB.replace("{per_node: 4}", "0.35")},
+        r"job\.yaml:5: devices: t4: expected price_per_hour and per_node, not 0\.35",
     ),
     "a key misspelt": ({"job": JOB.replace("metric", "metrik")}, r"job\.yaml:3: metrik: unknown key"),
     "not YAML": ({"job": "name: [x\n"}, r"job\.yaml:\d+: not valid YAML"),
@@ -62,6 +66,26 @@ def test_binary_in_a_table_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     (folder / "accuracy.csv").write_bytes(bytes(range(256)))
     with pytest.raises(InvalidFile, match=r"accuracy\.csv"):
         read(folder)
+
+
+def test_what_others_add_to_a_job_does_not_matter(tmp_path: Path) -> None:
+    plain = read(recording(tmp_path / "plain"))
+    job = JOB.replace("1200", "1.2e3").replace("per_node: 4", "per_node: 4, memory_gb: 16")
+    told = read(recording(tmp_path / "told", job=job + "lr_rule: adascale\nsource: elsewhere\n"))
+    assert (told.job, told.cluster) == (plain.job, plain.cluster)
+
+
+def test_seeds_and_repeats_count_by_their_labels_in_any_order_of_rows(tmp_path: Path) -> None:
+    times = [f"1,10,{seconds},{repeat}" for repeat, seconds in ((1, 5), (2, 6), (10, 7))]
+    points = [f"10,{epoch},{seed / 10},{seed}" for seed in (1, 2, 3) for epoch in (1, 2)]
+    found = []
+    for name, way in (("forth", 1), ("back", -1)):
+        rows = "\n".join(["workers,batch_size,epoch_seconds,repeat", *times[::way]])
+        curves = "\n".join(["global_batch,epoch,accuracy,seed", *points[::way]])
+        found.append(read(recording(tmp_path / name, times=rows, accuracy=curves)))
+    assert [one.times for one in found] == [found[0].times] * 2
+    assert [one.curves for one in found] == [found[0].curves] * 2
+    assert [next(iter(one.times.values()))[1][10] for one in found] == [(5.0, 6.0, 7.0)] * 2
 
 
 def test_rows_may_come_in_any_order_and_twice(tmp_path: Path) -> None:

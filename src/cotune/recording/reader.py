@@ -1,8 +1,8 @@
 """Reading a recording: every error names the file and the line.
 
 Columns beyond those of the contract are named axes; `accumulate` and `servers` are those
-of the layout. Rows may come in any order. Rows of the same config without a `repeat` are
-repeats; the same evaluation told twice with different values is an error.
+of the layout. Rows may come in any order: repeats and seeds count by their labels. Rows of the
+same config without a `repeat` are repeats; the same evaluation told twice with different values is an error.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.job_file import DeviceSection, parse_yaml
 from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
-from cotune.types import Cluster, Device, Job, LearningRateRule, Value, axes_of
+from cotune.types import Cluster, Device, Job, Value, axes_of
 
 JOB, TIMES, ACCURACY = "job.yaml", "epoch_time.csv", "accuracy.csv"
 _KEYS = ("name", "examples", "metric", "better", "lr_rule", "devices", "currency")
-_RULES = get_args(LearningRateRule)
+_Kind = TypeVar("_Kind")
 _TIME_COLUMNS = ("workers", "batch_size", "epoch_seconds")
 _TIME_EXTRAS = ("device", "nodes", "repeat", "accumulate", "servers")
 _ACCURACY_COLUMNS = ("global_batch", "epoch", "accuracy")
@@ -68,15 +68,14 @@ class _Facts:
     @property
     def job(self) -> Job:
         examples, better = self.raw.get("examples"), self.raw.get("better", "higher")
+        if isinstance(examples, str):  # YAML reads 1.28e6 as text
+            examples = _value(examples)
         if isinstance(examples, float) and examples.is_integer():
             examples = int(examples)
         if type(examples) is not int or examples < 1:
             self._wrong("examples", f"expected the number of examples in an epoch, not {examples!r}")
         if better not in ("higher", "lower"):
             self._wrong("better", f"expected higher or lower, not {better!r}")
-        rule = self.raw.get("lr_rule")
-        if rule is not None and rule not in _RULES:
-            self._wrong("lr_rule", f"expected {', '.join(_RULES[:-1])} or {_RULES[-1]}, not {rule!r}")
         name = str(self.raw.get("name") or self.path.parent.resolve().name)
         return Job(name, examples=examples, metric=str(self.raw.get("metric") or "accuracy"), better=better)
 
@@ -90,8 +89,14 @@ class _Facts:
     def _device(self, name: str, section: Any) -> Device:
         from pydantic import ValidationError
 
+        if not isinstance(section, dict):
+            self._wrong("devices", f"{name}: expected price_per_hour and per_node, not {section!r}")
+        known = {key: value for key, value in section.items() if key in DeviceSection.model_fields}
+        for key in section.keys() - known.keys():
+            if near := suggestion(str(key), DeviceSection.model_fields):
+                self._wrong("devices", f"{name}: {key}: unknown key{near}")
         try:
-            read = DeviceSection.model_validate(section)
+            read = DeviceSection.model_validate(known)
         except ValidationError as error:
             first = error.errors()[0]
             self._wrong("devices", f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}")
@@ -198,7 +203,7 @@ def _times(path: Path, device: str) -> dict[Layout, Cells]:
             table.wrong(f"repeat {label} of batch {batch} on {workers} workers stands there twice, with other seconds")
         repeats[label] = seconds
     return {
-        layout: {w: {b: tuple(repeats.values()) for b, (_, repeats) in by.items()} for w, by in cells.items()}
+        layout: {w: {b: _by_label(repeats) for b, (_, repeats) in by.items()} for w, by in cells.items()}
         for layout, cells in found.items()
     }
 
@@ -215,9 +220,15 @@ def _curves(path: Path) -> dict[int | None, Curves]:
             table.wrong(f"epoch {epoch:g} of global batch {batch} stands there twice; tell runs apart by a column seed")
         points[epoch] = accuracy
     return {
-        workers: {batch: tuple(_curve(points) for points in seeds.values()) for batch, seeds in by.items()}
+        workers: {batch: tuple(map(_curve, _by_label(seeds))) for batch, seeds in by.items()}
         for workers, by in found.items()
     }
+
+
+def _by_label(runs: Mapping[str, _Kind]) -> tuple[_Kind, ...]:
+    """Return runs in the order of their labels, whole numbers first and by size, whatever the order of the rows."""
+    order = sorted(runs, key=lambda label: (not label.isdecimal(), len(label) if label.isdecimal() else 0, label))
+    return tuple(runs[label] for label in order)
 
 
 def _curve(points: Mapping[float, float]) -> Curve:
