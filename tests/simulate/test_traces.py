@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
 from cotune.adapters.traces import fitting, read
-from cotune.errors import CotuneError, InvalidFile
+from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.simulate.clusters import parse_cluster
 
 HEAD = "job_id,submit_s,gpus,duration_s\n"
@@ -93,7 +95,7 @@ def test_accounts_of_slurm_are_read(tmp_path: Path) -> None:
     assert (first.gpus, first.seconds, first.team, second.submit, second.gpus) == (4, 3600.0, "red", 600.0, 2)
 
 
-@pytest.mark.parametrize("spec", ["0", "-3", "4x", "x4", "no-such.yaml", ""])
+@pytest.mark.parametrize("spec", ["0", "-3", "4x", "x4", ""])
 def test_a_cluster_that_cannot_be_read_is_explained(spec: str) -> None:
     with pytest.raises(CotuneError, match="--cluster"):
         parse_cluster(spec)
@@ -105,3 +107,23 @@ def test_a_cluster_file_names_devices_prices_and_nodes(tmp_path: Path) -> None:
     assert (device.name, device.count, device.per_node, device.price_per_hour) == ("a100", 16, 8, 2.5)
     with pytest.raises(InvalidFile, match="counts"):
         parse_cluster(str(written(tmp_path, "devices: {a100: {count: 1, counts: 16}}\n", "d.yaml")))
+
+
+def test_a_trace_may_come_through_a_pipe_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"\xef\xbb\xbfduration_s,gpus,job_id,submit_s\r\n10,2.0,a b,0\r\n\r\n , , ,\r\n5,1,\xc3\xbc,1.5\r\n\r\n"
+    for data in (text, gzip.compress(text)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        jobs = read(Path("-")).jobs
+        assert [(job.name, job.gpus, job.submit) for job in jobs] == [("a b", 2, 0.0), ("ü", 1, 1.5)]
+
+
+def test_a_column_that_is_missing_is_named_beside_what_stands_there(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("job_id,submit_s,gpu,duration_s\na,0,1,10\n")
+    with pytest.raises(InvalidFile, match=r"trace\.csv, line 1: no column 'gpus'; unknown column 'gpu'[^-]*$"):
+        read(path, skip_bad=True)
+
+
+def test_a_cluster_file_that_is_not_there_is_not_found() -> None:
+    with pytest.raises(NotFound, match=r"no cluster file at nowhere\.yaml"):
+        parse_cluster("nowhere.yaml")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="A trace: plain CSV, ITP, Philly, Pollux, Tiresias or sacct.")],
+    trace: Annotated[Path, typer.Argument(help="A trace: plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
     cluster: Annotated[str, typer.Option("--cluster", help="104 (GPUs), 13x8 (nodes x GPUs) or a YAML file.")],
     policy: Annotated[str, typer.Option("--policy", help="Policies: fifo,srtf,las(variant=pollux).")] = "fifo",
     only: Annotated[list[str] | None, typer.Option("--only", help="Only lines with column=value.")] = None,

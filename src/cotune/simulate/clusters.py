@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cotune.errors import InvalidFile, UsageError
+from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.types import Cluster, Device
 
 _NODES = re.compile(r"(\d+)\s*[x×]\s*(\d+)")
@@ -35,6 +35,8 @@ def parse_cluster(spec: str) -> Cluster:
     if (nodes := _NODES.fullmatch(spec.strip())) and int(nodes[1]) and int(nodes[2]):
         return Cluster((Device("gpu", int(nodes[1]) * int(nodes[2]), per_node=int(nodes[2])),))
     path = Path(spec)
+    if not path.is_file() and path.suffix in (".yaml", ".yml"):
+        raise NotFound(f"no cluster file at {path}")
     if not path.is_file():
         raise UsageError(f"cannot read --cluster {spec!r}; write 104 (GPUs), 13x8 (nodes x GPUs) or name a YAML file")
     try:

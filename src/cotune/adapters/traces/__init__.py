@@ -6,7 +6,7 @@
     sacct     JobID|Submit|...: Slurm's `sacct --parsable2` with AllocTRES and ElapsedRaw
 
 A line that cannot be a job is an error that names it, or is left out and counted. The
-order of the file breaks ties between jobs of the same second.
+order of the file breaks ties between jobs of the same second. `-` is standard input.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from cotune.types import Cluster
 
 __all__ = ["Trace", "fitting", "read"]
 
+STDIN = Path("-")
+_GZIP = b"\x1f\x8b"
 _READERS: tuple[Reader, ...] = (_sacct.READER, _pollux.READER, _tables.TIRESIAS, _tables.PLAIN)
 
 
@@ -48,7 +51,9 @@ def read(path: Path, only: Mapping[str, str] | None = None, *, skip_bad: bool = 
         raise InvalidFile(f"{path} is empty; a trace begins with a line such as job_id,submit_s,gpus,duration_s")
     reader = next((reader for reader in _READERS if reader.knows(header.columns)), _tables.PLAIN)
     left_out = [BadLine(header.number, why) for why in reader.header_problems(header.columns)]
-    if left_out and (not skip_bad or reader.missing(header.columns)):
+    if reader.missing(header.columns):
+        raise InvalidFile(f"{path}, line {header.number}: {'; '.join(bad.why for bad in left_out)}")
+    if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}")
     unknown = sorted(set(only or {}) - set(header.columns))
     if unknown:
@@ -108,18 +113,18 @@ def _more(bad: Sequence[BadLine]) -> str:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    if not path.is_file():
+    if path != STDIN and (not path.exists() or path.is_dir()):
         raise NotFound(f"no trace at {path}")
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8-sig")
+        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        text = (gzip.decompress(data) if data.startswith(_GZIP) else data).decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InvalidFile(f"{path} cannot be read as text: {error}") from None
     first = text.partition("\n")[0]
     rows = csv.reader(io.StringIO(text), delimiter="|" if "|" in first else ",")
     try:
         for row in rows:
-            if row:
+            if any(field.strip() for field in row):
                 yield Line(rows.line_num, [field.strip() for field in row])
     except csv.Error as error:
         raise InvalidFile(f"{path}, line {rows.line_num}: {error}") from None
