@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,3 +126,15 @@ def test_what_is_no_profile_is_an_invalid_file(tmp_path: Path, text: str) -> Non
 def test_a_profile_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no profile at"):
         read(tmp_path / "none.json")
+
+
+def test_numbers_and_sizes_may_be_written_as_other_tools_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = copy.deepcopy(GOOD) | {"input_bytes": 300, "weight_bytes": [1, 2, 3], "stage_seconds": []}
+    data["types"][0]["limit"] = 480.0
+    text = ("\ufeff" + json.dumps(data)).encode()
+    (tmp_path / "profile.json").write_bytes(text)
+    found = read(tmp_path / "profile.json")
+    assert (found.types, found.layers) == (parse(GOOD).types, parse(GOOD).layers)
+    assert (found.input_bytes, found.stage_seconds) == ([100.0] * 3, None)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert read(Path("-")) == found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def place(
-    profile: Annotated[Path, typer.Argument(help="JSON with the seconds of every layer on every type.")],
+    profile: Annotated[Path, typer.Argument(help="JSON with the seconds of every layer on every type; or -.")],
     throughput: Annotated[float, typer.Option("--throughput", help="Examples per second to reach at least.")],
     prefer: Annotated[str, typer.Option("--prefer", help="cheap, or fast (every type needs a limit).")] = "cheap",
     search: Annotated[

@@ -10,17 +10,19 @@ All seconds are for `batch` examples on one unit. Per layer and type:
 instead, for times that follow no such law. Optional: the part of the seconds that does not
 grow with the batch (`compute_fixed`, `sync_fixed`, `cut_fixed`) and what memory holds
 (`example_bytes`, `weight_bytes`, the type's `memory_bytes`), with which the batch is chosen too. `overlap`
-says whether units compute and communicate at the same time; a profile that was measured knows.
+says whether units compute and communicate at the same time; a profile that was measured knows. `input_bytes`
+and `weight_bytes` stand in each layer, or beside them: one number per layer, or one for the whole network.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 
@@ -28,6 +30,8 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Bytes = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PerType = list[Seconds | None]
+Whole = Annotated[int, BeforeValidator(lambda number: _whole(number))]  # 3.0 is a way to write 3
+STDIN = Path("-")
 _SHOWN = 5
 _RECORD = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -53,7 +57,7 @@ class TypeEntry(_Record):
 
     name: Annotated[str, Field(min_length=1)]
     price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: Annotated[Whole, Field(ge=1)] | None = None
     memory_bytes: Bytes | None = None
     device: str | None = None
     cores: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -87,9 +91,9 @@ class StageEntry(_Record):
     """The seconds of one stage, layers `first` to `last`, on so many units of a type."""
 
     type: str
-    first: Annotated[int, Field(ge=0)]
-    last: Annotated[int, Field(ge=0)]
-    units: Annotated[int, Field(ge=1)]
+    first: Annotated[Whole, Field(ge=0)]
+    last: Annotated[Whole, Field(ge=0)]
+    units: Annotated[Whole, Field(ge=1)]
     seconds: Seconds
 
 
@@ -113,6 +117,20 @@ class Profile(_Record):
             return len(self.layers)
         return 1 + max(entry.last for entry in self.stage_seconds or [])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_out(cls, raw: Any) -> Any:
+        """Share sizes of the whole network out evenly over its layers; an empty table beside layers is none."""
+        layers = raw.get("layers") if isinstance(raw, dict) else None
+        if not isinstance(layers, list) or not layers:
+            return raw
+        sizes = {
+            field: [raw[field] / len(layers)] * len(layers)
+            for field in ("input_bytes", "weight_bytes")
+            if isinstance(raw.get(field), int | float)
+        }
+        return raw | sizes | ({} if raw.get("stage_seconds") else {"stage_seconds": None})
+
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         problems = list(_names(self)) or list(_table(self) if self.stage_seconds is not None else _layers(self))
@@ -121,10 +139,15 @@ class Profile(_Record):
         return self
 
 
+def _whole(number: Any) -> Any:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 def read(path: Path) -> Profile:
-    """Return the profile in a JSON file."""
+    """Return the profile in a JSON file; `-` is standard input."""
     try:
-        text = path.read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise NotFound(f"no profile at {path}") from None
     except (OSError, UnicodeDecodeError) as error:
