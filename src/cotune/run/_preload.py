@@ -19,7 +19,8 @@ from cotune.run._messages import Group, Program
 
 _TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.optim")
 _WITHOUT_TORCH = {"numpy", "cotune", *sys.stdlib_module_names} - {"runpy"}
-_MAY_BRING_TORCH = {"cotune.torch", "importlib", "importlib.import_module", "__import__", "exec"}
+_LOADERS = {"import_module", "exec_module", "load_module", "__import__", "exec"}
+_MAY_BRING_TORCH = {"cotune.torch", "importlib.import_module", *_LOADERS}
 
 
 def preload(group: Group) -> None:
@@ -53,5 +54,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Name) and node.id in _MAY_BRING_TORCH:
+        elif isinstance(node, ast.Name) and node.id in _LOADERS:
             yield node.id
+        elif isinstance(node, ast.Attribute) and node.attr in _LOADERS:
+            yield node.attr
