@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cli import forking
 
 # Softmax regression on the digits, in plain numpy: real training, a tenth of a second an epoch.
 TRAIN = """
@@ -91,13 +92,9 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"PATH": path, "XDG_DATA_HOME": str(folder / "data")}
 
 
-def cotune(folder: Path, *words: str, timeout: float = 100) -> Done:
-    """Run the command line in a folder."""
-    command = [sys.executable, "-m", "cotune", *words]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=timeout, env=environment(folder), check=False
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+def cotune(folder: Path, *words: str) -> Done:
+    """Run the command line in a folder, as a process of its own."""
+    return Done(*forking.run(words, folder, environment(folder)))
 
 
 JOB = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "16,48")
