@@ -1,10 +1,14 @@
-"""The last lines of a test session say what was left out, and why."""
+"""What all tests run with; the last lines of a session say what was left out, and why."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores would wait for one another
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times, and compiled once
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -62,6 +62,7 @@ def leaves(command: Any, words: str) -> list[tuple[str, Any]]:
     return [leaf for name, below in inner.items() for leaf in leaves(below, f"{words} {name}")] or [(words, command)]
 
 
+@pytest.mark.xdist_group("site")  # built once
 def test_every_verb_flag_and_exit_code_is_documented(site: Path) -> None:
     page = text_of(site / "reference" / "verbs" / "index.html")
     for words, command in leaves(typer.main.get_command(app), "cotune"):
@@ -74,6 +75,7 @@ def test_every_verb_flag_and_exit_code_is_documented(site: Path) -> None:
         assert re.search(rf"^{kind.exit_code}\s", page, re.MULTILINE), kind
 
 
+@pytest.mark.xdist_group("site")
 @pytest.mark.parametrize("kind", algorithms.KINDS)
 def test_every_algorithm_has_a_page_with_its_idea(site: Path, kind: str) -> None:
     for name in algorithms.names(kind):

@@ -16,6 +16,8 @@ from cotune.types import Config
 from dashboard.conftest import Served
 from dashboard.stocked import HOSTILE, JOB, begin, bulk, sample
 
+pytestmark = pytest.mark.xdist_group("browser")  # one browser and one server for all
+
 VIEWS = ("", "samples", "simulations", "placements", "samples/probe0")
 
 

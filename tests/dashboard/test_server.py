@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import text
 
+from cli import jobs
 from cotune.dashboard.access import host_of, loopback
 from cotune.store import open_store
 from cotune.store.schema import applied
@@ -140,16 +139,15 @@ def test_beyond_this_machine_there_is_always_a_token(tmp_path: Path, serve: Call
     assert open_to_all.get("/api/overview", Authorization=f"Bearer {token}")[0] == 200
 
 
-def cotune(*words: object, code: int) -> str:
-    call = [sys.executable, "-m", "cotune", "dashboard", "--no-open", *map(str, words)]
-    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    return done.stderr
+def cotune(folder: Path, *words: object, code: int) -> str:
+    done = jobs.cotune(folder, "dashboard", "--no-open", *map(str, words))
+    assert done.code == code, done.err
+    assert len(done.err.strip().splitlines()) == 1, done.err
+    return done.err
 
 
 def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
-    assert "no store at" in cotune("--store", tmp_path / "store.db", code=3)
+    assert "no store at" in cotune(tmp_path, "--store", tmp_path / "store.db", code=3)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -157,13 +155,13 @@ def test_a_store_of_a_newer_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path)) as store, store._writing() as connection:
         connection.execute(applied.insert().values(version=99, applied="later"))
-    assert "has schema version 99" in cotune("--store", path, code=4)
+    assert "has schema version 99" in cotune(tmp_path, "--store", path, code=4)
 
 
 def test_a_torn_store_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"not a database at all" * 100)
-    assert "is not a readable store" in cotune("--store", path, code=4)
+    assert "is not a readable store" in cotune(tmp_path, "--store", path, code=4)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -171,13 +169,13 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     open_store(str(path)).close()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"cannot listen on 127.0.0.1 port {port}" in cotune("--store", path, "--port", port, code=2)
+        assert f"cannot listen on 127.0.0.1 port {port}" in cotune(tmp_path, "--store", path, "--port", port, code=2)
 
 
 def test_a_short_token_is_not_enough_for_others(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     open_store(str(path)).close()
-    assert "at least 16 letters" in cotune("--store", path, "--host", "0.0.0.0", "--token", "short", code=2)
+    assert "at least 16 letters" in cotune(tmp_path, "--store", path, "--host", "0.0.0.0", "--token", "short", code=2)
 
 
 def test_a_store_that_breaks_while_somebody_looks_is_told_in_one_line(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +10,18 @@ import pytest
 
 from bench.worlds import world
 from browsers import opened, overflow
+from cli import jobs
+from cli.jobs import Done
+
+pytestmark = pytest.mark.xdist_group("page")  # one page and one browser for all
 
 ASKED = ("--target", "accuracy=0.8", "--deadline", "1h")
 HOSTILE = '<script>alert("x")</script><b>&"name'
 
 
-def cotune(folder: Path, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "cotune", *map(str, words)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COTUNE_STORE")}
-    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    assert done.returncode == code, done.stderr
+def cotune(folder: Path, *words: object, code: int = 0) -> Done:
+    done = jobs.cotune(folder, *map(str, words))
+    assert done.code == code, done.err
     return done
 
 
@@ -40,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(folder: Path) -> tuple[Path, str]:
     """The page, and what the command printed."""
     file = folder.parent / "report.html"
-    return file, cotune(folder, "report", "--recording", folder, *ASKED, "-o", file).stdout
+    return file, cotune(folder, "report", "--recording", folder, *ASKED, "-o", file).out
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def page_file(written: tuple[Path, str]) -> Path:
 
 
 def test_the_decision_table_comes_first_and_plots_on_demand(folder: Path, written: tuple[Path, str]) -> None:
-    shown = cotune(folder, "report", "--recording", folder, *ASKED, "--plots").stdout
+    shown = cotune(folder, "report", "--recording", folder, *ASKED, "--plots").out
     assert shown.split("\n")[1].startswith("->")
     for line in ("goal ", "plan ", "reason ", "scaling ", "run ", "measured "):
         assert f"\n{line}" in shown
@@ -60,7 +59,7 @@ def test_the_decision_table_comes_first_and_plots_on_demand(folder: Path, writte
 
 
 def test_the_document_has_what_the_page_shows(folder: Path) -> None:
-    told: dict[str, Any] = json.loads(cotune(folder, "report", "--recording", folder, *ASKED, "--json").stdout)
+    told: dict[str, Any] = cotune(folder, "report", "--recording", folder, *ASKED, "--json").json
     assert told["schema"] == "cotune.report"
     assert told["plan"]["probability"] >= 0.9
     assert told["plan"]["config"] in [entry["config"] for entry in told["frontier"]]
@@ -69,7 +68,7 @@ def test_the_document_has_what_the_page_shows(folder: Path) -> None:
     assert told["runs"][0]["met"] is True
     assert told["runs"][0]["forecast"]["config"] == told["plan"]["config"]
     assert told["profile"]["samples"] <= 16
-    plan = json.loads(cotune(folder, "plan", "--recording", folder, *ASKED, "--json").stdout)
+    plan = cotune(folder, "plan", "--recording", folder, *ASKED, "--json").json
     for made in (plan, told):
         made["plan"].get("continues", {}).pop("sample", None)  # each replays its own probes
     assert plan["plan"] == told["plan"], "report and plan tell the same"
@@ -78,7 +77,7 @@ def test_the_document_has_what_the_page_shows(folder: Path) -> None:
 def test_a_goal_out_of_reach_still_gives_a_page(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "refused.html"
     words = ("report", "--recording", folder, "--target", "0.8", "--deadline", "1s", "-o", file)
-    told = json.loads(cotune(folder, *words, "--json", code=5).stdout)
+    told = cotune(folder, *words, "--json", code=5).json
     assert "No plan meets this goal" in file.read_text()
     assert "no config reaches accuracy 0.8 within 1 s" in told["refusal"]["message"]
     assert told["refusal"]["constraint"]
@@ -87,7 +86,7 @@ def test_a_goal_out_of_reach_still_gives_a_page(folder: Path, tmp_path: Path) ->
 
 def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path) -> None:
     words = ("report", "--recording", folder, *ASKED, "-o", tmp_path / "nowhere" / "report.html")
-    assert "there is no folder" in cotune(folder, *words, code=3).stderr
+    assert "there is no folder" in cotune(folder, *words, code=3).err
 
 
 def test_the_page_asks_the_network_for_nothing_and_draws_everything(browser: Any, page_file: Path) -> None:
