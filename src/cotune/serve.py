@@ -59,7 +59,7 @@ class Serving:
     done_before: float = 0.0  # by the starts before the present one
     stopping: str | None = None
     failure: str | None = None
-    heard: float = 0.0  # on the engine's clock
+    heard: float | None = None  # on the engine's clock, once its code runs
 
     @property
     def sample(self) -> Sample | None:
@@ -132,8 +132,8 @@ class World:
             served.failure = str(error)
             self._leave(served)
             return
-        served.heard = self._engine.now()
-        served.growing = Growing(launch, served.heard, replace(sample, ended=False))
+        served.heard = None
+        served.growing = Growing(launch, self._engine.now(), replace(sample, ended=False))
         self._save(served.queued.job, served.growing.sample)
 
     def stop(self, active: Active) -> None:

@@ -112,6 +112,18 @@ def test_a_job_that_says_nothing_is_timed_out(until: Until) -> None:
     assert "timed out" in (sample.failure or "")
 
 
+def test_the_time_before_a_job_s_code_runs_is_no_silence_of_the_job() -> None:
+    class Queueing(Clockwork):
+        """A cluster whose queue is longer than any job's silence."""
+
+        def start(self, launch: Launch) -> None:
+            self.time += 1000.0
+            super().start(launch)
+            self.time -= 1000.0
+
+    assert last(Queueing(), Until(silence=30)).failure is None
+
+
 def test_a_resumed_start_counts_its_pace_from_where_it_began() -> None:
     launch = Launch("a", Job("made-up"), CONFIG, 3, Path("nowhere"))
     sample = list(attempt(Clockwork(), launch, Until(), Sample(CONFIG, id="a", epochs=0.0, resumed_from="b")))[-1]

@@ -66,7 +66,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     growing = Growing(launch, begun, replace(sample, ended=False))
     yield growing.sample
     stopping: str | None = None
-    heard = begun
+    heard: float | None = None  # until its code runs, the engine alone may be slow: a queue, an import
     while True:
         try:
             event = engine.wait(_TICK)
@@ -146,7 +146,7 @@ class Growing:
         times = {name: median(self.spent[name]) for name in _TIMES if name in self.spent}
         return Terms(engine=self.up - self.begun, startup=startup, **parts, **times)
 
-    def reason_to_stop(self, until: Until, now: float, heard: float) -> str | None:
+    def reason_to_stop(self, until: Until, now: float, heard: float | None) -> str | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
@@ -155,7 +155,7 @@ class Growing:
         if until.timeout is not None and spent > until.timeout:
             return ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
         silence = self.silence(until)
-        if silence is not None and now - heard > silence:
+        if silence is not None and heard is not None and now - heard > silence:
             return f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
         return None
 
