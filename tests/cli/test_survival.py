@@ -91,9 +91,9 @@ def test_a_killed_rank_is_replaced_and_no_example_is_lost(tmp_path: Path, undist
 
 
 def test_a_silent_rank_is_noticed_and_replaced(tmp_path: Path, undisturbed: torch.Tensor) -> None:
-    code, said = run(tmp_path, lambda folder: os.kill(processes(folder, 1)[0], signal.SIGSTOP), "--timeout", "6s")
+    code, said = run(tmp_path, lambda folder: os.kill(processes(folder, 1)[0], signal.SIGSTOP), "--timeout", "4s")
     assert code == 0, said
-    assert "no report for 6 s" in said
+    assert "no report for 4 s" in said
     assert torch.equal(weights(tmp_path), undisturbed)
 
 
@@ -108,9 +108,9 @@ def test_a_link_that_goes_silent_is_noticed_and_the_run_goes_on(tmp_path: Path, 
             pytest.skip(f"needs network namespaces, to take a link down: {done.stderr.strip()}")
 
     nodes = "{local: {nodes: 2, cores: 1, link: 1gbit}}"
-    code, said = run(tmp_path, unplug, "--timeout", "8s", engine=nodes)
+    code, said = run(tmp_path, unplug, "--timeout", "4s", engine=nodes)
     assert code == 0, said
-    assert "no report for 8 s" in said
+    assert "no report for 4 s" in said
     assert "going on from the checkpoint at epoch" in said
     torch.testing.assert_close(weights(tmp_path), undisturbed, rtol=0, atol=1e-6)
 
