@@ -54,7 +54,7 @@ def opened(browser: Any, *, width: int = 1280, height: int = 900, dark: bool = F
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
     )
     watched = Watched(context.new_page())
-    watched.page.set_default_timeout(20_000)
+    watched.page.set_default_timeout(60_000)
     yield watched
     context.close()
     assert watched.complaints == []

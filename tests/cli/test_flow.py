@@ -35,6 +35,7 @@ budget: {profile: 90s}
 """
 
 
+@pytest.mark.timeout(300)
 def test_a_real_network_is_profiled_predicted_planned_and_run(tmp_path: Path) -> None:
     (tmp_path / ".cotune").mkdir()
     (tmp_path / "cotune.yaml").write_text(LENET)
@@ -277,7 +278,7 @@ def test_a_kill_in_the_middle_leaves_no_process_and_keeps_every_finished_sample(
     running.send_signal(signal.SIGKILL)
     running.wait()
     running.stderr.close()
-    end = time.monotonic() + 2
+    end = time.monotonic() + 60  # as long as a busy machine may take
     while (left := living(marker)) and time.monotonic() < end:
         time.sleep(0.02)
     assert left == []
@@ -305,7 +306,7 @@ def test_ctrl_c_ends_everything_and_says_so_by_its_exit_code(tmp_path: Path) -> 
     while "2 of" not in running.stderr.readline():
         assert running.poll() is None, "the profile ended before it could be interrupted"
     running.send_signal(signal.SIGINT)
-    assert running.wait(timeout=20) == 130
+    assert running.wait(timeout=60) == 130
     assert json.loads(running.stdout.read())["error"]["exit_code"] == 130
     running.stdout.close()
     running.stderr.close()

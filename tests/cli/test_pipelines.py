@@ -74,7 +74,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     assert running.stderr is not None
     assert any("loss" in line for line in running.stderr)  # training has begun
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert running.returncode != 0
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
     assert left.stdout == ""

@@ -61,7 +61,7 @@ def serving(store: Path, *words: str) -> Iterator[str]:
         yield json.loads(process.stdout.readline())["address"]
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

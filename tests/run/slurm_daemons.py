@@ -18,7 +18,7 @@ from cotune.run._environment import free_ports
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 _PATH = f"{os.environ['PATH']}:/usr/sbin"
-_UP_SECONDS = 30.0
+_UP_SECONDS = 90.0
 
 
 def missing() -> list[str]:

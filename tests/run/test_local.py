@@ -84,7 +84,7 @@ def test_several_launches_run_at_once_on_different_cores(local: Local, launch: M
         import os, pathlib, sys, time
         print(sorted(os.sched_getaffinity(0)))
         pathlib.Path(f"here-{os.environ['COTUNE_BATCH_SIZE']}").touch()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while len(list(pathlib.Path(".").glob("here-*"))) < 2 and time.monotonic() < until:
             pass
         assert time.monotonic() < until

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+BUSY_SECONDS = 60  # what a busy machine may take for what else is over in a moment
 ENGINE = """
 import sys
 from pathlib import Path
@@ -90,8 +91,8 @@ def marked(marker: str) -> list[int]:
     return found
 
 
-def all_gone(marker: str, seconds: float = 2.0) -> bool:
-    until = time.monotonic() + seconds
+def all_gone(marker: str) -> bool:
+    until = time.monotonic() + BUSY_SECONDS
     while time.monotonic() < until:
         if not marked(marker):
             return True
@@ -120,9 +121,9 @@ def test_kill_9_of_the_server_leaves_only_the_engine(
     os.kill(server, signal.SIGKILL)
     assert process.stdout is not None
     assert "the engine's server ended" in next(line for line in process.stdout if line.startswith("Ended"))
-    until = time.monotonic() + 2
+    until = time.monotonic() + BUSY_SECONDS
     while marked(marker) != [process.pid]:
-        assert time.monotonic() < until, "processes are left after 2 s"
+        assert time.monotonic() < until, "processes are left"
 
 
 def test_ctrl_c_reaches_the_engine_alone_and_leaves_nothing(running: tuple[subprocess.Popen[str], str]) -> None:

@@ -21,7 +21,7 @@ from cotune.types import Config, Job
 from launching import Played, until_ended  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
 
-pytestmark = pytest.mark.xdist_group("slurm")  # one cluster for all
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.timeout(300)]  # one cluster for all
 needs_slurm = pytest.mark.skipif(
     bool(missing()), reason=f"needs Slurm ({', '.join(missing())}): apt-get install slurm-wlm munge"
 )
