@@ -30,10 +30,16 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Bytes = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PerType = list[Seconds | None]
-Whole = Annotated[int, BeforeValidator(lambda number: _whole(number))]  # 3.0 is a way to write 3
 STDIN = Path("-")
 _SHOWN = 5
 _RECORD = ConfigDict(frozen=True, extra="allow", strict=True)
+
+
+def _whole(number: Any) -> Any:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]  # 3.0 is a way to write 3
 
 
 class _Record(BaseModel):
@@ -137,10 +143,6 @@ class Profile(_Record):
         if problems:
             raise ValueError("\n".join(problems[:_SHOWN]))
         return self
-
-
-def _whole(number: Any) -> Any:
-    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def read(path: Path) -> Profile:
