@@ -40,7 +40,7 @@ def trained(engine: Local, folder: Path, name: str, workers: int, *flags: str) -
         assert event is not None, "nothing happened for 120 s"
         if isinstance(event, Reported) and event.accuracy is not None:
             marks.append(event.at - sum(seconds for term, seconds in event.terms if term == "evaluation"))
-    assert event.outcome == "done", event.reason
+    assert event.outcome == "done", event.failure
     state = torch.load(folder / name / "checkpoint" / "last.pt", weights_only=True)["model"]
     each = [later - earlier for earlier, later in pairwise(marks[1:])]
     return median(each), torch.cat([tensor.flatten() for tensor in state.values()])

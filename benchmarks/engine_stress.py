@@ -85,7 +85,7 @@ def main() -> int:
             warnings += ended is not None and ended.warning is not None
             if ended is not None and ended.outcome != "done":
                 failures += 1
-                print(f"\nfalse failure in group {number}: {ended.reason}", file=sys.stderr)
+                print(f"\nfalse failure in group {number}: {ended.failure}", file=sys.stderr)
             print(f"\r{number} of {groups} groups", end="", file=sys.stderr, flush=True)
         left_by_groups = settled(running)
         engine.close()

@@ -42,7 +42,7 @@ def measured(engine: Local, folder: Path, model: str, batch: int) -> Sample:
     engine.start(Launch(f"{model}-{batch}", job, config, 1, folder / f"{model}-{batch}"))
     while not isinstance(event := engine.wait(60), Ended):
         pass
-    assert event.outcome == "done", event.reason
+    assert event.outcome == "done", event.failure
     return Sample(config, 1.0, 1.0, peak_bytes=event.peak_bytes, limit_bytes=event.limit_bytes)
 
 

@@ -56,7 +56,7 @@ def under_cotune(engine: Local, folder: Path, name: str) -> float:
     engine.start(Launch(name, job, Config.data_parallel(64, WORKERS), 1, folder / f"run-{name}"))
     while not isinstance(event := engine.wait(60.0), Ended):
         assert event is not None, "nothing happened for 60 s"
-    assert event.outcome == "done", event.reason
+    assert event.outcome == "done", event.failure
     return float((folder / name).read_text())
 
 

@@ -67,7 +67,7 @@ def measured(engine: Local, job: Job, config: Config, folder: Path, name: str) -
             each = [spent.get(term, 0.0) / steps for term in ("compute", "communication")]
             found.append(Repeat(event.at - since - paused, each[0], each[1]))
             since, spent = event.at, {}
-    assert event.outcome == "done", event.reason
+    assert event.outcome == "done", event.failure
     return Repeat(*(median(column) for column in zip(*(astuple(epoch) for epoch in found[1:]), strict=True)))
 
 

@@ -70,7 +70,7 @@ def through_engine(folder: Path) -> tuple[float, float]:
         engine.start(Launch(name, job, Config.data_parallel(batch, workers), 1, folder / name))
         while not isinstance(event := engine.wait(60.0), Ended):
             assert event is not None, "nothing happened for 60 s"
-        assert event.outcome == "done", event.reason
+        assert event.outcome == "done", event.failure
         record = Record.read(folder / name, 0)
         assert record is not None
         own += record.ended - record.started

@@ -11,7 +11,7 @@ from cotune.design import Design
 from cotune.history import FACTOR_DOUBT, UNKNOWN_DOUBT, History, Recalling, likeness
 from cotune.predict import forecaster
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, CountedModel, Goal, Job, LearningRate, Sample
+from cotune.types import Cause, Cluster, Config, CountedModel, Failure, Goal, Job, LearningRate, Sample
 from predict.worlds import plain_step, timed, trained
 
 COMMAND = ("python", "train.py", "--data", "mnist", "{batch_size}")
@@ -103,7 +103,7 @@ def test_old_samples_make_way_for_own_ones() -> None:
 def test_data_that_differ_say_nothing_of_accuracy_and_memory_elsewhere_nothing_of_memory_here() -> None:
     other = replace(JOB, examples=25_000)
     assert not any(s.curve for s in History.of(JOB, Cluster(), [(other, trained([64]))]).blended(()))
-    full = Sample(Config.data_parallel(64, 1), failure="out of memory on rank 0")
+    full = Sample(Config.data_parallel(64, 1), failure=Failure("out of memory on rank 0", Cause.MEMORY))
     assert not History.of(JOB, Cluster(), [(ELSEWHERE, [full])])
     assert History.of(JOB, Cluster(), [(replace(JOB, folder="/there"), [full])]).blended(()) == [
         replace(full, purpose="probe")

@@ -6,7 +6,7 @@ from pathlib import Path
 from cotune.design import CURVES, Design, Probe
 from cotune.profile import Limits, Step, hopeless, profile
 from cotune.space import Axis, Space
-from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample
+from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample
 from run.clockwork import Clockwork
 
 JOB = Job("made-up", examples=10_000)
@@ -72,8 +72,8 @@ def test_a_fixed_amount_of_work_needs_no_learning_curve() -> None:
 
 def test_a_failed_config_is_left_alone_and_larger_batches_after_no_memory() -> None:
     design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
-    crashed = Sample(Config.data_parallel(16, 1), failure="rank 0 failed: no luck")
-    full = Sample(Config.data_parallel(128, 1), failure="rank 0 ran out of memory")
+    crashed = Sample(Config.data_parallel(16, 1), failure=Failure("rank 0 failed: no luck"))
+    full = Sample(Config.data_parallel(128, 1), failure=Failure("rank 0 ran out of memory", Cause.MEMORY))
     tried = [crashed, full, measured(Config.data_parallel(32, 1))]
     seen = set()
     while (probe := design.next(tried, 99)) is not None:
@@ -86,13 +86,13 @@ def test_a_failed_config_is_left_alone_and_larger_batches_after_no_memory() -> N
 
 def test_an_interrupted_start_may_be_tried_again() -> None:
     design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
-    cut_short = Sample(Config.data_parallel(16, 1), failure="interrupted: by the user")
+    cut_short = Sample(Config.data_parallel(16, 1), failure=Failure.interrupted("by the user"))
     assert design.next([cut_short], 1) is not None
 
 
 def test_a_measured_start_that_was_cut_short_is_not_measured_again() -> None:
     design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
-    known = Sample(Config.data_parallel(16, 1), 0.5, 1.0, failure="interrupted: by the user")
+    known = Sample(Config.data_parallel(16, 1), 0.5, 1.0, failure=Failure.interrupted("by the user"))
     assert design.next([known], 1) is None
 
 
@@ -147,13 +147,13 @@ def test_a_curve_is_taken_up_again_only_when_it_can_go_much_further() -> None:
 
 
 def test_failures_of_an_earlier_profile_do_not_make_this_one_hopeless() -> None:
-    broken = [Sample(Config.data_parallel(batch, 1), failure="crash") for batch in (16, 32, 64)]
+    broken = [Sample(Config.data_parallel(batch, 1), failure=Failure("crash")) for batch in (16, 32, 64)]
     design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
     assert list(profile(Clockwork(), design, broken, Limits(500), Path("nowhere")))
 
 
 def test_a_job_whose_first_starts_all_fail_is_given_up() -> None:
-    crash = Sample(Config.data_parallel(16, 1), failure="rank 0 failed: no luck")
+    crash = Sample(Config.data_parallel(16, 1), failure=Failure("rank 0 failed: no luck"))
     assert not hopeless([crash, crash])
     assert hopeless([crash, crash, crash])
     assert not hopeless([crash, crash, crash, measured(Config.data_parallel(32, 1))])
@@ -168,12 +168,16 @@ def test_named_axes_are_covered_too() -> None:
 def test_once_memory_ran_out_batches_are_tried_from_below_and_doubled() -> None:
     space = Space((Axis("workers", (1,)), Axis("batch_size", (16, 32, 64, 128, 256, 512))))
     design = Design(JOB, Goal(epochs=1), space, Cluster())
-    tried = [Sample(Config.data_parallel(512, 1), failure="out of memory on rank 0")]
+    tried = [Sample(Config.data_parallel(512, 1), failure=Failure("out of memory on rank 0", Cause.MEMORY))]
     order = []
     while (probe := design.next(tried, 99)) is not None:
         order.append(probe.config.batch_size)
         fits = probe.config.batch_size < 100
-        tried.append(measured(probe.config) if fits else Sample(probe.config, failure="out of memory on rank 0"))
+        tried.append(
+            measured(probe.config)
+            if fits
+            else Sample(probe.config, failure=Failure("out of memory on rank 0", Cause.MEMORY))
+        )
     assert order == [16, 32, 64, 128], "one probe ran out of memory, and none beyond it was tried"
 
 
@@ -189,7 +193,7 @@ def test_a_program_is_tried_from_its_smallest_batch_and_never_beyond_what_its_pr
             if peak <= limit:
                 tried.append(Sample(probe.config, 0.5, 1.0, peak_bytes=peak, limit_bytes=limit))
             else:
-                tried.append(Sample(probe.config, failure="out of memory on rank 0"))
+                tried.append(Sample(probe.config, failure=Failure("out of memory on rank 0", Cause.MEMORY)))
         assert tried[0].config.batch_size == 16
         assert {sample.config.batch_size for sample in tried if not sample.failed} == {
             batch for batch in (16, 32, 64, 128, 256, 512) if batch <= fits

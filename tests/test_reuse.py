@@ -11,7 +11,7 @@ import pytest
 from cotune import reuse
 from cotune.reuse import Kept, can_continue, has_checkpoint, joined, reused_device_seconds, take, tidy, trained
 from cotune.space import Axis, Configs, Space
-from cotune.types import Config, Evaluation, Goal, Job, Sample, axes_of
+from cotune.types import Config, Evaluation, Failure, Goal, Job, Sample, axes_of
 
 JOB = Job("made-up", examples=1000)
 
@@ -44,7 +44,7 @@ def test_another_layout_of_the_recipe_goes_on_with_the_furthest_probe(tmp_path: 
 
 @pytest.mark.parametrize(
     "change",
-    [{"failure": "rank 0 crashed"}, {"purpose": "run"}, {"ended": False}, {"folder": "/nowhere"}],
+    [{"failure": Failure("rank 0 crashed")}, {"purpose": "run"}, {"ended": False}, {"folder": "/nowhere"}],
     ids=lambda change: next(iter(change)),
 )
 def test_what_failed_runs_on_or_left_nothing_is_not_gone_on_with(tmp_path: Path, change: dict[str, object]) -> None:

@@ -156,7 +156,7 @@ def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: 
     hall.hand_in("next", 0.0, 1)
     stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs
     assert stuck.failure is not None
-    assert "no report for 30 s" in stuck.failure
+    assert "no report for 30 s" in stuck.failure.words
     assert (after.failure, after.starts[-1].epochs) == (None, EPOCHS)
 
 
@@ -172,4 +172,4 @@ def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) 
     good, lost = hall.run("fifo").jobs
     assert good.failure is None
     assert lost.failure is not None
-    assert "not recorded" in lost.failure
+    assert "not recorded" in lost.failure.words

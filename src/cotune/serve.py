@@ -21,12 +21,12 @@ from pathlib import Path
 from cotune.errors import CotuneError
 from cotune.reuse import has_checkpoint
 from cotune.run import Ended, Engine, Event, Launch, Reported, Started
-from cotune.run.attempt import ENOUGH, Growing, Until
+from cotune.run.attempt import ENOUGH, Growing, Stop, Until
 from cotune.schedule import Active, Submission
 from cotune.schedule._loop import Moment
 from cotune.stamps import new_id, timestamp
 from cotune.supervise import going_on
-from cotune.types import RECORDED, Goal, Job, Sample
+from cotune.types import RECORDED, Failure, Goal, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
@@ -57,8 +57,8 @@ class Serving:
     starts: list[Sample] = field(default_factory=list)
     growing: Growing | None = None
     done_before: float = 0.0  # by the starts before the present one
-    stopping: str | None = None
-    failure: str | None = None
+    stopping: Stop | None = None
+    failure: Failure | None = None
     heard: float | None = None  # on the engine's clock, once its code runs
 
     @property
@@ -129,7 +129,7 @@ class World:
         try:
             self._engine.start(launch)
         except CotuneError as error:  # its own fault: the others go on
-            served.failure = str(error)
+            served.failure = Failure(str(error))
             self._leave(served)
             return
         served.heard = None

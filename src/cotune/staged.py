@@ -114,7 +114,7 @@ def completed(
             broken = f"links cannot be emulated here: {event.modelled}"
             engine.stop(folder.name, grace=0.0)
     if broken or event.outcome != "done":
-        raise EngineError(f"the pipeline failed: {broken or event.reason}; its logs are in {folder}")
+        raise EngineError(f"the pipeline failed: {broken or event.failure}; its logs are in {folder}")
     return json.loads((folder / RESULT).read_text())
 
 

@@ -19,7 +19,6 @@ and the same holds for cost where the plan prefers cheap, with epochs left and s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,16 +27,11 @@ from cotune.reuse import has_checkpoint
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.stamps import new_id, timestamp
-from cotune.types import Config, Sample, Stage
+from cotune.types import Cause, Config, Failure, Sample, Stage
 
 HYSTERESIS = 0.05
 RESIZE = "resize"
 _STOP_SECONDS = 30.0  # for the job to come to a checkpoint when it is asked to move
-_OUTSIDE = re.compile(
-    r"was ended by SIG(KILL|TERM|HUP|INT|STOP)|timed out: no report|the engine's server ended|leading process ended"
-    r"|lost node|no longer answers|the actor of rank|no room on"
-)
-_ROOM = re.compile(r"no room on .* holds at most (\d+) of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ def supervise(
             launch, sample = going_on(launch, sample, move.config)
             yield Moment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
-        if sample.failure is None or not _OUTSIDE.search(sample.failure):
+        if sample.failure is None or sample.failure.cause is not Cause.OUTSIDE:
             return
         fruitless = 0 if sample.curve else fruitless + 1
         if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch.folder):
@@ -121,12 +115,11 @@ def resized(config: Config, workers: int) -> Config | None:
     return replace(config, stages=(Stage(config.device, workers),), batch_size=config.global_batch // spread)
 
 
-def with_workers_left(config: Config, failure: str) -> Config | None:
+def with_workers_left(config: Config, failure: Failure) -> Config | None:
     """Return what to go on with: the same, or where a cluster has lost room, as many workers as it still holds."""
-    room = _ROOM.search(failure)
-    if room is None:
+    if failure.room is None:
         return config
-    smaller = (resized(config, workers) for workers in range(min(int(room[1]), config.workers - 1), 0, -1))
+    smaller = (resized(config, workers) for workers in range(min(failure.room, config.workers - 1), 0, -1))
     return next((found for found in smaller if found is not None), None)
 
 

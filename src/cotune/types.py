@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,8 +25,6 @@ Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
 LearningRateRule = Literal["linear", "sqrt", "fixed"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
-INTERRUPTED = "interrupted"
-OUT_OF_MEMORY = "out of memory"
 RECORDED = "recorded"  # the engine that replays a recording
 ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
 
@@ -275,6 +274,32 @@ class Evaluation:
     metrics: tuple[tuple[str, float], ...] = ()
 
 
+class Cause(StrEnum):
+    """What ended a start early, as far as it decides what happens next."""
+
+    JOB = "job"  # its own error, which would come again
+    MEMORY = "memory"  # the config needs more than there is
+    OUTSIDE = "outside"  # a kill, silence, a lost node: it may go on from its checkpoint
+    INTERRUPTED = "interrupted"  # no fault of the config, which may be tried again
+    NOT_RECORDED = "not recorded"  # a recording does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a start ended early; `room` is how many of its workers the cluster still holds, where it was that."""
+
+    words: str
+    cause: Cause = Cause.JOB
+    room: int | None = None
+
+    @classmethod
+    def interrupted(cls, why: str) -> Failure:
+        return cls(f"interrupted: {why}", Cause.INTERRUPTED)
+
+    def __str__(self) -> str:
+        return self.words
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One start of one config, as measured: how far it got, how fast, how well.
@@ -291,7 +316,7 @@ class Sample:
     terms: Terms = Terms()
     curve: tuple[Evaluation, ...] = ()
     seconds: float = 0.0
-    failure: str | None = None
+    failure: Failure | None = None
     purpose: Literal["probe", "run"] = "probe"
     id: str = ""
     started: str = ""
@@ -309,12 +334,12 @@ class Sample:
     @property
     def failed(self) -> bool:
         """Return whether the config is to blame: a crash, no memory, a time-out, but not an interruption."""
-        return self.failure is not None and not self.failure.startswith(INTERRUPTED)
+        return self.failure is not None and self.failure.cause is not Cause.INTERRUPTED
 
     @property
     def out_of_memory(self) -> bool:
         """Return whether the config needs more memory than there is."""
-        return self.failed and OUT_OF_MEMORY in str(self.failure).lower()
+        return self.failure is not None and self.failure.cause is Cause.MEMORY
 
     @property
     def device_seconds(self) -> float:

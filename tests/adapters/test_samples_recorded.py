@@ -9,22 +9,22 @@ import pytest
 
 from cotune.adapters.samples import recorded_tables
 from cotune.recording import read
-from cotune.types import Config, Evaluation, Job, Sample
+from cotune.types import Cause, Config, Evaluation, Failure, Job, Sample
 
 EXAMPLES = 6000
 JOB = Job("made-up", examples=EXAMPLES)
 RECORDINGS = sorted(path.parent for path in (Path(__file__).parents[2] / "recordings").glob("*/job.yaml"))
 
 
-def start(batch_size: int, epochs: float, *, failure: str | None = None, ended: int = 0) -> Sample:
+def start(batch_size: int, epochs: float, *, failure: Failure | None = None, ended: int = 0) -> Sample:
     curve = tuple(Evaluation(float(epoch), 0.5 + epoch / 100, 1.0) for epoch in range(1, ended + 1))
     return Sample(Config.data_parallel(batch_size, 2), epochs, 4.123456789, curve=curve, failure=failure)
 
 
 def test_an_interrupted_start_of_fewer_than_thirty_steps_tells_no_time() -> None:
-    few = start(50, 29 * 100 / EXAMPLES, failure="interrupted: by the user")
-    enough = start(100, 30 * 200 / EXAMPLES, failure="interrupted: by the user", ended=1)
-    failed = start(20, 5.0, failure="out of memory", ended=5)
+    few = start(50, 29 * 100 / EXAMPLES, failure=Failure.interrupted("by the user"))
+    enough = start(100, 30 * 200 / EXAMPLES, failure=Failure.interrupted("by the user"), ended=1)
+    failed = start(20, 5.0, failure=Failure("out of memory", Cause.MEMORY), ended=5)
     times, accuracy = recorded_tables(JOB, [few, enough, failed])
     assert [(row.batch_size, row.epoch_seconds) for row in times] == [(100, 4.12346)]
     assert [(row.global_batch, row.epoch) for row in accuracy] == [(200, 1.0)]

@@ -11,7 +11,7 @@ from cotune.cli._arrivals import Intake, Stores, settings_of
 from cotune.errors import NotFound
 from cotune.reuse import CHECKPOINT
 from cotune.store import open_store
-from cotune.types import INTERRUPTED, Config, Sample
+from cotune.types import Config, Failure, Sample
 
 JOB = """
 name: twice
@@ -35,7 +35,9 @@ def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path)
             config = Config.data_parallel(batch, workers, device)
             store.save(settings.job, Sample(config, 2.0, 10.0 / workers, seconds=20.0, id=f"probe{number}"))
         config = Config.data_parallel(16, 1, device)
-        cut = Sample(config, 2.0, 10.0, purpose="run", id="cut", failure=f"{INTERRUPTED}: Ctrl-C", folder=str(left))
+        cut = Sample(
+            config, 2.0, 10.0, purpose="run", id="cut", failure=Failure.interrupted("Ctrl-C"), folder=str(left)
+        )
         store.save(settings.job, cut)
         arrived = Intake(stores, [settings, settings], None, None, 2, 0).arrivals(0.0)
     assert arrived is not None

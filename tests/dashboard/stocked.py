@@ -23,7 +23,7 @@ from cotune.simulate.metrics import metrics
 from cotune.space import Axis, Space
 from cotune.store import Store, rows
 from cotune.store.schema import evaluations, samples
-from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample, Terms
+from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
 
 HOSTILE = '<script>window.hacked=1</script><b>"evil" & name</b>'
 SECRET = "sk-swordfish-12345"
@@ -75,8 +75,9 @@ def stock(store: Store, job: Job = JOB) -> Config:
         sample(rng, Config.data_parallel(b, w, "t4"), 12 if place < 4 else 0, f"probe{place}", started=_ago(90 - place))
         for place, (w, b) in enumerate(layouts)
     ]
+    full = Failure("out of memory: CUDA tried to allocate 9 GiB", Cause.MEMORY)
     probes.append(replace(probes[0], id="oom", config=Config.data_parallel(512, 1, "t4"), curve=(), epoch_seconds=None,
-                          accuracy=None, failure="out of memory: CUDA tried to allocate 9 GiB"))  # fmt: skip
+                          accuracy=None, failure=full))  # fmt: skip
     for probe in probes:
         store.save(job, probe)
     forecast = forecaster(job, probes, CLUSTER)

@@ -111,7 +111,7 @@ def test_a_killed_unit_ends_the_pipeline_with_its_name_and_leaves_nothing(pipe: 
     stages = [("cpu", 2, 0, 0), ("cpu", 1, 1, 4)]
     run = pipe(stages, "--model", SMALL["ctrdnn"], "--data", DATA, "--batch-size", 64, "--batches", 100_000, each=kill)
     assert run.ended.outcome == "failed"
-    assert "rank 2 was ended by SIGKILL" in str(run.ended.reason)
+    assert "rank 2 was ended by SIGKILL" in str(run.ended.failure)
     assert set(Path("/dev/shm").iterdir()) <= before
 
 
@@ -140,4 +140,4 @@ def test_what_cannot_work_is_said_in_one_line(
 ) -> None:
     run = pipe(stages, "--model", SMALL["ctrdnn"], "--data", DATA, "--batches", 2, "--batch-size", 64, *flags)
     assert run.ended.outcome == "failed"
-    assert words in str(run.ended.reason)
+    assert words in str(run.ended.failure)

@@ -8,7 +8,7 @@ import pytest
 from cotune.predict import forecaster
 from cotune.predict.auto import Auto
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, Sample
+from cotune.types import Cause, Cluster, Config, Failure, Sample
 from predict.worlds import JOB, grid, plain_step, timed, trained
 
 SPACE = Space((Axis("workers", (1, 2, 3, 4, 8)), Axis("batch_size", (16, 24, 64, 256)))).configs()
@@ -49,7 +49,7 @@ def _of_batch(value: float, batch: int, count: int) -> list[Sample]:
         _of_batch(0.1, 64, 5),
         _of_batch(0.0, 64, 1),
         trained([64], epochs=1),
-        [*trained([16, 64]), Sample(Config.data_parallel(512, 1), failure="out of memory")],
+        [*trained([16, 64]), Sample(Config.data_parallel(512, 1), failure=Failure("out of memory", Cause.MEMORY))],
         trained([16, 64, 256], value=lambda _, epoch: 0.9 - 0.04 * epoch),
     ],
     ids=["one-worker", "one-batch", "repeats", "flat", "nothing-learnt", "one-point", "failed", "falling"],

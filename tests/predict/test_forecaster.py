@@ -13,7 +13,7 @@ from cotune.predict._forecaster import _times_alone
 from cotune.predict.auto import Auto
 from cotune.predict.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Sample, Terms, axes_of
+from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
 from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained
 
 CLUSTER = Cluster()
@@ -133,7 +133,7 @@ def test_larger_batches_are_expected_to_take_more_epochs_while_one_was_measured(
 
 
 def test_out_of_memory_rules_out_larger_batches_of_the_same_kind_only() -> None:
-    failed = Sample(Config.data_parallel(128, 2), failure="CUDA out of memory at rank 1")
+    failed = Sample(Config.data_parallel(128, 2), failure=Failure("CUDA out of memory at rank 1", Cause.MEMORY))
     outlook = _outlook(
         [*timed(plain_step, grid(batches=(16, 32, 64))), failed],
         Config.data_parallel(64, 2),
@@ -147,7 +147,7 @@ def test_out_of_memory_rules_out_larger_batches_of_the_same_kind_only() -> None:
 
 def test_other_failures_say_nothing_of_speed() -> None:
     samples = timed(plain_step, grid())
-    crashed = replace(samples[0], failure="exit code 1", epoch_seconds=1e-3)
+    crashed = replace(samples[0], failure=Failure("exit code 1"), epoch_seconds=1e-3)
     with_crash, without = _outlook([*samples, crashed], samples[0].config), _outlook(samples, samples[0].config)
     assert with_crash.epoch_seconds == pytest.approx(without.epoch_seconds)
 

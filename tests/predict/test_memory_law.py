@@ -14,7 +14,7 @@ from cotune.forecast import Outlook
 from cotune.predict import forecaster
 from cotune.predict._memory import MemoryLaw
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, CountedModel, Job, Sample
+from cotune.types import Cause, Cluster, Config, CountedModel, Failure, Job, Sample
 from predict.worlds import JOB, grid, plain_step, timed
 
 GIB = 2**30
@@ -123,7 +123,12 @@ def test_only_one_batch_may_be_left() -> None:
 
 def test_memory_that_ran_out_bounds_what_the_line_lets_through() -> None:
     fits = taking(0, GIB / 128, [(16, 1), (32, 1)], 100 * GIB)
-    full = Sample(Config.data_parallel(256, 1, "gpu"), failure="out of memory on rank 0", peak_bytes=1, limit_bytes=1)
+    full = Sample(
+        Config.data_parallel(256, 1, "gpu"),
+        failure=Failure("out of memory on rank 0", Cause.MEMORY),
+        peak_bytes=1,
+        limit_bytes=1,
+    )
     outlook = looked([*fits, full], space())
     assert np.isfinite(outlook.epoch_seconds).tolist() == (outlook.configs.batch_size < 256).tolist()
 

@@ -13,7 +13,7 @@ from cotune import algorithms
 from cotune.predict import AccuracyPredictor, LayerPredictor, SecondsPredictor, TooFewSamples
 from cotune.predict._layer_rows import SHAPES, Layers
 from cotune.space import Axis, Configs, Space
-from cotune.types import Sample
+from cotune.types import Cause, Failure, Sample
 from predict.worlds import JOB, grid, layers, plain_step, timed, trained
 
 NAMES = algorithms.names("predict")
@@ -57,7 +57,7 @@ def test_every_predictor_of_seconds_is_positive_finite_and_deterministic(name: s
 
 @pytest.mark.parametrize("name", OF_SECONDS)
 def test_every_predictor_of_seconds_refuses_what_says_nothing_of_speed(name: str) -> None:
-    failed = [replace(sample, failure="out of memory") for sample in timed(plain_step, grid())]
+    failed = [replace(sample, failure=Failure("out of memory", Cause.MEMORY)) for sample in timed(plain_step, grid())]
     for useless in ([], failed, [replace(failed[0], failure=None, epoch_seconds=None)]):
         with pytest.raises(TooFewSamples):
             _seconds(name, useless)

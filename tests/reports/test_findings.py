@@ -21,7 +21,7 @@ from cotune.reports.markup import data, table, tag
 from cotune.reports.page import page
 from cotune.reports.scaling import Scaling, Step
 from cotune.space import Axis, Space
-from cotune.types import Cluster, Config, Device, Evaluation, Goal, Job, Plan, Sample
+from cotune.types import Cluster, Config, Device, Evaluation, Failure, Goal, Job, Plan, Sample
 
 JOB = Job("digits", examples=1000)
 SPACE = Space((Axis("workers", (1, 2, 4, 8)), Axis("batch_size", (16, 64))))
@@ -158,9 +158,9 @@ def test_a_run_is_compared_with_the_plan_that_was_made_before_it() -> None:
 def test_a_run_in_several_starts_is_one_outcome() -> None:
     config = Config.data_parallel(16, 2)
     starts = [
-        _run("a", config, failure="interrupted", curve=()),
+        _run("a", config, failure=Failure.interrupted("by the user"), curve=()),
         _run("b", config, resumed_from="a"),
-        _run("other", config, failure="crashed"),
+        _run("other", config, failure=Failure("crashed")),
     ]
     outcomes = found(samples=starts).runs
     assert [len(outcome.starts) for outcome in outcomes] == [1, 2]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.types import Failure
 
 
 @dataclass
@@ -15,7 +16,7 @@ class Clockwork:
 
     pace: Callable[[Launch], float] = lambda _: 10.0
     learn: float = 0.1
-    fails: Callable[[Launch], str | None] = lambda _: None
+    fails: Callable[[Launch], Failure | None] = lambda _: None
     silent: bool = False
     evaluation: float = 1.0
     time: float = 0.0

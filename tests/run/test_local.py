@@ -47,7 +47,7 @@ def test_an_unmodified_ddp_script_trains_and_reports(play: Play, workers: int) -
     assert (first.epoch, first.accuracy, first.terms, first.metrics) == (1, 0.1, (("evaluation", 0.5),), (("loss", 1),))
     assert second.epoch == 2
     assert played.events[0].at <= first.at <= second.at <= played.ended.at
-    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+    assert (played.ended.outcome, played.ended.failure) == ("done", None)
     for rank in range(workers):
         assert f"rank {rank} of {workers}" in played.log(rank)
         record = Record.read(played.folder, rank)
@@ -273,7 +273,7 @@ def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(local: Loca
             local.stop("hangs", grace=0)
 
     played = play("import signal; signal.pause()", workers=2, name="hangs", each=end)
-    assert (played.ended.outcome, played.ended.reason) == ("stopped", None)
+    assert (played.ended.outcome, played.ended.failure) == ("stopped", None)
 
 
 def test_a_script_that_never_reports_is_simply_done(play: Play) -> None:

@@ -13,7 +13,7 @@ from cotune.run import Launch, Reported, Started
 from cotune.run._messages import Record
 from cotune.run._processes import descendants
 from cotune.run.local import Local
-from cotune.types import Job
+from cotune.types import Cause, Failure, Job
 
 from launching import Played, until_ended  # isort: skip
 
@@ -21,25 +21,27 @@ Play = Callable[..., Played]
 
 
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("script", "reason", "cause"),
     [
-        ("raise ValueError('bad\\nshape')", "rank 0 crashed: ValueError: bad shape (train.py:1)"),
-        ("def broken(:", "rank 0 crashed: SyntaxError: "),
-        ("import sys; sys.exit(3)", "rank 0 ended with exit code 3"),
-        ("import sys; sys.exit('no data')", "rank 0 ended with exit code 1: no data"),
-        ("import os; print('giving up', flush=True); os._exit(4)", "rank 0 ended with exit code 4: giving up"),
-        ("import os; os.kill(os.getpid(), 11)", "rank 0 was ended by SIGSEGV"),
-        ("import os; os.kill(os.getpid(), 9)", "rank 0 was ended by SIGKILL"),
-        ("raise MemoryError", "out of memory on rank 0: MemoryError"),
-        ("import torch; torch.empty(1 << 60)", "out of memory on rank 0: "),
-        ("raise RuntimeError('CUDA out of memory. Tried')", "out of memory on rank 0: CUDA out of memory. Tried"),
-        ("import cotune; cotune.report(epoch=2, accuracy=float('nan'))", "rank 0 reported accuracy nan after epoch 2"),
+        ("raise ValueError('bad\\nshape')", "rank 0 crashed: ValueError: bad shape (train.py:1)", Cause.JOB),
+        ("def broken(:", "rank 0 crashed: SyntaxError: ", Cause.JOB),
+        ("import sys; sys.exit(3)", "rank 0 ended with exit code 3", Cause.JOB),
+        ("import sys; sys.exit('no data')", "rank 0 ended with exit code 1: no data", Cause.JOB),
+        ("import os; print('no', flush=True); os._exit(4)", "rank 0 ended with exit code 4: no", Cause.JOB),
+        ("import os; os.kill(os.getpid(), 11)", "rank 0 was ended by SIGSEGV", Cause.JOB),
+        ("import os; os.kill(os.getpid(), 9)", "rank 0 was ended by SIGKILL", Cause.OUTSIDE),
+        ("raise MemoryError", "out of memory on rank 0: MemoryError", Cause.MEMORY),
+        ("import torch; torch.empty(1 << 60)", "out of memory on rank 0: ", Cause.MEMORY),
+        ("raise RuntimeError('CUDA out of memory. Tried')", "out of memory on rank 0: CUDA out of", Cause.MEMORY),
+        ("import cotune; cotune.report(epoch=2, accuracy=float('nan'))", "rank 0 reported accuracy nan", Cause.JOB),
     ],
 )
-def test_a_failure_says_its_reason(play: Play, script: str, reason: str) -> None:
+def test_a_failure_says_its_reason_and_cause(play: Play, script: str, reason: str, cause: Cause) -> None:
     ended = play(script).ended
     assert ended.outcome == "failed"
-    assert (ended.reason or "").startswith(reason)
+    assert ended.failure is not None
+    assert ended.failure.words.startswith(reason)
+    assert ended.failure.cause is cause
 
 
 def test_the_log_of_a_crash_shows_the_scripts_own_frames_alone(play: Play) -> None:
@@ -55,7 +57,7 @@ def test_a_crash_after_an_epoch_keeps_what_was_reported(play: Play) -> None:
     assert isinstance(said, Reported)
     assert said.accuracy == 0.5
     assert ended is played.ended
-    assert "ZeroDivisionError" in (played.ended.reason or "")
+    assert "ZeroDivisionError" in str(played.ended.failure)
 
 
 @pytest.mark.parametrize("how", ["raise ValueError('mine')", "os._exit(9)", "os.kill(os.getpid(), 9)"])
@@ -70,19 +72,19 @@ def test_one_rank_that_fails_ends_its_peers_and_is_the_one_named(play: Play, how
     """
     ended = play(script, workers=3).ended
     assert ended.outcome == "failed"
-    assert (ended.reason or "").startswith("rank 1 ")
+    assert str(ended.failure).startswith("rank 1 ")
 
 
 def test_nan_ends_a_script_that_would_go_on(play: Play) -> None:
     played = play("import cotune, signal; cotune.report(epoch=1, accuracy=float('inf')); signal.pause()")
-    assert played.ended.reason == "rank 0 reported accuracy inf after epoch 1"
+    assert played.ended.failure == Failure("rank 0 reported accuracy inf after epoch 1")
 
 
 def test_a_pattern_that_finds_no_number_is_a_failure(play: Play) -> None:
     job = Job("test", pattern=r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)")
     ended = play("print('epoch 1 accuracy 98%')", job=job).ended
     assert ended.outcome == "failed"
-    assert "98%" in (ended.reason or "")
+    assert "98%" in str(ended.failure)
 
 
 def test_a_pattern_of_several_metrics_must_name_the_one_asked_for(play: Play) -> None:
@@ -104,13 +106,13 @@ def test_a_line_of_the_report_that_cannot_be_read_is_a_warning(play: Play) -> No
 
 def test_a_program_of_another_kind_fails_with_its_exit_code_and_last_line(play: Play) -> None:
     ended = play(command=("/bin/sh", "-c", "echo no such device; exit 7")).ended
-    assert ended.reason == "rank 0 ended with exit code 7: no such device"
+    assert ended.failure == Failure("rank 0 ended with exit code 7: no such device")
 
 
 def test_a_module_that_another_interpreter_lacks_is_said_with_both_interpreters(play: Play) -> None:
     ended = play("import no_such_module", command=(sys.executable, "-S", "train.py")).ended
     expected = f"No module named 'no_such_module' (in {sys.executable}; cotune itself runs in {sys.executable})"
-    assert (ended.reason or "").endswith(expected)
+    assert str(ended.failure).endswith(expected)
 
 
 def test_a_process_the_script_leaves_behind_ends_with_its_launch(play: Play, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_after_its_server_was_killed_an_engine_says_so_and_starts_another(
 
         ended = until_ended(engine, "doomed", kill_all)[-1]
         assert ended.outcome == "failed"  # type: ignore[union-attr]
-        assert "the engine's server ended" in (ended.reason or "")  # type: ignore[union-attr]
+        assert "the engine's server ended" in str(ended.failure)  # type: ignore[union-attr]
         engine.start(launch("print('again')", name="again", command=(sys.executable, "train.py")))
         assert until_ended(engine, "again")[-1].outcome == "done"  # type: ignore[union-attr]
     finally:

@@ -72,7 +72,7 @@ def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_furt
     """
     played = play(script, command=PLAIN, job=Job("test", pattern=PATTERN), target=0.2)
     assert told(played) == [(1, 0.1), (2, 0.2)]
-    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+    assert (played.ended.outcome, played.ended.failure) == ("done", None)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_log_whose_steps_are_no_epochs_is_a_failure_that_says_so(play: Play) -
     """
     played = play(script, job=Job("test", log=("tensorboard", "runs")))
     assert played.ended.outcome == "failed"
-    assert "logged no epoch: give --examples" in str(played.ended.reason)
+    assert "logged no epoch: give --examples" in str(played.ended.failure)
 
 
 @pytest.mark.parametrize(

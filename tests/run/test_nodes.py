@@ -74,7 +74,7 @@ def told(played: Played, rank: int) -> dict[str, object]:
 
 def test_links_and_cores_are_as_slow_as_asked_for_and_the_script_is_unchanged(nodes: Local, launch: Make) -> None:
     played = run(nodes, launch(PLAIN, workers=3))
-    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+    assert (played.ended.outcome, played.ended.failure) == ("done", None)
     (started,) = (event for event in played.events if isinstance(event, Started))
     assert started.modelled is None
     for rank, share in enumerate((0.4, 0.4, 0.2)):
@@ -95,7 +95,7 @@ def test_a_job_s_own_communication_hook_is_kept(nodes: Local, launch: Make) -> N
     )
     script = TIMED.replace("SETUP = None", setup).replace("REGISTER", register) + "    assert calls == ['state'] * 8\n"
     played = run(nodes, launch(script, workers=2, name="own-hook"))
-    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+    assert (played.ended.outcome, played.ended.failure) == ("done", None)
 
 
 def test_a_job_without_an_optimiser_is_warned_about(nodes: Local, launch: Make) -> None:

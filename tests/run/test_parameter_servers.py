@@ -82,7 +82,7 @@ def test_a_killed_server_ends_the_launch_and_is_named(train: Run, tmp_path: Path
     ended = train(2, 2, epochs=1000, each=kill).ended
     assert isinstance(ended, Ended)
     assert ended.outcome == "failed"
-    assert "rank 3 was ended by SIGKILL" in (ended.reason or "")
+    assert "rank 3 was ended by SIGKILL" in str(ended.failure)
 
 
 def test_servers_for_a_foreign_program_are_refused(local: Local, tmp_path: Path) -> None:

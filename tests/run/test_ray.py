@@ -24,7 +24,7 @@ from cotune.run._ray_placing import bundle, fitting, offered
 from cotune.run.attempt import Until
 from cotune.run.ray import Ray
 from cotune.supervise import supervise
-from cotune.types import Config, Job, Sample
+from cotune.types import Config, Failure, Job, Sample
 
 from launching import Played, until_ended, writing_to  # isort: skip
 
@@ -110,7 +110,7 @@ def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
     command = (sys.executable, "train.py", "--batch-size", "{batch_size}", "--workers", "{workers}")
     played = play_on(TRAIN, config=Config.data_parallel(8, 2, "t4"), command=command)
     assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
-    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
     logs = [played.log(rank).splitlines() for rank in range(2)]
     assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
     told = "args ['--batch-size', '8', '--workers', '2']"
@@ -151,7 +151,7 @@ def test_one_rank_that_dies_ends_its_peers_and_is_the_one_named(play_on: Play) -
     """
     played = play_on(script, config=Config.data_parallel(8, 2, "t4"))
     assert played.ended.outcome == "failed"
-    assert (played.ended.reason or "").startswith("rank 1 was ended by SIGKILL")
+    assert str(played.ended.failure).startswith("rank 1 was ended by SIGKILL")
     assert workers_of(played.folder) == []
 
 
@@ -162,7 +162,7 @@ def test_a_crash_on_one_rank_ends_a_peer_that_would_wait_for_ever(play_on: Play)
         signal.pause()
     """
     played = play_on(script, workers=2, command=PLAIN)
-    assert played.ended.reason == "rank 1 ended with exit code 1: AssertionError: no such data"
+    assert played.ended.failure == Failure("rank 1 ended with exit code 1: AssertionError: no such data")
     assert workers_of(played.folder) == []
 
 
@@ -177,7 +177,7 @@ def test_a_worthless_number_ends_the_launch(play_on: Play) -> None:
     played = play_on(
         "import cotune, time; cotune.report(epoch=1, accuracy=float('nan')); time.sleep(600)", command=PLAIN
     )
-    assert (played.ended.outcome, played.ended.reason) == ("failed", "rank 0 reported accuracy nan after epoch 1")
+    assert (played.ended.outcome, str(played.ended.failure)) == ("failed", "rank 0 reported accuracy nan after epoch 1")
 
 
 def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(engine: Ray, play_on: Play) -> None:
@@ -203,7 +203,7 @@ def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(engine: Ray
 
     hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
     played = play_on(hangs, workers=2, name="hangs", each=end, command=PLAIN)
-    assert (played.ended.outcome, played.ended.reason) == ("stopped", None)
+    assert (played.ended.outcome, played.ended.failure) == ("stopped", None)
     assert workers_of(played.folder) == []
 
 
@@ -213,8 +213,8 @@ def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engi
     ended = until_ended(hasty, "launch")[-1]
     hasty.close()
     assert ended.outcome == "failed"  # type: ignore[union-attr]
-    assert "3 workers of CPU 1, t4 1 each" in (ended.reason or "")  # type: ignore[union-attr]
-    assert "at most 2 of them" in (ended.reason or "")  # type: ignore[union-attr]
+    assert "3 workers of CPU 1, t4 1 each" in str(ended.failure)  # type: ignore[union-attr]
+    assert "at most 2 of them" in str(ended.failure)  # type: ignore[union-attr]
 
 
 def test_a_device_that_no_node_offers_is_said_at_once(engine: Ray, launch: Make) -> None:
@@ -312,7 +312,7 @@ def averaged(workers: int, epochs: int) -> list[float]:
 
 def test_parameter_servers_on_other_nodes_step_by_the_mean_of_the_workers(play_on: Play) -> None:
     played = play_on(SERVED, config=Config.data_parallel(8, 2, "t4", servers=2), epochs=5)
-    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
     logs = [played.log(rank) for rank in range(2)]
     assert logs[0] == logs[1]
     assert [float(value) for value in logs[0].split()[1:]] == pytest.approx(averaged(2, 5), abs=1e-6)
@@ -321,7 +321,7 @@ def test_parameter_servers_on_other_nodes_step_by_the_mean_of_the_workers(play_o
 
 def test_one_worker_alone_finds_its_server(play_on: Play) -> None:
     played = play_on(SERVED, config=Config.data_parallel(8, 1, servers=1), epochs=2)
-    assert (played.ended.outcome, played.ended.reason) == ("done", None)
+    assert (played.ended.outcome, played.ended.failure) == ("done", None)
 
 
 def test_a_killed_server_ends_the_launch_and_is_named(play_on: Play) -> None:
@@ -332,7 +332,7 @@ def test_a_killed_server_ends_the_launch_and_is_named(play_on: Play) -> None:
 
     played = play_on(SERVED, config=Config.data_parallel(8, 2, servers=1), epochs=1_000_000, each=kill)
     assert played.ended.outcome == "failed"
-    assert "rank 2 was ended by SIGKILL" in (played.ended.reason or "")
+    assert "rank 2 was ended by SIGKILL" in str(played.ended.failure)
     assert workers_of(played.folder) == []
 
 

@@ -16,7 +16,7 @@ from cotune.run import Ended, Event, Launch, Reported, Started
 from cotune.run._messages import Record
 from cotune.run._slurm_batch import time_limit
 from cotune.run.slurm import Slurm
-from cotune.types import Config, Job
+from cotune.types import Config, Failure, Job
 
 from launching import Played, until_ended  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
@@ -95,7 +95,7 @@ def test_two_workers_train_as_one_job(submit: Play) -> None:
     """
     played = submit(script, workers=2, command=(sys.executable, "train.py", "{batch_size}"), batch_size=8)
     assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
-    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("done", None, None)
+    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
     logs = [played.log(rank).splitlines() for rank in range(2)]
     assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
     assert [log[1] for log in logs] == ["0 0 2 2 2", "1 1 2 2 2"]
@@ -124,7 +124,7 @@ def test_one_rank_that_crashes_ends_its_peers_and_is_the_one_named(submit: Play)
         signal.pause()
     """
     played = submit(script, workers=2, command=PLAIN)
-    assert played.ended.reason == "rank 1 ended with exit code 1: AssertionError: no such data"
+    assert played.ended.failure == Failure("rank 1 ended with exit code 1: AssertionError: no such data")
     assert workers_of(played.folder) == []
     assert in_queue() == {}
 
@@ -153,7 +153,7 @@ def test_stop_lets_a_script_that_asks_finish_and_cancels_one_that_hangs(engine: 
 
     hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
     played = submit(hangs, workers=2, name="hangs", each=end, command=PLAIN)
-    assert (played.ended.outcome, played.ended.reason, played.ended.warning) == ("stopped", None, None)
+    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("stopped", None, None)
     assert workers_of(played.folder) == []
 
 
@@ -173,7 +173,7 @@ def test_a_job_that_somebody_cancels_is_a_failure_that_says_so(submit: Play) -> 
 
     played = submit("import signal; signal.pause()", each=cancel, command=PLAIN)
     assert played.ended.outcome == "failed"
-    assert re.match(r"Slurm job \d+ ended as CANCELLED", played.ended.reason or "")
+    assert re.match(r"Slurm job \d+ ended as CANCELLED", str(played.ended.failure))
     assert workers_of(played.folder) == []
 
 
@@ -185,7 +185,7 @@ def test_one_rank_that_is_killed_is_the_one_named(submit: Play) -> None:
         signal.pause()
     """
     played = submit(script, workers=2, command=PLAIN)
-    assert (played.ended.reason or "").startswith("rank 1 was ended by SIGKILL")
+    assert str(played.ended.failure).startswith("rank 1 was ended by SIGKILL")
 
 
 @needs_slurm

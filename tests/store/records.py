@@ -7,8 +7,10 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from cotune.types import (
+    Cause,
     Config,
     Evaluation,
+    Failure,
     Forecast,
     Goal,
     Job,
@@ -65,7 +67,7 @@ samples = st.builds(
     terms=st.builds(Terms, *[st.none() | _finite] * 6),
     curve=st.lists(_evaluations, max_size=5).map(tuple),
     seconds=_finite,
-    failure=st.none() | _letters,
+    failure=st.none() | st.builds(Failure, _letters, st.sampled_from(Cause), st.none() | st.integers(0, 99)),
     purpose=st.sampled_from(["probe", "run"]),
     started=_letters,
     ended=st.booleans(),

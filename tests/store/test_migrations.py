@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from sqlalchemy import Engine, inspect, select, text
 from cotune.errors import InvalidFile
 from cotune.store import Store, open_store, rows, schema
 from cotune.store.location import WRITE, connect, locate
+from cotune.types import Cause, Failure, Sample
 
 OLD = [sample("done"), sample("growing", 1, ended=False)]
 
@@ -19,7 +21,7 @@ def _engine(url: str) -> Engine:
     return connect(locate(url, Path())).execution_options(begin=WRITE)
 
 
-def _first_version(url: str) -> None:
+def _first_version(url: str, samples: Sequence[Sample] = OLD) -> None:
     """Write a store as version 1 did, with what its tables were then."""
     tables = schema._FIRST.tables
     engine = _engine(url)
@@ -31,9 +33,9 @@ def _first_version(url: str) -> None:
             {"name": JOB.name, "fingerprint": JOB.fingerprint, "definition": rows.of_record(JOB), "first_seen": "then"},
         )
         known = {column.name for column in tables["samples"].columns}
-        then = [{name: value for name, value in rows.of_sample(old).items() if name in known} for old in OLD]
+        then = [{name: value for name, value in rows.of_sample(old).items() if name in known} for old in samples]
         connection.execute(tables["samples"].insert(), [{**row, **owner} for row in then])
-        points = [rows.of_evaluation(point, old.id, at) for old in OLD for at, point in enumerate(old.curve)]
+        points = [rows.of_evaluation(point, old.id, at) for old in samples for at, point in enumerate(old.curve)]
         connection.execute(tables["evaluations"].insert(), points)
     engine.dispose()
 
@@ -53,6 +55,17 @@ def test_a_store_of_version_1_opens_with_its_data(url: str) -> None:
         assert store.latest_plan(JOB) == plan()
         with store._engine.connect() as connection:
             assert connection.scalars(select(schema.applied.c.version)).all() == [*range(1, schema.VERSION + 1)]
+
+
+def test_failures_of_version_1_have_the_cause_that_their_words_told(url: str) -> None:
+    failures = [
+        Failure("CUDA out of memory on rank 1", Cause.MEMORY),
+        Failure.interrupted("by the user"),
+        Failure("rank 0 crashed: ValueError"),
+    ]
+    _first_version(url, [sample(f"{place}", failure=failure) for place, failure in enumerate(failures)])
+    with open_store(url) as store:
+        assert [kept.failure for kept in store.samples(JOB)] == failures
 
 
 def test_migrations_end_at_the_tables_that_the_code_uses(store: Store) -> None:

@@ -16,7 +16,7 @@ from cotune import redact
 from cotune.errors import NotFound, UsageError
 from cotune.stamps import new_id
 from cotune.store import Store, open_store, schema, writer
-from cotune.types import Config, Evaluation, Sample, Terms
+from cotune.types import Cause, Config, Evaluation, Failure, Sample, Terms
 
 
 def _types(values: Sample) -> list[type]:
@@ -29,7 +29,8 @@ def test_what_is_saved_is_what_is_read(store: Store, given: Sample) -> None:
     given = replace(given, id=new_id())
     store.save(JOB, given)
     read = store.sample(given.id)
-    failure, warning = (text and redact.text(text) for text in (given.failure, given.warning))
+    failure = given.failure and replace(given.failure, words=redact.text(given.failure.words))
+    warning = given.warning and redact.text(given.warning)
     assert read == replace(given, failure=failure, warning=warning)
     assert _types(read) == _types(given)
 
@@ -141,17 +142,17 @@ def test_numbers_that_are_not_finite_are_unknown_or_refused(store: Store) -> Non
 
 
 def test_the_last_words_of_a_program_may_hold_anything(store: Store) -> None:
-    store.save(JOB, sample("a", failure="crash: \0 \udcff --token hunter2"))
-    assert store.sample("a").failure == "crash: \N{REPLACEMENT CHARACTER} ? --token ***"
+    store.save(JOB, sample("a", failure=Failure("crash: \0 \udcff --token hunter2")))
+    assert store.sample("a").failure == Failure("crash: \N{REPLACEMENT CHARACTER} ? --token ***")
 
 
 def test_a_run_can_be_taken_up_again_once(store: Store) -> None:
     run = sample("done", purpose="run")
     store.save(JOB, run)
-    store.save(JOB, replace(run, id="cut", failure="interrupted: Ctrl-C"))
-    store.save(JOB, replace(run, id="crash", failure="rank 1 exited with 1"))
+    store.save(JOB, replace(run, id="cut", failure=Failure.interrupted("Ctrl-C")))
+    store.save(JOB, replace(run, id="crash", failure=Failure("rank 1 exited with 1")))
     store.save(JOB, replace(run, id="growing", ended=False))
-    store.save(JOB, replace(run, id="probe", purpose="probe", failure="out of memory"))
+    store.save(JOB, replace(run, id="probe", purpose="probe", failure=Failure("out of memory", Cause.MEMORY)))
     assert [unfinished.id for unfinished in store.unfinished_runs(JOB)] == ["crash", "cut"]
     store.save(JOB, replace(run, id="second", resumed_from="crash"))
     assert [unfinished.id for unfinished in store.unfinished_runs(JOB)] == ["cut"]
@@ -161,10 +162,10 @@ def test_a_run_can_be_taken_up_again_once(store: Store) -> None:
 def test_a_config_fails_by_its_own_fault_only() -> None:
     first, second, third = (Config.data_parallel(batch, 1) for batch in (1, 2, 3))
     history = [
-        Sample(first, failure="out of memory"),
-        Sample(first, failure="interrupted"),
-        Sample(second, failure="interrupted: Ctrl-C"),
-        Sample(third, failure="time-out"),
+        Sample(first, failure=Failure("out of memory", Cause.MEMORY)),
+        Sample(first, failure=Failure.interrupted("by the user")),
+        Sample(second, failure=Failure.interrupted("Ctrl-C")),
+        Sample(third, failure=Failure("time-out")),
         Sample(third),
     ]
     assert [each.failure is not None and not each.failed for each in history] == [False, True, True, False, False]

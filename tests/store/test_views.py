@@ -10,14 +10,14 @@ from records import JOB, OTHER, plan, sample
 from cotune.errors import NotFound
 from cotune.space import Axis, Space
 from cotune.store import Store, views
-from cotune.types import Cluster, Device, Sample
+from cotune.types import Cause, Cluster, Device, Failure, Sample
 
 
 def _filled(store: Store) -> list[Sample]:
     known = [
         sample("ok"),
-        sample("out", failure="out of memory"),
-        sample("cut", failure="interrupted: no budget"),
+        sample("out", failure=Failure("out of memory", Cause.MEMORY)),
+        sample("cut", failure=Failure.interrupted("no budget")),
         sample("run", purpose="run", started="2026-02-01T10:00:00+00:00"),
         sample("live", purpose="run", ended=False),
     ]

@@ -14,7 +14,7 @@ from cotune.plan.planner import Forecaster
 from cotune.predict import forecaster
 from cotune.recording import Recording
 from cotune.reuse import Kept, joined, trained
-from cotune.run.recorded import Recorded
+from cotune.run.recorded import Recorded, Replay
 from cotune.space import Configs, Space
 from cotune.strategies import LAWS, Decision
 from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
@@ -64,7 +64,7 @@ class RecordedLab:
         number = len(self.known) + len(self.samples)
         seed, begin = (number, 0.0) if before is None else (before.seed or 0, trained(before))
         replay = self._engine.replay(config, seed, begin)
-        assert not isinstance(replay, str), replay  # the space holds only what was recorded
+        assert isinstance(replay, Replay), replay  # the space holds only what was recorded
         last = max(begin, epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds))
         met = None if on else replay.first_meeting(self.goal.target, self.job.sign, last)
         sample = replay.sample(last if met is None else met, f"probe {number + 1}")

@@ -12,15 +12,14 @@ from cotune.documents import goal_document, plan_document, price_document, sampl
 from cotune.errors import EngineError, Missed, NotFound
 from cotune.reports.ended_runs import EndedRun
 from cotune.reuse import trained
-from cotune.run.recorded import NOT_RECORDED
-from cotune.types import Forecast, Goal, Sample
+from cotune.types import Cause, Forecast, Goal, Sample
 from cotune.units import number
 
 
 def refuse_failure(sample: Sample) -> None:
     """Raise what a run that failed has to say."""
-    if sample.failure and sample.failure.startswith(NOT_RECORDED):
-        raise NotFound(sample.failure)
+    if sample.failure and sample.failure.cause is Cause.NOT_RECORDED:
+        raise NotFound(sample.failure.words)
     if sample.failed:
         raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
 

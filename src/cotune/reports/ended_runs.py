@@ -41,7 +41,7 @@ def ended_run(job: Job, cluster: Cluster, trail: Sequence[Sample], plan: Plan | 
     curve = next((start.curve for start in reversed(trail) if start.curve), ())
     last = replace(own[-1], curve=curve)
     seconds, cost = sum(start.seconds for start in own), cost_of(own, cluster)
-    short = last.failure
+    short = last.failure.words if last.failure else None
     if short is None and goal is not None:
         short = missed(job, goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
     return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be imported
     from pathlib import Path
 
-    from cotune.types import Config, Job
+    from cotune.types import Config, Failure, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Ended:
     launch: str
     at: float
     outcome: Literal["done", "stopped", "failed"]
-    reason: str | None = None
+    failure: Failure | None = None
     warning: str | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None

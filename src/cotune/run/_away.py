@@ -28,6 +28,7 @@ from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Program, Record
 from cotune.run._reasons import aborted, foreign, reason
 from cotune.run._tail import Tail
+from cotune.types import Failure
 
 STOP = "stop"
 _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
@@ -105,7 +106,7 @@ class Away(Hearing):
             return True
         return self.failed_at is not None and now >= self.failed_at + _SETTLE_SECONDS
 
-    def why(self) -> str | None:
+    def why(self) -> Failure | None:
         """Return why a worker failed, if one did: one that died in silence explains the errors of its peers."""
         if not self.failures:
             return None

@@ -16,6 +16,7 @@ from cotune.run import Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
 from cotune.run._memory import most
 from cotune.run._tail import Tail, begins_at_zero, from_log, from_report
+from cotune.types import Failure
 
 FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
 _UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
@@ -73,18 +74,18 @@ class Hearing:
         end = now + (target_grace if told else 0.0 if self.went_on else _UNHEARD_GRACE)
         self.terminate_at = end if self.terminate_at is None else min(self.terminate_at, end)
 
-    def ended(self, at: float, why: str | None, warning: str | None) -> Ended:
+    def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""
         ended = self._outcome(at, why, [warning, *self._warnings()])
         memory = most(self.launch.folder, self.launch.config.workers)
         return replace(ended, **asdict(memory)) if memory else ended
 
-    def _outcome(self, at: float, why: str | None, warnings: list[str | None]) -> Ended:
+    def _outcome(self, at: float, why: Failure | None, warnings: list[str | None]) -> Ended:
         name = self.launch.id
         if self.spoiled:
-            return Ended(name, at, "failed", self.spoiled, _joined(warnings))
+            return Ended(name, at, "failed", Failure(self.spoiled), _joined(warnings))
         if self.target_met:
-            return Ended(name, at, "done", None, _joined([*warnings, why]))
+            return Ended(name, at, "done", None, _joined([*warnings, why.words if why else None]))
         if self.stopped:
             return Ended(name, at, "stopped", None, _joined(warnings))
         return Ended(name, at, "failed" if why else "done", why, _joined(warnings))

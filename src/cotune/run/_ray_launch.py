@@ -28,7 +28,7 @@ from cotune.run._ray_cluster import first_line, listens
 from cotune.run._ray_placing import bundle, fitting
 from cotune.run._reasons import last_line, reason
 from cotune.run._seat import Peer, Seat
-from cotune.types import Config
+from cotune.types import Cause, Config, Failure
 
 _NEWS_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
@@ -59,7 +59,7 @@ class RayLaunch:
 
     def __init__(self, away: Away, group: Group, asked: Asked, runtime_env: dict[str, Any]) -> None:
         self.away, self.group, self.asked, self.runtime_env = away, group, asked, runtime_env
-        self.lost: str | None = None
+        self.lost: Failure | None = None
         self.actors: list[Any] = []
         self.places: list[Place] = []
         self.ended: set[int] = set()
@@ -101,9 +101,8 @@ class RayLaunch:
             if told.over:
                 self.ended.add(which)
                 if Record.read(self.away.folder, which) is None:
-                    self.lost = (
-                        self.lost or f"{reason(self.away.folder, which, 0)}: {last_line(self.away.folder, which)}"
-                    )
+                    folder = self.away.folder
+                    self.lost = self.lost or Failure(f"{reason(folder, which, 0)}: {last_line(folder, which)}")
             else:
                 self._ask_news(which)
 
@@ -135,17 +134,19 @@ class RayLaunch:
             remove_placement_group(self._placement)
         self.expected.clear()
 
-    def no_room(self, patience: float) -> str:
+    def no_room(self, patience: float) -> Failure:
         """Return why the workers could not be placed."""
         asked, config = self.asked.bundles[0], self.away.launch.config
         there = [node for node in _alive() if listens(node["NodeManagerAddress"], node["NodeManagerPort"])]
         most = fitting(asked, [node["Resources"] for node in there])
         each = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
-        why = f"the cluster holds at most {most} of them" if most < config.workers else "others use it"
+        lacking = most < config.workers
+        why = f"the cluster holds at most {most} of them" if lacking else "others use it"
         count = f"{config.workers} workers of {each} each"
         if config.servers:
             count += f" and {config.servers} servers of {self.asked.bundles[-1]['CPU']:g} CPU"
-        return f"no room on the Ray cluster for {count} after {patience:g} s: {why}"
+        words = f"no room on the Ray cluster for {count} after {patience:g} s: {why}"
+        return Failure(words, Cause.OUTSIDE, most if lacking else None)
 
     def _make_actors(self) -> None:
         remote: Any = ray.remote(Worker)
@@ -188,16 +189,16 @@ class RayLaunch:
         if self.away.stopped:
             self.ask_to_stop()
 
-    def _blind(self) -> str | None:
+    def _blind(self) -> Failure | None:
         """Return why a node that lacks the job's or the run's folder cannot serve; note what is merely worse."""
         for place in self.places:
             if not place.sees_job and "working_dir" not in self.runtime_env:
-                return (
+                return Failure(
                     f"node {place.host} has no folder {self.group.cwd}: share it, or ship it with "
                     "engine: {ray: {runtime_env: {working_dir: .}}}"
                 )
             if not place.sees_run and self.away.launch.resume:
-                return (
+                return Failure(
                     f"node {place.host} does not see the checkpoint in {self.away.folder}: it must be on a shared disk"
                 )
         if not all(place.sees_run for place in self.places):
@@ -240,18 +241,22 @@ class RayLaunch:
             if not ready:
                 rank = next(iter(self.expected.values()))
                 self.silent.add(rank)
-                self.lost = f"node {self.places[rank].host} with rank {rank} no longer answers"
+                self.lost = _broken(f"node {self.places[rank].host} with rank {rank} no longer answers")
                 return
             self.take(ready[0])
 
-    def _loss(self, which: int, error: RayError) -> str:
+    def _loss(self, which: int, error: RayError) -> Failure:
         """Return what was lost with an actor: its node, or only itself."""
         if not self.placed:
-            return f"the workers could not be placed: {first_line(error)}"
+            return Failure(f"the workers could not be placed: {first_line(error)}")
         place = self.places[which]
         if _is_gone(place.node):
-            return f"lost node {place.host} ({place.node[:8]}) with rank {which}"
-        return f"the actor of rank {which} on {place.host} ended: {first_line(error)}"
+            return _broken(f"lost node {place.host} ({place.node[:8]}) with rank {which}")
+        return _broken(f"the actor of rank {which} on {place.host} ended: {first_line(error)}")
+
+
+def _broken(words: str) -> Failure:
+    return Failure(words, Cause.OUTSIDE)
 
 
 def _is_gone(node: str) -> bool:

@@ -18,20 +18,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import median
+from typing import Final, Literal
 
 from cotune.run import Ended, Engine, Launch, Reported, Started
-from cotune.types import INTERRUPTED, Evaluation, Job, Sample, Terms
+from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
 _TICK = 0.5
 _MOST_MARKS = 256  # a long run keeps every second mark when it has more
 _WARM_UP = 0.2  # the share of a start that is not typical
-ENOUGH = "enough"
+ENOUGH: Final = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
 _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
+Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     engine.start(launch)
     growing = Growing(launch, begun, replace(sample, ended=False))
     yield growing.sample
-    stopping: str | None = None
+    stopping: Stop | None = None
     heard: float | None = None  # until its code runs, the engine alone may be slow: a queue, an import
     while True:
         try:
@@ -146,17 +148,18 @@ class Growing:
         times = {name: median(self.spent[name]) for name in _TIMES if name in self.spent}
         return Terms(engine=self.up - self.begun, startup=startup, **parts, **times)
 
-    def reason_to_stop(self, until: Until, now: float, heard: float | None) -> str | None:
+    def reason_to_stop(self, until: Until, now: float, heard: float | None) -> Stop | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
         if until.budget is not None and spent > until.budget:
-            return ENOUGH if known else f"{INTERRUPTED}: the budget for measuring ran out"
+            return ENOUGH if known else Failure.interrupted("the budget for measuring ran out")
         if until.timeout is not None and spent > until.timeout:
-            return ENOUGH if known else f"timed out: no result within {until.timeout:g} s"
+            return ENOUGH if known else Failure(f"timed out: no result within {until.timeout:g} s")
         silence = self.silence(until)
         if silence is not None and heard is not None and now - heard > silence:
-            return f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
+            words = f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
+            return Failure(words, Cause.OUTSIDE)
         return None
 
     def silence(self, until: Until) -> float | None:
@@ -166,16 +169,17 @@ class Growing:
         return max(_LEAST_SILENCE, until.gaps * self.longest_gap)
 
     def interrupted(self, now: float) -> Sample:
-        return replace(self.sample, seconds=now - self.begun, failure=f"{INTERRUPTED}: by the user", ended=True)
+        by_user = Failure.interrupted("by the user")
+        return replace(self.sample, seconds=now - self.begun, failure=by_user, ended=True)
 
-    def finish(self, event: Ended, stopping: str | None) -> Sample:
+    def finish(self, event: Ended, stopping: Stop | None) -> Sample:
         seconds = event.at - self.begun
-        failure = event.reason if event.outcome == "failed" else None
-        told_late = str(stopping).startswith(INTERRUPTED) and self.sample.epoch_seconds is not None
-        if stopping not in (None, ENOUGH) and not told_late:
-            failure = stopping
+        failure = event.failure if event.outcome == "failed" else None
+        if isinstance(stopping, Failure):
+            told_late = stopping.cause is Cause.INTERRUPTED and self.sample.epoch_seconds is not None
+            failure = failure if told_late else stopping
         elif failure is None and not self.marks and stopping is None:
-            failure = f"ended without a report: {_unheard(self.launch.job)}"
+            failure = Failure(f"ended without a report: {_unheard(self.launch.job)}")
         warning = event.warning
         if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
             alone = "one report only, so start-up counts as training: report epoch=0 before the first step"

@@ -37,7 +37,7 @@ from cotune.run._reasons import aborted, foreign, memory_kills, reason
 from cotune.run._running import Running
 from cotune.run._shares import Shares
 from cotune.run._tail import Tail
-from cotune.types import Config
+from cotune.types import Cause, Config, Failure
 
 
 @dataclass
@@ -243,15 +243,15 @@ class Local:
             why = None if failed is None else foreign(reason(running.folder, failed, kills), running.program)
             self._end(running, event["at"], why, aborted([(rank, number) for rank, number in event["aborted"]]))
         else:
-            self._end(running, self.now(), _because("the launch's leading process ended", server.last_words()))
+            self._end(running, self.now(), _broken("the launch's leading process ended", server.last_words()))
 
     def _lost(self, words: str) -> None:
         """Take in that the server is gone, and all that it ran with it."""
         for running in list(self._running.values()):
-            self._end(running, self.now(), _because("the engine's server ended", words))
+            self._end(running, self.now(), _broken("the engine's server ended", words))
         self.close()
 
-    def _end(self, running: Running, at: float, why: str | None, warning: str | None = None) -> None:
+    def _end(self, running: Running, at: float, why: Failure | None, warning: str | None = None) -> None:
         self._events.extend(running.hear(self.now(), last=True))
         del self._running[running.launch.id]
         self._give_back(running)
@@ -287,5 +287,5 @@ def _clear(folder: Path) -> None:
         raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
 
 
-def _because(what: str, words: str) -> str:
-    return f"{what}: {words}" if words else what
+def _broken(what: str, words: str) -> Failure:
+    return Failure(f"{what}: {words}" if words else what, Cause.OUTSIDE)

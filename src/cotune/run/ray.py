@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cotune.errors import UsageError, missing_extra
 from cotune.run import Event, Launch
 from cotune.run._away import Away, group_of
+from cotune.types import Failure
 
 if TYPE_CHECKING:
     from cotune.run._ray_cluster import RayCluster
@@ -152,6 +153,6 @@ class Ray:
         self._events.extend(away.hear(self.now(), last=True))
         why = running.lost or away.why()
         if why is None and not away.all_done and not away.terminating:
-            why = "its workers ended without a word"
+            why = Failure("its workers ended without a word")
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))

@@ -19,11 +19,9 @@ import numpy as np
 
 from cotune.recording import Recording, least_epochs, read
 from cotune.run import Ended, Event, Launch, Reported, Started
-from cotune.types import INTERRUPTED, RECORDED, Config, Evaluation, Floats, Sample
+from cotune.types import RECORDED, Cause, Config, Evaluation, Failure, Floats, Sample
 
-_NO_BUDGET = f"{INTERRUPTED}: the budget for measuring ran out"
-
-NOT_RECORDED = "not recorded"
+_NO_BUDGET = Failure.interrupted("the budget for measuring ran out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Recorded:
 
     def start(self, launch: Launch) -> None:
         replay = self.replay(launch.config, launch.seed, launch.trained if launch.resume else 0.0)
-        if isinstance(replay, str):
+        if isinstance(replay, Failure):
             self._put(Ended(launch.id, self._now, "failed", replay))
             return
         last = float(launch.epochs) if launch.probe_epochs is None else min(launch.probe_epochs, launch.epochs)
@@ -113,14 +111,15 @@ class Recorded:
         for event in _events(launch, replay, self._now, min(end, affordable)):
             self._put(event)
 
-    def replay(self, config: Config, seed: int, begin: float = 0.0) -> Replay | str:
+    def replay(self, config: Config, seed: int, begin: float = 0.0) -> Replay | Failure:
         """Return what a start with this seed will show, or why there is nothing to show."""
         if self.recording is None:
             self.recording = read(Path(self.folder))
         rng = np.random.default_rng((self.seed, seed))
         pace = self.recording.draw_epoch_seconds(config, rng)
         if pace is None:
-            return f"{NOT_RECORDED}: {config} on {config.device} lies outside what {self.recording.name} recorded"
+            there = f"{config} on {config.device} lies outside what {self.recording.name} recorded"
+            return Failure(f"not recorded: {there}", Cause.NOT_RECORDED)
         accuracy = self.recording.draw_accuracy(config, rng)
         known = np.empty(0) if accuracy is None else accuracy
         return Replay(config, pace, known, least_epochs(config, self.recording.examples), begin)

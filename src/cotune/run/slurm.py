@@ -29,6 +29,7 @@ from cotune.run._slurm_batch import (
     time_limit,
 )
 from cotune.run._slurm_queue import FINISHED, GONE, Asking, cancel, require_slurm, submit
+from cotune.types import Failure
 
 _CLOSE_SECONDS = 15.0
 _ANSWER_SECONDS = 10.0
@@ -198,15 +199,16 @@ class Slurm:
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))
 
-    def _without_a_word(self, running: _Submitted) -> str:
+    def _without_a_word(self, running: _Submitted) -> Failure:
         """Return why a job is over whose workers have not said how they ended."""
         away, state = running.away, running.state
         if state == "TIMEOUT":
-            return f"Slurm job {running.job} reached its time limit ({', '.join(self._limit(away.launch))})"
+            limit = ", ".join(self._limit(away.launch))
+            return Failure(f"Slurm job {running.job} reached its time limit ({limit})")
         log = away.folder / LOG
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         said = f": {lines[-1].strip()}" if lines else ""
-        return f"Slurm job {running.job} ended as {state}{said}"
+        return Failure(f"Slurm job {running.job} ended as {state}{said}")
 
     def _limit(self, launch: Launch) -> list[str]:
         return time_limit(launch.seconds_limit) or ["the partition's own"]

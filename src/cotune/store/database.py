@@ -25,7 +25,7 @@ from cotune.stamps import new_id
 from cotune.store import rows, schema, steps, writer
 from cotune.store.location import WRITE, connect, label, locate, one_line_errors, write_ahead
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
-from cotune.types import INTERRUPTED, Cluster, CountedModel, Evaluation, Job, Plan, Sample
+from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
@@ -259,8 +259,16 @@ class Store:
         with self.reading() as connection:
             orphans = tuple(id for id, who in connection.execute(growing) if writer.gone(who))
         if orphans:
-            failure = func.coalesce(samples.c.failure, f"{INTERRUPTED}: cotune was gone before it ended")
-            close = update(samples).where(samples.c.id.in_(orphans)).values(ended=True, failure=failure)
+            gone = Failure.interrupted("cotune was gone before it ended")
+            close = (
+                update(samples)
+                .where(samples.c.id.in_(orphans))
+                .values(
+                    ended=True,
+                    failure=func.coalesce(samples.c.failure, gone.words),
+                    cause=func.coalesce(samples.c.cause, gone.cause.value),
+                )
+            )
             with self._writing() as connection:
                 connection.execute(close)
         return orphans

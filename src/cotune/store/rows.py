@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from cotune import redact
 from cotune.space import Space
-from cotune.types import Cluster, Config, Evaluation, Goal, Job, Plan, Sample, Stage, Terms
+from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
 Record = TypeVar("Record")
@@ -63,7 +63,9 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "accuracy": _known(sample.accuracy),
         "terms": {name: value for name, value in sample.terms.known().items() if math.isfinite(value)},
         "seconds": _number(sample.seconds, "seconds"),
-        "failure": _words(sample.failure),
+        "failure": _words(sample.failure.words) if sample.failure else None,
+        "cause": sample.failure.cause.value if sample.failure else None,
+        "room": sample.failure.room if sample.failure else None,
         "warning": _words(sample.warning),
         "ended": sample.ended,
         "folder": sample.folder,
@@ -86,7 +88,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         terms=Terms(**row["terms"]),
         curve=curve,
         seconds=row["seconds"],
-        failure=row["failure"],
+        failure=None if row["failure"] is None else Failure(row["failure"], Cause(row["cause"]), row["room"]),
         purpose=row["purpose"],
         id=row["id"],
         started=row["started"],

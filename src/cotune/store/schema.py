@@ -7,6 +7,7 @@
     version 5   plans know what they were chosen from; results of other verbs, to be looked at
     version 6   samples know their seed, and the memory of their workers
     version 7   runs know their goal
+    version 8   failures know their cause, and the room that was left
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -114,6 +115,8 @@ samples.append_column(Column("modelled", Boolean, nullable=False, server_default
 for _name in ("seed", "peak_bytes", "limit_bytes"):
     samples.append_column(Column(_name, BigInteger))
 samples.append_column(Column("goal", _OPTIONAL_JSON))
+samples.append_column(Column("cause", String))
+samples.append_column(Column("room", BigInteger))
 plans = _SECOND.tables["plans"].to_metadata(METADATA)
 plans.append_column(Column("space", _OPTIONAL_JSON))
 plans.append_column(Column("cluster", _OPTIONAL_JSON))
@@ -185,6 +188,18 @@ def _remember_goal(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE samples ADD COLUMN goal JSON"))
 
 
+def _name_causes(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE samples ADD COLUMN cause VARCHAR"))
+    connection.execute(text("ALTER TABLE samples ADD COLUMN room BIGINT"))
+    # Until now the words alone said it.
+    connection.execute(
+        text(
+            "UPDATE samples SET cause = CASE WHEN failure LIKE 'interrupted%' THEN 'interrupted' "
+            "WHEN lower(failure) LIKE '%out of memory%' THEN 'memory' ELSE 'job' END WHERE failure IS NOT NULL"
+        )
+    )
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _measure,
     _plan,
@@ -193,6 +208,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _keep_results,
     _remember_seed_and_memory,
     _remember_goal,
+    _name_causes,
 )
 VERSION = len(MIGRATIONS)
 

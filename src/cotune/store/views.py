@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, case, func, not_, select, true
 from cotune.store import rows
 from cotune.store.database import Store, StoredResult
 from cotune.store.schema import evaluations, jobs, plans, results, samples
-from cotune.types import INTERRUPTED, Evaluation, Job, Sample
+from cotune.types import Cause, Evaluation, Job, Sample
 
 State = Literal["growing", "failed", "interrupted", "ok"]
 STATES: tuple[State, ...] = ("growing", "failed", "interrupted", "ok")
@@ -161,12 +161,11 @@ def _owned(row: Any, curve: tuple[Evaluation, ...]) -> Owned:
 
 def _in(state: State) -> ColumnElement[bool]:
     """Return the condition of a state."""
-    failure = samples.c.failure
-    interrupted = failure.startswith(INTERRUPTED)
+    cause = samples.c.cause
     conditions: dict[State, ColumnElement[bool]] = {
         "growing": not_(samples.c.ended),
-        "failed": and_(failure.is_not(None), not_(interrupted)),
-        "interrupted": and_(failure.is_not(None), interrupted),
-        "ok": and_(failure.is_(None), samples.c.ended),
+        "failed": and_(cause.is_not(None), cause != Cause.INTERRUPTED.value),
+        "interrupted": cause == Cause.INTERRUPTED.value,
+        "ok": and_(cause.is_(None), samples.c.ended),
     }
     return conditions[state]

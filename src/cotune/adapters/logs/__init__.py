@@ -21,6 +21,7 @@ import yaml
 
 from cotune.adapters import modules
 from cotune.errors import CotuneError, InvalidFile, NotFound
+from cotune.types import Failure
 
 _BUSY_SECONDS = 5.0
 
@@ -50,7 +51,7 @@ class Logged:
     ended: float | None = None
     seconds: float | None = None
     evaluation: float | None = None
-    failure: str | None = None
+    failure: Failure | None = None
     warning: str | None = None
 
 

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cotune.adapters.logs import Logged, below, by_step, database
-from cotune.types import INTERRUPTED
+from cotune.types import Failure
 
 _RUNS = "SELECT run_uuid, name, status, start_time, end_time FROM runs WHERE lifecycle_stage = 'active'"
 _METRICS = "SELECT key, value, timestamp, step FROM metrics WHERE run_uuid = ? AND is_nan = 0 ORDER BY step, timestamp"
 _PARAMS = "SELECT key, value FROM params WHERE run_uuid = ?"
 _FAILURES = {
-    "FAILED": "ended as FAILED in MLflow",
-    "KILLED": f"{INTERRUPTED}: KILLED in MLflow",
-    "RUNNING": f"{INTERRUPTED}: still RUNNING in MLflow when it was read",
-    "SCHEDULED": f"{INTERRUPTED}: SCHEDULED in MLflow and never run",
+    "FAILED": Failure("ended as FAILED in MLflow"),
+    "KILLED": Failure.interrupted("KILLED in MLflow"),
+    "RUNNING": Failure.interrupted("still RUNNING in MLflow when it was read"),
+    "SCHEDULED": Failure.interrupted("SCHEDULED in MLflow and never run"),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cotune.adapters.logs import Logged, Point, database
 from cotune.errors import InvalidFile, missing_extra
+from cotune.types import Failure
 
 _SQLITE = b"SQLite format 3"
 
@@ -40,7 +41,7 @@ def _trial(name: str, trial: Any) -> Logged:
         params={**trial.user_attrs, **trial.params},
         began=began,
         seconds=trial.duration.total_seconds(),
-        failure="ended as FAIL in Optuna" if trial.state.name == "FAIL" else None,
+        failure=Failure("ended as FAIL in Optuna") if trial.state.name == "FAIL" else None,
         warning="pruned by Optuna" if trial.state.name == "PRUNED" else None,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cotune.adapters.logs import Logged, Point, below
 from cotune.errors import InvalidFile
+from cotune.types import Failure
 
 _OWN = (
     "timestamp",
@@ -38,7 +39,7 @@ def runs(source: Path) -> Iterator[Logged]:
             points=tuple(_point(row, began) for row in rows),
             params=dict(rows[-1].get("config", {})),
             began=began,
-            failure=crash.read_text(errors="replace").strip().splitlines()[-1] if crash.is_file() else None,
+            failure=Failure(crash.read_text(errors="replace").strip().splitlines()[-1]) if crash.is_file() else None,
             warning="the last report is torn: the trial was killed, or still writes" if torn else None,
         )
 

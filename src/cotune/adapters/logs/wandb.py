@@ -12,7 +12,7 @@ from typing import Any
 
 from cotune.adapters.logs import Logged, Point, below
 from cotune.errors import InvalidFile, NotFound
-from cotune.types import INTERRUPTED
+from cotune.types import Failure
 
 
 def runs(source: Path) -> Iterator[Logged]:
@@ -49,7 +49,7 @@ def _numbers(row: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in plain.items() if isinstance(value, int | float)}
 
 
-def _failure(exits: list[int]) -> str | None:
+def _failure(exits: list[int]) -> Failure | None:
     if not exits:
-        return f"{INTERRUPTED}: it had not ended when it was read"
-    return f"ended with exit code {exits[-1]} in W&B" if exits[-1] else None
+        return Failure.interrupted("it had not ended when it was read")
+    return Failure(f"ended with exit code {exits[-1]} in W&B") if exits[-1] else None

@@ -1,0 +1,41 @@
+"""What ended a start decides whether the run goes on, and with how many workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotune.run import Launch
+from cotune.run.attempt import Until
+from cotune.supervise import supervise
+from cotune.types import Cause, Config, Failure, Job, Sample
+from run.clockwork import Clockwork
+
+EPOCHS = 3
+
+
+def starts(folder: Path, failure: Failure) -> list[Launch]:
+    """Return the starts of a run of 4 workers whose first start ends with a failure."""
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "model").write_text("trained")
+    config = Config.data_parallel(8, 4)
+    engine = Clockwork(fails=lambda launch: None if launch.resume else failure)
+    launch = Launch("first", Job("job"), config, EPOCHS, folder)
+    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first")))
+    return engine.launches
+
+
+@pytest.mark.parametrize(("cause", "number"), [(cause, 2 if cause is Cause.OUTSIDE else 1) for cause in Cause])
+def test_only_what_comes_from_outside_is_outlived(tmp_path: Path, cause: Cause, number: int) -> None:
+    assert len(starts(tmp_path, Failure("it broke", cause))) == number
+
+
+@pytest.mark.parametrize(("room", "workers"), [(None, 4), (3, 2), (2, 2), (1, 1)])
+def test_a_run_goes_on_with_the_workers_that_there_is_room_for(tmp_path: Path, room: int | None, workers: int) -> None:
+    last = starts(tmp_path, Failure("no room", Cause.OUTSIDE, room))[-1]
+    assert (last.config.workers, last.config.global_batch) == (workers, 32)
+
+
+def test_a_run_ends_where_there_is_no_room_for_any_worker(tmp_path: Path) -> None:
+    assert len(starts(tmp_path, Failure("no room", Cause.OUTSIDE, 0))) == 1
