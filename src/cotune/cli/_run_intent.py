@@ -19,7 +19,7 @@ from cotune.types import Config, Goal, Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class RunFlags:
     """What the command line says of one run; None where the plan or the job file decides."""
 
     goal: Mapping[str, Any]  # target, deadline, epochs
@@ -46,7 +46,7 @@ class Intent:
     left_at: Beginning | None
 
 
-def intent_of(settings: Settings, kept: Store, flags: Flags) -> Intent:
+def intent_of(settings: Settings, kept: Store, flags: RunFlags) -> Intent:
     """Return what to run: an unfinished run as it was, or the latest plan with the flags laid over it."""
     plan = kept.latest_plan(settings.job)
     left_at = unfinished(settings, kept, flags.seed) if flags.resume else None

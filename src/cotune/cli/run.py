@@ -26,7 +26,7 @@ from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolde
 
 if TYPE_CHECKING:
     from cotune.cli._recording import Replay
-    from cotune.cli._run_intent import Flags
+    from cotune.cli._run_intent import RunFlags
     from cotune.config import Settings
     from cotune.store import Store
 
@@ -78,11 +78,11 @@ def run(
         return
     from cotune.cli._options import chosen_axes
     from cotune.cli._recording import Reading, replay
-    from cotune.cli._run_intent import Flags
+    from cotune.cli._run_intent import RunFlags
 
     goal = {"target": target, "deadline": deadline, "epochs": epochs}
     layout = {"workers": workers, "batch_size": batch_size, "servers": servers, "axes": chosen_axes(axis)}
-    flags = Flags(goal, layout, seed, resume, from_scratch, restarts, fixed)
+    flags = RunFlags(goal, layout, seed, resume, from_scratch, restarts, fixed)
     if recording:
         played = replay(recording, goal, Reading(max_samples, budget, all_samples), file, seed or 0)
         _run_recording(played, store, flags, json=json)
@@ -99,7 +99,7 @@ def _fixed_stages(*flags: object) -> None:
         raise UsageError("--placement fixes the stages; give what is trained after --, such as -- --batches 200")
 
 
-def _run_job(file: Path | None, told: dict[str, Any], store: str | None, flags: Flags, *, json: bool) -> None:
+def _run_job(file: Path | None, told: dict[str, Any], store: str | None, flags: RunFlags, *, json: bool) -> None:
     from cotune.cli._options import as_last_planned, load_settings, open_store, require_command
 
     settings = load_settings(file, {**flags.goal, **told})
@@ -109,7 +109,7 @@ def _run_job(file: Path | None, told: dict[str, Any], store: str | None, flags: 
         _carry_out(as_last_planned(settings, kept) if as_planned else settings, kept, flags, json=json)
 
 
-def _run_recording(played: Replay, store: str | None, flags: Flags, *, json: bool) -> None:
+def _run_recording(played: Replay, store: str | None, flags: RunFlags, *, json: bool) -> None:
     """Replay a run of what is planned by the recording itself, where the flags do not say it all."""
     from dataclasses import replace
 
@@ -132,7 +132,7 @@ def _plan_anew(played: Replay, kept: Store, store: str | None, seed: int) -> Non
     kept.save_plan(settings.job, planned(settings, samples, seed=seed), settings.space, settings.cluster)
 
 
-def _carry_out(settings: Settings, kept: Store, flags: Flags, *, json: bool) -> None:
+def _carry_out(settings: Settings, kept: Store, flags: RunFlags, *, json: bool) -> None:
     """Run to the end, from where it was left or a probe has come to, and show what came of it."""
     from cotune.cli._beginning import beginning, finished, first_start
     from cotune.cli._run_intent import announce, intent_of

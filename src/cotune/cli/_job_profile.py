@@ -1,0 +1,92 @@
+"""Measuring a job for `cotune profile`: within its limits, and what that showed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotune.cli._forecasting import doubt_target, recalled, with_model
+from cotune.cli._measuring import measure
+from cotune.cli._options import open_store
+from cotune.cli._output import emit_json, say, table
+from cotune.config import Settings
+from cotune.documents import profile_document, sample_document
+from cotune.errors import CotuneError, EngineError, OverBudget
+from cotune.profile import Limits
+from cotune.types import Sample
+from cotune.units import duration, number
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFlags:
+    """How a job is to be measured: with how many starts, for its goal alone or all over, and from what."""
+
+    max_samples: int
+    for_goal: bool
+    retry_failed: bool
+    with_history: bool
+    seed: int
+
+
+def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, json: bool) -> None:
+    """Measure a job and show what is new."""
+    limits = Limits(settings.profile_seconds, flags.max_samples, settings.timeout)
+    with open_store(store) as kept:
+        settings = with_model(settings, kept)
+        known = list(kept.samples(settings.job))
+        tried = [sample for sample in known if not (sample.failed and flags.retry_failed)]
+        old = recalled(settings, kept, wanted=flags.with_history)
+        new = measure(settings, kept, tried, limits, for_goal=flags.for_goal, history=old, seed=flags.seed)
+    everything = [*known, *new]
+    doubt_target(settings, everything)
+    if not any(sample.epoch_seconds is not None for sample in everything):
+        raise _nothing_learnt(settings, known, new, limits)
+    if json:
+        documents = [sample_document(sample) for sample in new]
+        emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(everything)})
+        return
+    if new:
+        _table(settings.job.metric, new)
+    _sum_up(tried, new, everything)
+
+
+def _sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample]) -> None:
+    usable = [sample for sample in everything if sample.epoch_seconds is not None]
+    failed = sum(sample.failed for sample in new)
+    spent = sum(sample.device_seconds for sample in new)
+    say(
+        f"measured {len(new) - failed} new samples in {duration(sum(sample.seconds for sample in new))} "
+        f"({spent:.3g} device-seconds)" + (f", {failed} failed" if failed else "") + f"; {len(usable)} usable in all"
+    )
+    if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
+        say(f"{skipped} configs failed before and were not tried again; --retry-failed tries them")
+    say("next: cotune plan --target ... --deadline ...")
+
+
+def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], limits: Limits) -> CotuneError:
+    failures = [sample for sample in new if sample.failed]
+    if failures:
+        last = failures[-1]
+        return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
+    if not new and any(sample.failed for sample in known):
+        return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
+    tried = f"{len(new)} starts within {duration(limits.seconds)}"
+    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
+
+
+def _table(metric: str, samples: list[Sample]) -> None:
+    columns = ("workers", "batch", "global batch", "epochs", "s/epoch", metric, "start-up s", "outcome")
+    rows = [
+        (
+            sample.config.workers,
+            sample.config.batch_size,
+            sample.config.global_batch,
+            f"{sample.epochs:.3g}",
+            number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
+            number(sample.accuracy) if sample.accuracy is not None else "",
+            number(sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup")), 2),
+            sample.failure or sample.warning or "ok",
+        )
+        for sample in samples
+    ]
+    table(columns, rows)
