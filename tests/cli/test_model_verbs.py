@@ -16,6 +16,7 @@ from cotune.counting.models import find
 from cotune.counting.profiler import profiled
 from cotune.counting.trace import count
 from cotune.devices import table
+from cotune.errors import InvalidFile
 
 NETS = """
 from torch import nn
@@ -57,7 +58,7 @@ def cotune(*words: str) -> Any:
 def test_a_model_is_predicted_on_a_device_that_is_not_here(project: Path) -> None:
     asked = ("--batch-size", "16,64", "--workers", "1,8", "--device", "a100", "--examples", "50000", "--epochs", "3")
     found = cotune("predict", "--model", "lenet5", *asked, "--price", "2.5", "--explain")
-    assert found["schema"] == "cotune.predict"
+    assert found["schema"] == "cotune.predict.model"
     assert [(row["workers"], row["batch_size"]) for row in found["rows"]] == [(1, 16), (1, 64), (8, 16), (8, 64)]
     for row in found["rows"]:
         for name in ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost"):
@@ -198,3 +199,12 @@ def test_doctor_measures_this_machine_and_keeps_it(project: Path) -> None:
     found = cotune("doctor", "--calibrate")
     assert found["calibrations"][0]["product"]["fp32"] > 1e8
     assert Path(found["calibrations"][0]["file"]).is_file()
+
+
+def test_doctor_ends_with_the_exit_code_of_what_is_wrong(project: Path) -> None:
+    (project / "store.db").write_text("no database")
+    done = CliRunner().invoke(app, ["doctor", "--store", str(project / "store.db"), "--json"])
+    assert done.exit_code == InvalidFile.exit_code
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert not found["healthy"]
+    assert [check["name"] for check in found["checks"] if check["ok"] is False] == ["store"]

@@ -50,7 +50,7 @@ def profile_layers(
     rmtree(folder)  # after a failure it stays: the error says that the logs are there
     profile = found.profile()
     if json:
-        emit_json("profile", {"profile": profile})
+        emit_json("profile.layers", {"profile": profile})
     else:
         _show(profile)
     _write(output, profile)

@@ -86,7 +86,7 @@ def predict_model(
     with open_store(store) as kept:
         answered = answer(asked, settings.cluster, kept)
     if json:
-        emit_json("predict", _document(answered, explain))
+        emit_json("predict.model", _document(answered, explain))
         return
     _show(answered, explain)
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 _WIDEST = 1000
 
 
-def emit_json(verb: str, document: Mapping[str, Any]) -> None:
-    """Print one document with its schema and version; numbers that are not finite become null."""
-    print(json.dumps({"schema": f"cotune.{verb}", "version": 1, **_finite(document)}))
+def emit_json(name: str, document: Mapping[str, Any]) -> None:
+    """Print one document with its schema and version; numbers that are not finite become null.
+
+    A name is one shape: that of a verb, or of one thing that it does (`profile`, `profile.layers`).
+    """
+    print(json.dumps({"schema": f"cotune.{name}", "version": 1, **_finite(document)}))
 
 
 def _finite(value: Any) -> Any:

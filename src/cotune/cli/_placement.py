@@ -37,7 +37,7 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
 
         result = completed(there, staged, words, folder, heard)
     if json:
-        emit_json("run", {"placement": document["plan"], "measured": result, "folder": str(folder)})
+        emit_json("run.placement", {"placement": document["plan"], "measured": result, "folder": str(folder)})
     else:
         _show(document["plan"], staged, result)
 

@@ -45,7 +45,7 @@ def time_layers(count: int, kinds: str, into: Path, budget: str | None, *, seed:
     files = [str(into / f"{kind}_{name}.csv") for kind in wanted]
     if json:
         facts = {"device": name, "timed": timed, "failed": failed, "seconds": spent, "files": files}
-        emit_json("profile.layers", facts)
+        emit_json("profile.random_layers", facts)
         return
     say(f"timed {timed - failed} layers on {name} in {duration(spent)}" + (f", {failed} failed" if failed else ""))
     say(f"they are in {', '.join(files)}; the same command goes on from there")

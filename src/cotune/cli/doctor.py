@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,6 +12,16 @@ import typer
 from cotune.cli._options import Json, StoreUrl
 
 PACKAGES = {"torch": "torch", "sklearn": "workloads", "optuna": "optuna", "ray": "ray", "plotly": "plots"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found of one thing: good, absent (None) or a problem, with the exit code of verbs that meet it."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    exit_code: int = 0
 
 
 def doctor(
@@ -28,24 +39,22 @@ def doctor(
         _calibrate(json)
         return
     checks = [
-        ("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
-        ("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
+        Check("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
+        Check("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
         _gpus(),
         *(_package(name, extra) for name, extra in PACKAGES.items()),
         _isolation(),
         _store(store),
     ]
-    healthy = all(good is not False for _, good, _ in checks)
+    problems = [check for check in checks if check.ok is False]
     if json:
-        emit_json(
-            "doctor",
-            {"healthy": healthy, "checks": [dict(zip(("name", "ok", "detail"), c, strict=True)) for c in checks]},
-        )
+        listed = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
+        emit_json("doctor", {"healthy": not problems, "checks": listed})
     else:
         words = {True: "ok", None: "absent", False: "problem"}
-        table(("check", "state", "detail"), [(name, words[good], detail) for name, good, detail in checks])
-    if not healthy:
-        raise typer.Exit(1)
+        table(("check", "state", "detail"), [(check.name, words[check.ok], check.detail) for check in checks])
+    if problems:
+        raise typer.Exit(problems[0].exit_code)
 
 
 def _calibrate(json: bool) -> None:
@@ -59,12 +68,12 @@ def _calibrate(json: bool) -> None:
     from cotune.store import work_folder
     from cotune.units import number
 
-    devices = ("cpu", "cuda") if _gpus()[1] else ("cpu",)
+    devices = ("cpu", "cuda") if _gpus().ok else ("cpu",)
     found = [calibrate(device) for device in devices]
     files = [keep(one, work_folder(Path.cwd())) for one in found]
     if json:
         written = [asdict(one) | {"file": str(file)} for one, file in zip(found, files, strict=True)]
-        emit_json("doctor", {"healthy": True, "calibrations": written})
+        emit_json("doctor.calibrate", {"calibrations": written})
         return
     rows = [
         (
@@ -83,14 +92,13 @@ def _calibrate(json: bool) -> None:
     say(f"kept in   {', '.join(map(str, files))}")
 
 
-Check = tuple[str, bool | None, str]
-
-
 def _gpus() -> Check:
     from cotune.devices.present import visible_gpus
 
     found = visible_gpus()
-    return ("gpus", True if found else None, f"{len(found)} visible" if found else "none: workers are CPU processes")
+    return Check(
+        "gpus", True if found else None, f"{len(found)} visible" if found else "none: workers are CPU processes"
+    )
 
 
 def _package(name: str, extra: str) -> Check:
@@ -98,17 +106,17 @@ def _package(name: str, extra: str) -> Check:
     import importlib.util
 
     if importlib.util.find_spec(name) is None:
-        return (name, None, f"pip install 'cotune[{extra}]'")
+        return Check(name, None, f"pip install 'cotune[{extra}]'")
     distribution = {"sklearn": "scikit-learn"}.get(name, name)
-    return (name, True, importlib.metadata.version(distribution))
+    return Check(name, True, importlib.metadata.version(distribution))
 
 
 def _isolation() -> Check:
     from cotune.run._keeper import can_isolate
 
     if can_isolate():
-        return ("isolation", True, "a process namespace ends every worker with its engine")
-    return ("isolation", None, "no process namespaces here: workers end by signals, which a killed engine may delay")
+        return Check("isolation", True, "a process namespace ends every worker with its engine")
+    return Check("isolation", None, "no process namespaces: workers end by signals, which a killed engine may delay")
 
 
 def _store(url: str | None) -> Check:
@@ -117,6 +125,6 @@ def _store(url: str | None) -> Check:
 
     try:
         with open_store(url) as kept:
-            return ("store", True, f"{kept.label}: {len(kept.samples())} samples")
+            return Check("store", True, f"{kept.label}: {len(kept.samples())} samples")
     except CotuneError as error:
-        return ("store", False, str(error))
+        return Check("store", False, str(error), error.exit_code)

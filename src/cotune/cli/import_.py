@@ -86,7 +86,7 @@ def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> 
         raise UsageError(f"{name} is a data set, which becomes recordings: say where they go with --output")
     written = import_recordings(name, source, output)
     if json:
-        emit_json("import", {"recordings": [str(folder) for folder in written]})
+        emit_json("import.recordings", {"recordings": [str(folder) for folder in written]})
         return
     for folder in written:
         say(str(folder))
