@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from cotune.errors import Infeasible
-from cotune.place.answers import Asked, answer
+from cotune.place.answers import PlacementGoal, answer
 from cotune.place.profiles import Profile, parse
 
 PRICES = {
@@ -92,7 +92,7 @@ def plans(times: dict[str, Times]) -> None:
         profile = table(times, stock)
         for throughput in (25.0, 100.0, 140.0):
             try:
-                found = answer(profile, Asked(throughput))
+                found = answer(profile, PlacementGoal(throughput))
             except Infeasible as error:
                 print(f"| {words} | {throughput:g} | infeasible: {error} | | | | |")
                 continue

@@ -29,7 +29,7 @@ from cotune.counting.calibrate import calibrate
 from cotune.counting.counts import Counts
 from cotune.counting.models import find
 from cotune.counting.profiler import profiled
-from cotune.counting.timing import Timing, measure
+from cotune.counting.timing import StepTiming, measure
 from cotune.counting.trace import count
 from cotune.devices import known
 from cotune.devices.calibration import Calibration
@@ -88,23 +88,23 @@ def counting() -> Row:
     return row
 
 
-def measured(name: str, device: str, precision: Any, seconds: float) -> dict[int, Timing]:
+def measured(name: str, device: str, precision: Any, seconds: float) -> dict[int, StepTiming]:
     """Return steps timed here, by batch."""
     workload = find(name)
     return {batch: measure(workload, batch, device, precision=precision, seconds=seconds) for batch in BATCHES[device]}
 
 
-def remembered(before: Row, name: str, precision: str) -> dict[int, Timing]:
+def remembered(before: Row, name: str, precision: str) -> dict[int, StepTiming]:
     """Return steps as they were timed for an earlier call, by batch."""
     rows = [row for row in before["rows"] if (row["model"], row["precision"]) == (name, precision)]
     return {row["batch"]: _timing(row) for row in rows}
 
 
-def _timing(row: Row) -> Timing:
-    return Timing(row["batch"], row["seconds"], row["spread"], 0, row["measured_bytes"])
+def _timing(row: Row) -> StepTiming:
+    return StepTiming(row["batch"], row["seconds"], row["spread"], 0, row["measured_bytes"])
 
 
-def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict[int, Timing]) -> list[Row]:
+def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict[int, StepTiming]) -> list[Row]:
     """Return truth and every prediction, one row per batch."""
     workload, batches = find(name), sorted(truth)
     counted = {batch: count(workload, batch, precision=precision) for batch in batches}
@@ -119,11 +119,11 @@ def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict
     return rows
 
 
-def _step(found: Timing) -> StepTime:
+def _step(found: StepTiming) -> StepTime:
     return StepTime(found.batch, 1, found.seconds, found.spread, found.peak_bytes)
 
 
-def _row(name: str, precision: str, truth: Timing, counts: Counts, tiers: dict[str, Prediction]) -> Row:
+def _row(name: str, precision: str, truth: StepTiming, counts: Counts, tiers: dict[str, Prediction]) -> Row:
     row: Row = {"model": name, "precision": precision, "batch": truth.batch, "seconds": truth.seconds}
     row |= {"spread": truth.spread, "flops": counts.flops, "operators": counts.operators}
     row |= {"measured_bytes": truth.peak_bytes, "counted_bytes": counts.peak_bytes}

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from cotune.design import CURVES, Design, Probe
-from cotune.profile import Limits, Step, hopeless, profile
+from cotune.profile import Limits, ProfileStep, hopeless, profile
 from cotune.space import Axis, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample
 from run.clockwork import Clockwork
@@ -101,7 +101,7 @@ def test_more_workers_than_there_are_devices_are_never_measured() -> None:
     assert {probe.config.workers for probe in probes(design, 16)} == {1, 2}
 
 
-def starts(space: Space, goal: Goal, seconds: float, engine: Clockwork | None = None) -> list[Step]:
+def starts(space: Space, goal: Goal, seconds: float, engine: Clockwork | None = None) -> list[ProfileStep]:
     """The last step of every start of a profile on an engine whose clock jumps."""
     engine = engine or Clockwork()
     design = Design(JOB, goal, space, Cluster())

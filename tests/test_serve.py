@@ -13,7 +13,7 @@ from cotune.recording import Recording, read
 from cotune.run import Event, Launch, Started
 from cotune.run.recorded import Recorded
 from cotune.schedule import Submission
-from cotune.schedule._loop import Decision, drive
+from cotune.schedule._loop import Changes, drive
 from cotune.schedule._placement import Count
 from cotune.schedule._work import Steady
 from cotune.serve import Queued, World, whole
@@ -36,7 +36,7 @@ class Hall:
         self.device = recording.cluster.devices[0].name
         self.cluster = Cluster((Device(self.device, slots),))
         self.kept: list[Sample] = []
-        self.decisions: list[Decision] = []
+        self.decisions: list[Changes] = []
 
     def hand_in(
         self, name: str, at: float, workers: int, *, epochs: int = EPOCHS, deadline: float | None = None, **more: float

@@ -35,7 +35,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProfileStep:
     """Where a profile stands: the probe in hand, of how many at most, and its sample so far."""
 
     number: int
@@ -56,7 +56,7 @@ def profile(
     *,
     seed: int = 0,
     engine_name: str = "local",
-) -> Iterator[Step]:
+) -> Iterator[ProfileStep]:
     """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
     begun = engine.now()
     samples = list(known)
@@ -89,7 +89,7 @@ def profile(
             seed=launch.seed,
         )
         for sample in attempt(engine, launch, until, begin):
-            yield Step(number, max(number, most), probe, sample)
+            yield ProfileStep(number, max(number, most), probe, sample)
         if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
             return
         samples.append(sample)

@@ -18,7 +18,7 @@ from typing import Any
 
 from cotune.errors import EngineError
 from cotune.pipeline.placed import PLACEMENT, Placed
-from cotune.place.fits import Measured, Timing, Transfer
+from cotune.place.fits import LayerTiming, MeasuredNetwork, Transfer
 from cotune.place.profiles import TypeEntry
 from cotune.run import Ended, Launch, Reported, Started
 from cotune.run.local import Local
@@ -156,13 +156,13 @@ def require_devices(types: Sequence[TypeEntry]) -> None:
             raise EngineError(f"type {entry.name}: torch sees no {device} on this machine; leave it out")
 
 
-def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _: None) -> Measured:
+def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _: None) -> MeasuredNetwork:
     """Measure every layer on every type, with real processes."""
     types = {entry.name: entry for entry in wanted.types}
     plain = TypeEntry(name="cpu", price_per_hour=0.0)
     asked = ("--model", wanted.model, "--batches", ",".join(map(str, wanted.batches)), "--seconds", str(wanted.seconds))
     layers = [dict(layer) for layer in wanted.layers]
-    timings: list[Timing] = []
+    timings: list[LayerTiming] = []
     transfers: list[Transfer] = []
     last = len(wanted.layers) - 1
     for entry in wanted.types:
@@ -170,7 +170,7 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
             tell(f"{units} x {entry.name}: seconds of every layer")
             staged = Staged((Stage(entry.name, units, 0, last),), types)
             found = completed(there, staged, (*_MEASURE, "compute", *asked), folder / f"{entry.name}-{units}")
-            timings += [Timing(type=entry.name, **each) for each in found]
+            timings += [LayerTiming(type=entry.name, **each) for each in found]
         tell(f"{entry.name}: transfers")
         pair = Staged((Stage(entry.name, 1, 0, 0), Stage("", 1, 1, last)), {**types, "": plain})
         found = completed(there, pair, (*_MEASURE, "cuts", *asked), folder / f"{entry.name}-cuts")
@@ -182,7 +182,7 @@ def measured(there: Engines, wanted: Wanted, folder: Path, tell: Tell = lambda _
             Transfer(entry.name, each["layer"], each["batch"], paid((each["sending"], each["receiving"])))
             for each in found
         ]
-    return Measured(
+    return MeasuredNetwork(
         name=wanted.model,
         batch=max(wanted.batches),
         types=[entry.model_dump(exclude_none=True) | {"limit": entry.limit} for entry in wanted.types],

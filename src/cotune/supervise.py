@@ -43,7 +43,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RunMoment:
     """Where a run stands: the sample of the present start, and what is worth telling, if anything."""
 
     sample: Sample
@@ -55,19 +55,19 @@ Change = Callable[[Sample], Move | None]
 
 def supervise(
     engine: Engine, launch: Launch, until: Until, sample: Sample, *, restarts: int = 3, change: Change = lambda _: None
-) -> Iterator[Moment]:
+) -> Iterator[RunMoment]:
     """Run to the end through several starts if need be; yield every sample as it grows."""
     fruitless = 0
     while True:
         move: Move | None = None
         for sample in attempt(engine, launch, until, sample):  # noqa: B020, PLR1704  # it grows
-            yield Moment(sample)
+            yield RunMoment(sample)
             if move is None and not (sample.ended or _met(launch, sample)) and (move := change(sample)) is not None:
                 engine.stop(launch.id, _STOP_SECONDS)
         unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
         if move is not None and sample.failure is None and unfinished and has_checkpoint(launch.folder):
             launch, sample = going_on(launch, sample, move.config)
-            yield Moment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
+            yield RunMoment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
         if sample.failure is None or sample.failure.cause is not Cause.OUTSIDE:
             return
@@ -79,7 +79,7 @@ def supervise(
             return
         fewer = f" with {left}" if left != launch.config else ""
         launch, sample = going_on(launch, sample, left)
-        yield Moment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
+        yield RunMoment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
 
 
 def _met(launch: Launch, sample: Sample) -> bool:

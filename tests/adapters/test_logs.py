@@ -18,7 +18,7 @@ import pytest
 from adapters import environments
 from cli.jobs import cotune
 from cotune.adapters.logs import Logged, Point, logs_of, names
-from cotune.adapters.logs._measured import Asked, measured
+from cotune.adapters.logs._measured import Hints, measured
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.types import Config, Job, Sample
 
@@ -36,7 +36,7 @@ def unpacked(tool: str, into: Path) -> Path:
 
 
 def read(tool: str, source: Path, job: Job = JOB, **asked: Any) -> list[Sample]:
-    return [measured(job, tool, str(source), run, Asked(**asked)) for run in logs_of(tool, source)]
+    return [measured(job, tool, str(source), run, Hints(**asked)) for run in logs_of(tool, source)]
 
 
 def truth(file: str) -> tuple[list[float], list[float]]:
@@ -150,16 +150,16 @@ def run(*values: dict[str, float], **more: Any) -> Logged:
     ],
 )
 def test_steps_become_epochs(values: list[dict[str, float]], asked: dict[str, Any], epochs: list[float]) -> None:
-    sample = measured(JOB, "t", "s", run(*values), Asked(metric="m", **asked))
+    sample = measured(JOB, "t", "s", run(*values), Hints(metric="m", **asked))
     assert [point.epoch for point in sample.curve] == pytest.approx(epochs)
 
 
 def test_the_speed_is_that_of_whole_epochs() -> None:
     epochs = [{"epoch": float(step // 4), "loss": 1.0} | ({"m": 0.5} if step % 4 == 3 else {}) for step in range(16)]
-    sample = measured(JOB, "t", "s", run(*epochs), Asked(metric="m"))
+    sample = measured(JOB, "t", "s", run(*epochs), Hints(metric="m"))
     assert sample.epoch_seconds == pytest.approx(12.0)
     assert sample.terms.startup == pytest.approx(0.0)
-    speed = measured(JOB, "t", "s", run(*epochs), Asked(speed_only=True))
+    speed = measured(JOB, "t", "s", run(*epochs), Hints(speed_only=True))
     assert speed.epoch_seconds == pytest.approx(12.0)
     assert speed.curve == ()
 
@@ -170,19 +170,19 @@ def test_a_number_that_is_not_there_is_answered_with_the_nearest() -> None:
         NotFound,
         match=r"no 'accuracy' \(name it with --metric\); there are loss, val/accuracy; did you mean 'val/accuracy'\?",
     ):
-        measured(JOB, "t", "s", found, Asked())
+        measured(JOB, "t", "s", found, Hints())
     with pytest.raises(NotFound, match="did you mean 'loss'"):
-        measured(JOB, "t", "s", found, Asked(metric="los"))
+        measured(JOB, "t", "s", found, Hints(metric="los"))
 
 
 def test_what_a_log_cannot_tell_is_asked_for() -> None:
     bare = replace(run({"accuracy": 0.5}), params={})
     with pytest.raises(NotFound, match=r"does not tell its workers .*--workers"):
-        measured(JOB, "t", "s", bare, Asked(batch_size=1))
+        measured(JOB, "t", "s", bare, Hints(batch_size=1))
     with pytest.raises(NotFound, match=r"does not tell its batch-size .*\(\?P<batch_size>"):
-        measured(JOB, "t", "s", bare, Asked(workers=1))
+        measured(JOB, "t", "s", bare, Hints(workers=1))
     with pytest.raises(NotFound, match="give --examples"):
-        measured(Job("x"), "t", "s", run({"accuracy": 0.5}), Asked())
+        measured(Job("x"), "t", "s", run({"accuracy": 0.5}), Hints())
 
 
 def test_a_torn_event_file_keeps_what_stands_before_the_tear(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.worlds import EXAMPLES, accuracy_at, step_seconds
 from cotune import algorithms
-from cotune.place.answers import Asked, answer
+from cotune.place.answers import PlacementGoal, answer
 from cotune.place.profiles import Profile
 from cotune.place.synthetic import ctr
 from cotune.plan.grid import Grid
@@ -136,7 +136,7 @@ def placed(store: Store) -> str:
     from cotune.cli.place import _document
 
     profile = Profile.model_validate(ctr(random.Random(2), 8, 3))
-    asked = Asked(throughput=20_000)
+    asked = PlacementGoal(throughput=20_000)
     best = answer(profile, asked)
     found = {"exact": {"cost_per_million": best.plan.cost_per_million, "seconds": best.seconds, "plan": best.plan}}
     document = _document(profile, asked, best, found, None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotune.dashboard.learning import MOST, Learner, learn
-from cotune.dashboard.what_if import Asked, findings
+from cotune.dashboard.what_if import WhatIf, findings
 from cotune.errors import NotFound
 from cotune.space import Axis, Space
 from cotune.store import Store, open_store
@@ -41,7 +41,7 @@ def test_without_a_plan_the_range_is_what_was_measured(store: Store) -> None:
     assert learnt.assumed
     assert learnt.space == Space((Axis("workers", (1, 2, 3)), Axis("batch_size", (16, 64)), Axis("device", ("t4",))))
     assert learnt.accuracy_range is None
-    assert findings(learnt, Asked(deadline=1e6)).plan is not None
+    assert findings(learnt, WhatIf(deadline=1e6)).plan is not None
 
 
 def test_nothing_measured_is_nothing_to_learn_from(store: Store) -> None:

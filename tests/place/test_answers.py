@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cotune.errors import Infeasible, UsageError
-from cotune.place.answers import Asked, answer
+from cotune.place.answers import PlacementGoal, answer
 from cotune.place.exact import Exact
 from cotune.place.problems import Placement, Problem
 from cotune.place.profiles import parse
@@ -20,7 +20,7 @@ from cotune.place.synthetic import ctr
 def test_neighbours_are_faster_and_dearer_or_slower_and_cheaper(seed: int) -> None:
     rng = random.Random(seed)
     profile = parse(ctr(rng, 8, 2))
-    found = answer(profile, Asked(4096 / rng.uniform(0.1, 0.4)))
+    found = answer(profile, PlacementGoal(4096 / rng.uniform(0.1, 0.4)))
     plan = found.plan
     assert found.optimal
     assert found.bound == pytest.approx(plan.cost_per_million)
@@ -34,7 +34,7 @@ def test_neighbours_are_faster_and_dearer_or_slower_and_cheaper(seed: int) -> No
 
 def test_fast_is_at_least_as_fast_as_cheap_and_needs_limits() -> None:
     data = ctr(random.Random(3), 6, 2)
-    profile, asked = parse(data), Asked(4096.0)
+    profile, asked = parse(data), PlacementGoal(4096.0)
     quick = answer(profile, replace(asked, prefer="fast"))
     assert quick.plan.throughput >= answer(profile, asked).plan.throughput
     assert quick.next_faster is None
@@ -56,7 +56,7 @@ def affine(rng: random.Random) -> dict[str, Any]:
 def test_the_batch_chosen_is_the_best_of_each_batch_alone(seed: int) -> None:
     profile = parse(affine(random.Random(seed)))
     batches = (1024.0, 4096.0, 16384.0)
-    joint = answer(profile, Asked(8000.0, batches=batches)).plan
+    joint = answer(profile, PlacementGoal(8000.0, batches=batches)).plan
     alone = [Exact().solve(Problem.of(profile, 8000.0, batch=batch)).placement for batch in batches]
     assert joint.cost_per_million == pytest.approx(min(one.cost_per_million for one in alone if one is not None))
 
@@ -64,7 +64,7 @@ def test_the_batch_chosen_is_the_best_of_each_batch_alone(seed: int) -> None:
 def test_a_larger_batch_spreads_what_is_fixed_until_memory_is_full() -> None:
     layer = {"compute": [1.0], "compute_parallel": [1.0], "compute_fixed": [0.5], "example_bytes": 1.0}
     data = {"batch": 10, "types": [{"name": "a", "price_per_hour": 1.0, "memory_bytes": 40}], "layers": [layer]}
-    plans = [answer(parse(data), Asked(1.0, batches=(batch,))).plan for batch in (10.0, 40.0, 80.0)]
+    plans = [answer(parse(data), PlacementGoal(1.0, batches=(batch,))).plan for batch in (10.0, 40.0, 80.0)]
     assert [plan.units for plan in plans] == [1, 1, 2]
     assert plans[0].seconds == pytest.approx(0.5 + 0.5)
     assert plans[1].seconds == pytest.approx(0.5 + 0.5 * 4)
@@ -73,9 +73,9 @@ def test_a_larger_batch_spreads_what_is_fixed_until_memory_is_full() -> None:
 
 def test_an_infeasible_throughput_names_what_is_nearest() -> None:
     profile = parse(ctr(random.Random(1), 6, 2))
-    fastest = answer(profile, Asked(1.0, prefer="fast")).plan
+    fastest = answer(profile, PlacementGoal(1.0, prefer="fast")).plan
     with pytest.raises(Infeasible, match=r"the fastest takes .* less") as caught:
-        answer(profile, Asked(fastest.throughput * 1.25))
+        answer(profile, PlacementGoal(fastest.throughput * 1.25))
     nearest = [plan for plan in caught.value.nearest if isinstance(plan, Placement)]
     assert nearest[0].throughput == pytest.approx(fastest.throughput)
     assert "20.0% less" in str(caught.value)
@@ -88,7 +88,7 @@ def test_a_throughput_beyond_every_number_of_units_is_said_to_be_so() -> None:
     layer = {"compute": [1.0], "compute_parallel": [0.5]}
     profile = parse({"batch": 10, "types": [{"name": "a", "price_per_hour": 1.0}], "layers": [layer]})
     with pytest.raises(Infeasible) as caught:
-        answer(profile, Asked(21.0))
+        answer(profile, PlacementGoal(21.0))
     assert caught.value.constraint == "throughput"
     nearest = [plan for plan in caught.value.nearest if isinstance(plan, Placement)]
     assert 19.8 <= nearest[0].throughput < 20.0  # half of its work is never shared: two tenths of a second at least

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.place.fits import Measured, Timing, Transfer, fitted
+from cotune.place.fits import LayerTiming, MeasuredNetwork, Transfer, fitted
 from cotune.place.problems import Problem
 from cotune.place.profiles import parse
 
@@ -32,19 +32,19 @@ def test_one_batch_and_one_count_tell_nothing_apart() -> None:
     assert (form.whole, form.fixed, form.parallel) == (pytest.approx(2.0), 0.0, 1.0)
 
 
-def network(sync: float, overlap: bool = False, saved: float = 0.0) -> Measured:
+def network(sync: float, overlap: bool = False, saved: float = 0.0) -> MeasuredNetwork:
     """Three layers on two types, with Amdahl's law and something to synchronise; together they save twice `saved`."""
     types: list[dict[str, Any]] = [
         {"name": "cpu", "price_per_hour": 0.04, "limit": 6},
         {"name": "gpu", "price_per_hour": 2.0, "limit": 1},
     ]
     timings = [
-        Timing(kind, layer, batch, units, batch / 1024 * (0.01 + work / units), sync if units > 1 else 0.0)
+        LayerTiming(kind, layer, batch, units, batch / 1024 * (0.01 + work / units), sync if units > 1 else 0.0)
         for kind, work, counts in (("cpu", 0.4, UNITS), ("gpu", 0.02, (1,)))
         for layer, batch, units in product(range(3), BATCHES, counts)
     ]
     timings += [
-        Timing(each.type, None, each.batch, each.units, 3 * each.compute - 2 * saved, 3 * each.sync)
+        LayerTiming(each.type, None, each.batch, each.units, 3 * each.compute - 2 * saved, 3 * each.sync)
         for each in timings
         if each.layer == 0
     ]
@@ -52,7 +52,9 @@ def network(sync: float, overlap: bool = False, saved: float = 0.0) -> Measured:
         Transfer(kind, layer, batch, 1e-3 * batch / 1024)
         for kind, layer, batch in product(("cpu", "gpu"), (1, 2), BATCHES)
     ]
-    return Measured("net", 1024, types, [{"name": f"fc{place}"} for place in range(3)], timings, transfers, overlap)
+    return MeasuredNetwork(
+        "net", 1024, types, [{"name": f"fc{place}"} for place in range(3)], timings, transfers, overlap
+    )
 
 
 def test_what_fits_needs_no_table_and_plans_as_measured() -> None:

@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.devices import table
-from cotune.predict.habitat import Measured, measured, memory_share, scaled, step_seconds
+from cotune.predict.habitat import MeasuredOperator, measured, memory_share, scaled, step_seconds
 
 V100, T4 = table()["v100"], table()["t4"]
 
 
 def test_an_operator_without_arithmetic_scales_with_the_memory() -> None:
-    copy = Measured("copy", 1e-3, 1, 0.0, 1e9)
+    copy = MeasuredOperator("copy", 1e-3, 1, 0.0, 1e9)
     assert scaled(copy, V100, T4) == pytest.approx(1e-3 * 900 / 320)
 
 
 def test_an_operator_without_bytes_scales_with_clock_and_multiprocessors() -> None:
-    product = Measured("mm", 1e-3, 1, 1e12, 0.0)
+    product = MeasuredOperator("mm", 1e-3, 1, 1e12, 0.0)
     assert scaled(product, V100, T4) == pytest.approx(1e-3 * (1530 * 80) / (1590 * 40))
 
 
@@ -44,16 +44,16 @@ def test_the_share_of_memory_is_a_share_and_falls_with_arithmetic(flops: float, 
 @given(st.sampled_from(sorted(table())), st.floats(1e-5, 1), st.floats(0, 1e13), st.floats(0, 1e11))
 def test_the_same_device_takes_the_same_time(name: str, seconds: float, flops: float, moved: float) -> None:
     device = table()[name]
-    assert scaled(Measured("op", seconds, 1, flops, moved), device, device) == pytest.approx(seconds)
+    assert scaled(MeasuredOperator("op", seconds, 1, flops, moved), device, device) == pytest.approx(seconds)
 
 
 def test_a_tiny_kernel_is_its_launch_and_stays() -> None:
-    assert scaled(Measured("add", 3e-6, 1, 10.0, 120.0), V100, T4) == 3e-6
+    assert scaled(MeasuredOperator("add", 3e-6, 1, 10.0, 120.0), V100, T4) == 3e-6
 
 
 def test_a_step_is_the_sum_of_its_operators_and_what_was_idle() -> None:
     operators = measured([("mm", 2e-3, 3), ("odd", 1e-3, 1)], {"mm": "matmul"}.get, {"matmul": (6e9, 1e7)}, "fp16")
-    assert operators[0] == Measured("mm", 2e-3, 3, 6e9, 1e7, "fp16")
+    assert operators[0] == MeasuredOperator("mm", 2e-3, 3, 6e9, 1e7, "fp16")
     assert operators[1].precision == "fp32"
     assert scaled(operators[1], V100, T4) == pytest.approx(1e-3 * 900 / 320)
     expected = 5e-4 + sum(scaled(one, V100, T4) for one in operators)
@@ -76,7 +76,7 @@ def test_products_measured_on_one_gpu_tell_those_of_another(origin: str, destina
     errors, unscaled = [], []
     for (m, n, k), seconds in known.items():
         if (m, n, k) in truth:
-            work = Measured("mm", seconds, 1, 2.0 * m * n * k, 2.0 * (m * k + k * n + m * n), "bf16")
+            work = MeasuredOperator("mm", seconds, 1, 2.0 * m * n * k, 2.0 * (m * k + k * n + m * n), "bf16")
             errors.append(abs(scaled(work, table()[origin], table()[destination]) / truth[m, n, k] - 1))
             unscaled.append(abs(seconds / truth[m, n, k] - 1))
     assert len(errors) > 30_000
@@ -86,5 +86,5 @@ def test_products_measured_on_one_gpu_tell_those_of_another(origin: str, destina
 
 def test_a_faster_memory_never_makes_an_operator_slower() -> None:
     quick = replace(T4, bandwidth=2 * T4.bandwidth)
-    work = Measured("add", 1e-3, 1, 1e6, 1e8)
+    work = MeasuredOperator("add", 1e-3, 1, 1e6, 1e8)
     assert scaled(work, V100, quick) <= scaled(work, V100, T4)

@@ -17,7 +17,16 @@ from cotune.counting.trace import count
 from cotune.devices import table
 from cotune.predict._history import correction, distance
 from cotune.predict._roofline import Rates, ring, split
-from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
+from cotune.predict.model import (
+    Prediction,
+    StepTime,
+    Target,
+    TrainingWork,
+    from_another,
+    from_counts,
+    from_steps,
+    trained,
+)
 from cotune.store import Fingerprint, ModelStep
 from cotune.types import Config
 
@@ -143,7 +152,7 @@ def test_several_workers_are_counted_until_they_are_probed() -> None:
 
 
 def test_a_training_takes_its_epochs_and_costs_its_devices() -> None:
-    found = trained(from_counts(counts(), config(32, 2), A100), Work(6400, 10, price=2 * 3 / 3600, unit="EUR"))
+    found = trained(from_counts(counts(), config(32, 2), A100), TrainingWork(6400, 10, price=2 * 3 / 3600, unit="EUR"))
     assert found.epoch_seconds is not None
     assert found.seconds is not None
     assert found.cost is not None
@@ -154,10 +163,10 @@ def test_a_training_takes_its_epochs_and_costs_its_devices() -> None:
 
 
 def test_what_nobody_said_is_unknown_and_named() -> None:
-    bare = trained(from_counts(counts(), config(), A100), Work())
+    bare = trained(from_counts(counts(), config(), A100), TrainingWork())
     assert bare.epoch_seconds is None
     assert any("--examples" in note for note in bare.notes)
-    half = trained(from_counts(counts(), config(), A100), Work(1000))
+    half = trained(from_counts(counts(), config(), A100), TrainingWork(1000))
     assert half.epoch_seconds is not None
     assert half.seconds is None
 

@@ -19,7 +19,7 @@ from cotune.reports.figures import cost_time, epoch_times, learning_curves
 from cotune.reports.frames import clock, counted, logarithmic, words
 from cotune.reports.markup import data, table, tag
 from cotune.reports.page import page
-from cotune.reports.scaling import Scaling, Step
+from cotune.reports.scaling import Scaling, ScalingStep
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Evaluation, Failure, Goal, Job, Plan, Sample
 
@@ -131,7 +131,7 @@ def test_gain_of_all_steps_sums_to_the_speed_up(speed_ups: list[float]) -> None:
 
 
 def test_one_worker_count_scales_nowhere() -> None:
-    alone = Scaling((Step(0, 3, 10.0, 30.0, 1.0, 1.0, 1.0),))
+    alone = Scaling((ScalingStep(0, 3, 10.0, 30.0, 1.0, 1.0, 1.0),))
     assert alone.last_paying.workers == 3
     assert alone.words == "Only 3 workers can be compared."
 

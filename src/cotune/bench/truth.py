@@ -25,7 +25,7 @@ FEWEST_BEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrueRun:
     """What running a config for a goal came to."""
 
     met: bool
@@ -106,7 +106,7 @@ class Truth:
         row = int(np.lexsort((seconds, cost))[0])
         return row if np.isfinite(cost[row]) else None
 
-    def outcome(self, config: Config, cap: int, goal: Goal) -> Outcome:
+    def outcome(self, config: Config, cap: int, goal: Goal) -> TrueRun:
         """Return what running a config up to a cap of epochs comes to."""
         row = self.space.row(config)
         assert row is not None, f"{config} lies outside the space"
@@ -116,7 +116,7 @@ class Truth:
         epochs = needed if reached else float(min(cap, self.recording.last_epoch))
         seconds = epochs * float(self.epoch_seconds[row])
         met = reached and seconds <= (goal.deadline or np.inf)
-        return Outcome(met, epochs, seconds, seconds * float(self.rate[row]))
+        return TrueRun(met, epochs, seconds, seconds * float(self.rate[row]))
 
 
 def _middle(epochs: Floats) -> float:

@@ -53,25 +53,25 @@ def predict_model(
 ) -> None:
     """Predict a model and print what is expected of it."""
     from cotune import config, units
-    from cotune.cli._modelling import TIERS, Asked, answer, checked, model_of
+    from cotune.cli._modelling import TIERS, ModelQuery, answer, checked, model_of
     from cotune.cli._options import open_store, whole_numbers
     from cotune.cli._output import emit_json
     from cotune.counting.trace import STATES
     from cotune.devices import PRECISIONS
-    from cotune.predict.model import Work
+    from cotune.predict.model import TrainingWork
 
     found = file or config.find(Path.cwd())
     settings = config.load(found, {})
     name, own_inputs = model_of(model, settings)
     hourly = price if price is not None else _price(settings.cluster, device)
     currency = settings.cluster.currency if hourly is not None else "device-seconds"
-    work = Work(
+    work = TrainingWork(
         examples or settings.job.examples,
         epochs or settings.goal.epochs,
         1.0 if hourly is None else hourly / 3600,
         currency,
     )
-    asked = Asked(
+    asked = ModelQuery(
         name,
         tuple(inputs or own_inputs),
         whole_numbers(batch_size, "batch_size"),

@@ -22,7 +22,7 @@ from cotune.counting.counts import Counts
 from cotune.counting.exposed import fingerprint
 from cotune.counting.formulas import named_family
 from cotune.counting.models import find
-from cotune.counting.profiler import Profile, profiled
+from cotune.counting.profiler import StepProfile, profiled
 from cotune.counting.timing import measure
 from cotune.counting.workload import Workload
 from cotune.devices import HERE, Precision, Spec, known
@@ -32,7 +32,16 @@ from cotune.predict import habitat
 from cotune.predict._history import correction, distance
 from cotune.predict._paleo_torch import from_paleo
 from cotune.predict._roofline import Rates, split
-from cotune.predict.model import Prediction, StepTime, Target, Work, from_another, from_counts, from_steps, trained
+from cotune.predict.model import (
+    Prediction,
+    StepTime,
+    Target,
+    TrainingWork,
+    from_another,
+    from_counts,
+    from_steps,
+    trained,
+)
 from cotune.stamps import new_id, timestamp
 from cotune.store import ModelStep, Store, work_folder
 from cotune.types import Cluster, Config, Job, Sample
@@ -48,7 +57,7 @@ TIERS = ("auto", "counts", "history", "paleo", "scaled", "steps", "probe")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelQuery:
     """What the command line asks of a model."""
 
     model: str
@@ -56,7 +65,7 @@ class Asked:
     batches: tuple[int, ...]
     workers: tuple[int, ...]
     device: str | None
-    work: Work
+    work: TrainingWork
     precision: Precision = "fp32"
     optimiser: trace.Optimiser = "momentum"
     tier: str = "auto"
@@ -65,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """The predictions of every config asked for, with the counts behind them."""
 
     workload: Workload
@@ -75,7 +84,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelDevice:
     """The device that was asked for: `runs` says where steps can be taken here, if they can."""
 
     target: Target
@@ -100,7 +109,7 @@ def model_of(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def answer(asked: Asked, cluster: Cluster, store: Store) -> Answer:
+def answer(asked: ModelQuery, cluster: Cluster, store: Store) -> ModelAnswer:
     """Return what is expected of every batch and number of workers asked for."""
     workload = find(asked.model, asked.inputs)
     batches = asked.batches or (workload.batch_size,)
@@ -123,14 +132,14 @@ def answer(asked: Asked, cluster: Cluster, store: Store) -> Answer:
         for workers in asked.workers
         for batch in batches
     ]
-    return Answer(workload, place.identity, tuple(counted.values()), tuple(predictions))
+    return ModelAnswer(workload, place.identity, tuple(counted.values()), tuple(predictions))
 
 
-def _count(asked: Asked, workload: Workload, batch: int) -> Counts:
+def _count(asked: ModelQuery, workload: Workload, batch: int) -> Counts:
     return trace.count(workload, batch, precision=asked.precision, optimiser=asked.optimiser)
 
 
-def _place(asked: Asked, cluster: Cluster) -> Place:
+def _place(asked: ModelQuery, cluster: Cluster) -> ModelDevice:
     """Return the device asked for; the machine at hand is measured first if it never was."""
     import torch
 
@@ -150,10 +159,10 @@ def _place(asked: Asked, cluster: Cluster) -> Place:
     rates = Rates.published(spec) if spec else None
     if asked.tier == "scaled" and (here_is is None or spec is None or spec.kind != "gpu"):
         raise UsageError("--tier scaled carries times from a known GPU here to another one of the table; there is none")
-    return Place(Target(name, rates, per_node, asked.network), spec.name if spec else name, None, spec, here_is)
+    return ModelDevice(Target(name, rates, per_node, asked.network), spec.name if spec else name, None, spec, here_is)
 
 
-def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) -> Place:
+def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) -> ModelDevice:
     folder = work_folder(Path.cwd())
     kind: Literal["cpu", "gpu"] = "gpu" if runs == "cuda" else "cpu"
     found = kept(folder, kind)
@@ -162,10 +171,10 @@ def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) ->
         found = calibrate(runs)
         keep(found, folder)
     rates = Rates.calibrated(found, known(found.name))
-    return Place(Target(identity, rates, network=network), identity, runs, known(found.name))
+    return ModelDevice(Target(identity, rates, network=network), identity, runs, known(found.name))
 
 
-def carried(counts: Counts, found: Profile, origin: Spec, destination: Spec, precision: str = "fp32") -> float:
+def carried(counts: Counts, found: StepProfile, origin: Spec, destination: Spec, precision: str = "fp32") -> float:
     """Return the seconds of a profiled step on another GPU."""
     times = [(one.name, one.seconds, one.calls) for one in found.operators]
     idle = max(found.step_seconds - sum(seconds for _, seconds, _ in times), 0.0)
@@ -175,8 +184,8 @@ def carried(counts: Counts, found: Profile, origin: Spec, destination: Spec, pre
 
 
 def _predicted(
-    asked: Asked,
-    place: Place,
+    asked: ModelQuery,
+    place: ModelDevice,
     workload: Workload,
     counts: Counts,
     config: Config,
@@ -204,7 +213,9 @@ def _predicted(
     return from_counts(counts, config, place.target, precision=asked.precision, history=near)
 
 
-def _times(asked: Asked, place: Place, workload: Workload, counted: dict[int, Counts], store: Store) -> list[StepTime]:
+def _times(
+    asked: ModelQuery, place: ModelDevice, workload: Workload, counted: dict[int, Counts], store: Store
+) -> list[StepTime]:
     """Return the steps measured here, those of the store included; none when nothing is to be run."""
     if place.runs is None or asked.tier not in ("auto", "steps", "probe"):
         return []
@@ -222,12 +233,12 @@ def _times(asked: Asked, place: Place, workload: Workload, counted: dict[int, Co
     return times
 
 
-def _fits(place: Place, counts: Counts | None) -> bool:
+def _fits(place: ModelDevice, counts: Counts | None) -> bool:
     memory = place.target.rates.memory if place.target.rates else None
     return counts is None or memory is None or counts.peak_bytes < memory
 
 
-def _held(place: Place) -> int:
+def _held(place: ModelDevice) -> int:
     """Return how many workers this machine holds."""
     import os
 
@@ -236,7 +247,9 @@ def _held(place: Place) -> int:
     return torch.cuda.device_count() if place.runs == "cuda" else len(os.sched_getaffinity(0))
 
 
-def _time(asked: Asked, place: Place, workload: Workload, counts: Counts, workers: int, store: Store) -> StepTime:
+def _time(
+    asked: ModelQuery, place: ModelDevice, workload: Workload, counts: Counts, workers: int, store: Store
+) -> StepTime:
     """Return a step as the store knows it, else as it is now measured and kept."""
     mark = fingerprint(counts)
     for step in reversed(store.steps_of_models(place.identity, asked.precision)):
@@ -273,7 +286,7 @@ def _time(asked: Asked, place: Place, workload: Workload, counts: Counts, worker
     return time
 
 
-def _probed(asked: Asked, place: Place, batch: int, workers: int) -> StepTime:
+def _probed(asked: ModelQuery, place: ModelDevice, batch: int, workers: int) -> StepTime:
     """Return a step of several workers, run by the local engine."""
     from cotune.errors import EngineError
     from cotune.run import Launch

@@ -42,7 +42,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayedJob:
     """A recording laid over what the flags ask for."""
 
     settings: Settings
@@ -116,7 +116,9 @@ class Replay:
         return list(finished.values())
 
 
-def replay(folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path | None = None, seed: int = 0) -> Replay:
+def replay(
+    folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path | None = None, seed: int = 0
+) -> ReplayedJob:
     """Return the settings of a recording: its job, devices and space under the goal that is asked."""
     from cotune.config import load
     from cotune.recording import read
@@ -136,7 +138,7 @@ def replay(folder: Path, asked: Mapping[str, Any], reading: Reading, file: Path 
         settings, job=recording.job, goal=goal, space=space, cluster=recording.cluster, engine=RECORDED,
         engine_settings={"folder": str(folder), "seed": seed},
     )  # fmt: skip
-    return Replay(laid, recording, folder, reading)
+    return ReplayedJob(laid, recording, folder, reading)
 
 
 def _check_target(recording: Recording, target: str | None) -> None:

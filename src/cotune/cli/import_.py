@@ -12,7 +12,7 @@ from cotune.cli._options import Axis, Examples, File, Json, Name, StoreUrl
 if TYPE_CHECKING:
     import re
 
-    from cotune.adapters.logs._measured import Asked
+    from cotune.adapters.logs._measured import Hints
     from cotune.types import Job, Sample
 
 
@@ -47,7 +47,7 @@ def import_(
 ) -> None:
     """Read other tools' logs as samples of a job. Or a published data set as recordings."""
     from cotune.adapters import logs, recordings
-    from cotune.adapters.logs._measured import Asked
+    from cotune.adapters.logs._measured import Hints
     from cotune.cli._options import chosen_axes, load_settings
     from cotune.errors import NotFound, suggestion
     from cotune.types import axes_of
@@ -62,7 +62,7 @@ def import_(
         there = f"logs of {', '.join(logs.names())} and data sets {', '.join(recordings.names())}"
         raise NotFound(f"no reader named {name!r}; there are {there}{near}")
     settings = load_settings(file, {"name": job, "examples": examples})
-    asked = Asked(
+    asked = Hints(
         metric=metric,
         workers=workers,
         batch_size=batch_size,
@@ -93,7 +93,7 @@ def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> 
     say(f"{len(written)} recordings; next: cotune bench planning --recordings {output}")
 
 
-def _samples(tool: str, source: Path, job: Job, asked: Asked, store: str | None, *, json: bool) -> None:
+def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None, *, json: bool) -> None:
     """Keep what can be read; runs that cannot are named, and are an error when there are no others."""
     from cotune.adapters.logs import logs_of
     from cotune.adapters.logs._measured import measured

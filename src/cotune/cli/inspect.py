@@ -11,7 +11,7 @@ from cotune.cli._options import Json
 
 if TYPE_CHECKING:
     from cotune.counting.counts import Counts
-    from cotune.counting.profiler import Profile
+    from cotune.counting.profiler import StepProfile
 
 _SHOWN = 15
 _BAR = 40
@@ -70,7 +70,7 @@ def _where(device: str) -> str:
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def _document(counts: Counts, found: Profile | None) -> dict[str, Any]:
+def _document(counts: Counts, found: StepProfile | None) -> dict[str, Any]:
     from dataclasses import asdict
 
     totals = {
@@ -87,7 +87,7 @@ def _document(counts: Counts, found: Profile | None) -> dict[str, Any]:
     return document
 
 
-def _show_operators(found: Profile, most: int | None) -> None:
+def _show_operators(found: StepProfile, most: int | None) -> None:
     from cotune.cli._output import say, table
     from cotune.units import short_duration
 

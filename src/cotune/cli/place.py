@@ -10,7 +10,7 @@ import typer
 from cotune.cli._options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
-    from cotune.place.answers import Answer, Asked
+    from cotune.place.answers import Answer, PlacementGoal
     from cotune.place.problems import Placement
     from cotune.place.profiles import Profile
 
@@ -48,7 +48,7 @@ def place(
     from cotune import units
     from cotune.cli._output import emit_json
     from cotune.errors import Infeasible, UsageError
-    from cotune.place.answers import Asked, answer
+    from cotune.place.answers import PlacementGoal, answer
     from cotune.place.problems import Placement
     from cotune.place.profiles import read
 
@@ -58,7 +58,9 @@ def place(
         raise UsageError("--examples and --epochs must be positive")
     known = read(profile)
     overlap = known.overlap if overlap is None else overlap
-    asked = Asked(throughput, _preference(prefer), overlap, free_cuts, _batches(batches), units.seconds(time_limit))
+    asked = PlacementGoal(
+        throughput, _preference(prefer), overlap, free_cuts, _batches(batches), units.seconds(time_limit)
+    )
     try:
         best = answer(known, asked)
     except Infeasible as error:
@@ -106,7 +108,7 @@ def _batches(text: str | None) -> tuple[float, ...]:
     return batches
 
 
-def _searches(known: Profile, asked: Asked, names: str, best: Answer, seed: int) -> dict[str, dict[str, Any]]:
+def _searches(known: Profile, asked: PlacementGoal, names: str, best: Answer, seed: int) -> dict[str, dict[str, Any]]:
     """Return what each method found and how long it took."""
     import random
     import time
@@ -154,7 +156,7 @@ def _plan(plan: Placement, known: Profile) -> dict[str, Any]:
 
 
 def _document(
-    known: Profile, asked: Asked, best: Answer, found: dict[str, dict[str, Any]], work: float | None
+    known: Profile, asked: PlacementGoal, best: Answer, found: dict[str, dict[str, Any]], work: float | None
 ) -> dict[str, Any]:
     plan = _plan(best.plan, known) | {
         "optimal": best.optimal,

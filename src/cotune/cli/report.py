@@ -32,7 +32,7 @@ from cotune.cli._options import (
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
-    from cotune.cli._recording import Replay
+    from cotune.cli._recording import ReplayedJob
     from cotune.config import Settings
     from cotune.history import History
     from cotune.reports import Findings
@@ -126,7 +126,7 @@ def _stored(
     return _found(settings, samples, plans, predictor, accuracy, seed, history=history)
 
 
-def _replayed(played: Replay, store: str | None, predictor: str, accuracy: str, seed: int) -> Findings:
+def _replayed(played: ReplayedJob, store: str | None, predictor: str, accuracy: str, seed: int) -> Findings:
     """Return the findings on a recording, with a replayed run of the plan to compare with."""
     settings, samples = played.settings, played.kept_samples(store, seed)
     found = _found(settings, samples, [], predictor, accuracy, seed)
@@ -136,7 +136,7 @@ def _replayed(played: Replay, store: str | None, predictor: str, accuracy: str, 
     return _found(settings, [*samples, run], [("", found.plan)], predictor, accuracy, seed, learn_from=samples)
 
 
-def _run_of(played: Replay, plan: Plan, seed: int) -> Sample:
+def _run_of(played: ReplayedJob, plan: Plan, seed: int) -> Sample:
     from cotune.run import Launch
     from cotune.run.attempt import Until, attempt
     from cotune.run.recorded import Recorded

@@ -25,7 +25,7 @@ from cotune.cli._options import (
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
-    from cotune.cli._recording import Replay
+    from cotune.cli._recording import ReplayedJob
     from cotune.cli._run_intent import RunFlags
     from cotune.config import Settings
     from cotune.store import Store
@@ -109,7 +109,7 @@ def _run_job(file: Path | None, told: dict[str, Any], store: str | None, flags: 
         _carry_out(as_last_planned(settings, kept) if as_planned else settings, kept, flags, json=json)
 
 
-def _run_recording(played: Replay, store: str | None, flags: RunFlags, *, json: bool) -> None:
+def _run_recording(played: ReplayedJob, store: str | None, flags: RunFlags, *, json: bool) -> None:
     """Replay a run of what is planned by the recording itself, where the flags do not say it all."""
     from dataclasses import replace
 
@@ -121,7 +121,7 @@ def _run_recording(played: Replay, store: str | None, flags: RunFlags, *, json: 
         _carry_out(settings, kept, replace(flags, fixed=True), json=json)  # what was recorded cannot be moved
 
 
-def _plan_anew(played: Replay, kept: Store, store: str | None, seed: int) -> None:
+def _plan_anew(played: ReplayedJob, kept: Store, store: str | None, seed: int) -> None:
     """Plan by what is replayed of a recording, and keep it for the run to go on from."""
     from cotune.cli.plan import planned
 

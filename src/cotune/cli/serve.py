@@ -12,7 +12,7 @@ from cotune.cli._options import Engine, Json, Seed, StoreUrl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cotune.schedule._loop import Decision
+    from cotune.schedule._loop import Changes
     from cotune.serve import Serving
     from cotune.types import Cluster
 
@@ -70,14 +70,14 @@ def serve(
     _end(ended, intake.declined, quiet=json)
 
 
-def _tell(decision: Decision) -> None:
+def _tell(changes: Changes) -> None:
     from cotune.cli._output import note
 
-    for active in decision.stops:
-        if active not in decision.starts:
-            note(f"[{decision.at:.1f} s] {active.job.name}: stopped, others go first")
-    for active in decision.starts:
-        note(f"[{decision.at:.1f} s] {active.job.name}: {active.config}")
+    for active in changes.stops:
+        if active not in changes.starts:
+            note(f"[{changes.at:.1f} s] {active.job.name}: stopped, others go first")
+    for active in changes.starts:
+        note(f"[{changes.at:.1f} s] {active.job.name}: {active.config}")
 
 
 def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:

@@ -36,7 +36,7 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class StepProfile:
     """Where the seconds of a step go, the longest first; `step_seconds` is without the profiler."""
 
     device: str
@@ -57,7 +57,7 @@ def profiled(
     steps: int = 3,
     threads: int = 1,
     precision: Precision = "fp32",
-) -> Profile:
+) -> StepProfile:
     """Return where the seconds of a step go on this machine."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own remarks are none of the user's business
     with cores(threads):
@@ -82,7 +82,7 @@ def profiled(
         for event in recorded.key_averages()
         if _OPERATOR.fullmatch(str(event.key))
     ]
-    return Profile(device, batch, plain, _ranked(found))
+    return StepProfile(device, batch, plain, _ranked(found))
 
 
 def _ranked(found: Sequence[tuple[str, float, float]]) -> tuple[OperatorTime, ...]:

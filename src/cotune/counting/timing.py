@@ -28,7 +28,7 @@ _WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class StepTiming:
     """The median seconds of a step at one batch, the spread of its logarithm and the memory it took."""
 
     batch: int
@@ -101,7 +101,7 @@ def measure(
     optimiser: Optimiser = "momentum",
     threads: int = 1,
     seconds: float = 5.0,
-) -> Timing:
+) -> StepTiming:
     """Return the timing of a batch, within about so many seconds."""
     with cores(threads):
         if device == "cuda":
@@ -111,7 +111,7 @@ def measure(
         peak = float(torch.cuda.max_memory_allocated()) if device == "cuda" else None
     middle = statistics.median(taken)
     middling = sorted(abs(one / middle - 1) for one in taken)[len(taken) // 2]
-    return Timing(batch, middle, 1.4826 * middling, len(taken), peak)
+    return StepTiming(batch, middle, 1.4826 * middling, len(taken), peak)
 
 
 def _steps(step: Callable[[], None], seconds: float) -> list[float]:

@@ -22,7 +22,7 @@ from cotune import __version__
 from cotune.dashboard.access import Guard
 from cotune.dashboard.beats import Beats, as_json
 from cotune.dashboard.desk import Desk
-from cotune.dashboard.what_if import Asked
+from cotune.dashboard.what_if import WhatIf
 from cotune.documents import sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.reports.page import asset, plotly_script
@@ -116,7 +116,7 @@ def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
             for name, value in request.query_params.items()
             if name.startswith("price.") and _is_price(value)
         }
-        return _answer(desk.what_if(key, Asked(**dict(asked), prices=prices)))
+        return _answer(desk.what_if(key, WhatIf(**dict(asked), prices=prices)))
 
     @app.get("/api/results/{id}")
     def result(id: str) -> Response:

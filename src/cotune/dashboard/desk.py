@@ -9,7 +9,7 @@ from typing import Any
 from cotune import __version__
 from cotune.dashboard import pictures
 from cotune.dashboard.learning import Learner
-from cotune.dashboard.what_if import Asked, answer, findings, grounds
+from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
 from cotune.documents import goal_words, plan_document, price_words, sample_document
 from cotune.errors import NotFound
 from cotune.predict.eta import seconds_left
@@ -87,7 +87,7 @@ class Desk:
         except NotFound as error:
             return told | {"question": None, "why_not": str(error)}
         goal = learnt.goal
-        last = Asked(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
+        last = WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
         found = findings(learnt, last, history=True)
         return told | {
             "question": {
@@ -104,7 +104,7 @@ class Desk:
             "grounds": grounds(found),
         }
 
-    def what_if(self, key: str, asked: Asked) -> dict[str, Any]:
+    def what_if(self, key: str, asked: WhatIf) -> dict[str, Any]:
         begun = time.perf_counter()
         learnt = self.learner.latest(key) or self.learner(key, self.job(key))
         told = answer(findings(learnt, asked))

@@ -17,7 +17,7 @@ from cotune.types import Cluster, Forecast, Goal, Prefer
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIf:
     """What a person wonders about; None leaves out a limit, a price that is not given stays."""
 
     target: float | None = None
@@ -52,7 +52,7 @@ class Asked:
         return replace(known, devices=devices)
 
 
-def findings(learnt: Learnt, asked: Asked, *, history: bool = False) -> Findings:
+def findings(learnt: Learnt, asked: WhatIf, *, history: bool = False) -> Findings:
     """Return the findings of a job under another goal and other prices, with what was measured if asked."""
     return find(
         learnt.job,

@@ -27,7 +27,7 @@ from cotune.pipeline.layers import Flow, Network, Segment
 from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
 from cotune.pipeline.order import Share, rows
 from cotune.pipeline.placed import Placed
-from cotune.pipeline.unit import Line, Seat, Unit, together
+from cotune.pipeline.unit import Neighbour, Seat, Unit, together
 from cotune.types import Stage
 from cotune.workloads.clicks import made_up
 from cotune.workloads.ctr import network
@@ -66,8 +66,8 @@ def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) 
             stage = Stage(seat.device.type, seat.units, first, last)
             unit = Unit(model, stage, seat, seed=0, optimiser="adam", lr=1e-4)
             share = Share(0, 0, end - begin)
-            unit.before = [] if unit.is_first else [Line(Still(flows[first]), share)]
-            unit.after = [] if unit.is_last else [Line(Still(_like(unit.segment, flows[first])), share)]
+            unit.before = [] if unit.is_first else [Neighbour(Still(flows[first]), share)]
+            unit.after = [] if unit.is_last else [Neighbour(Still(_like(unit.segment, flows[first])), share)]
             took = _repeated(unit, flows[first], batch, seconds)
             found.append({"layer": layer, "batch": batch, "units": seat.units} | together(gathered(took)))
     return found

@@ -19,7 +19,7 @@ from cotune.errors import UsageError
 from cotune.pipeline.channels import Channel
 from cotune.pipeline.order import Share, shared
 from cotune.pipeline.placed import Placed
-from cotune.pipeline.unit import Line, Seat
+from cotune.pipeline.unit import Neighbour, Seat
 
 _CONNECT_SECONDS = 60.0
 _ANY_PORT = 9
@@ -52,7 +52,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Line], list[Line]]:
+def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Neighbour], list[Neighbour]]:
     """Return the lines to the stage before and to the stage after; `rows` is what passes at a time."""
     if len(placed.stages) == 1:
         return [], []
@@ -76,8 +76,8 @@ def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Lin
             near = addresses[other][0] == _node()
             return Channel(connected, seat.device, f"unit {unit} of stage {stage}", slots=slots if near else 0)
 
-        before = [Line(line(other, answered[other]), share) for other, share in awaited.items()]
-        after = [Line(line(other, sockets[other]), share) for share, other in calls]
+        before = [Neighbour(line(other, answered[other]), share) for other, share in awaited.items()]
+        after = [Neighbour(line(other, sockets[other]), share) for share, other in calls]
     return before, after
 
 

@@ -47,7 +47,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Neighbour:
     """A channel to a unit of a neighbouring stage, and which of my rows are its too."""
 
     channel: Wire
@@ -83,7 +83,7 @@ class Spent:
         self.seconds[wrong] -= seconds
         self.seconds[right] += seconds
 
-    def batch(self, lines: Sequence[Line]) -> None:
+    def batch(self, lines: Sequence[Neighbour]) -> None:
         """End a batch; what its lines took in the background is taken in too."""
         self.seconds["sending"] = sum(line.channel.sending for line in lines)
         self.seconds["receiving"] = sum(line.channel.receiving for line in lines)
@@ -109,8 +109,8 @@ class Unit:
         self.segment.to(seat.device)
         self.is_first, self.is_last = stage.first == 0, stage.last == network.depth - 1
         self.columns = set(network.columns)
-        self.before: Sequence[Line] = ()
-        self.after: Sequence[Line] = ()
+        self.before: Sequence[Neighbour] = ()
+        self.after: Sequence[Neighbour] = ()
         self.spent = Spent()
         self.told: Told = []  # what is known of finished batches, and not yet passed on
         self._owned = {id(table.weight) for table in self.tables}
@@ -203,7 +203,7 @@ class Unit:
         known, self.told = self.told, []
         return known
 
-    def _from(self, lines: Sequence[Line]) -> Flow:
+    def _from(self, lines: Sequence[Neighbour]) -> Flow:
         """Return my rows, put together from what the units of a neighbouring stage send."""
         messages = [line.channel.receive() for line in lines]
         self._hear(messages[0].told)

@@ -28,7 +28,7 @@ _CLOSE = 1.01
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlacementGoal:
     """What is asked of a placement."""
 
     throughput: float
@@ -61,7 +61,7 @@ class Answer:
     seconds: float
 
 
-def answer(profile: Profile, asked: Asked) -> Answer:
+def answer(profile: Profile, asked: PlacementGoal) -> Answer:
     """Return the best plan, or raise Infeasible with the nearest ones."""
     problems = asked.problems(profile)
     if asked.prefer == "fast" and (endless := _unlimited(problems[0])):
@@ -124,7 +124,7 @@ def _is_given(seconds: float | None) -> bool:
     return seconds is not None
 
 
-def _infeasible(profile: Profile, asked: Asked, *, proven: bool) -> Infeasible:
+def _infeasible(profile: Profile, asked: PlacementGoal, *, proven: bool) -> Infeasible:
     """Return the error that names what stands in the way, by how much, and up to three plans near it."""
     said = f"no plan reaches {number(asked.throughput)} examples/s"
     homeless = [layer.name for layer in profile.layers if layer.compute and not any(map(_is_given, layer.compute))]

@@ -31,7 +31,7 @@ _LEAST_LEFT = 0.05  # of a layer's seconds, however much its joints save
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LayerTiming:
     """Seconds of one layer (None: of all as one stage) on one type, whose `units` share the batch."""
 
     type: str
@@ -97,14 +97,14 @@ def fitted(points: Sequence[tuple[float, int, float]]) -> Form:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredNetwork:
     """All that was measured of a network; types and layers are written as a profile has them."""
 
     name: str
     batch: int
     types: Sequence[dict[str, Any]]
     layers: Sequence[dict[str, Any]]
-    timings: Sequence[Timing]
+    timings: Sequence[LayerTiming]
     transfers: Sequence[Transfer]
     overlap: bool = False
 
@@ -213,9 +213,9 @@ class Measured:
     def _counts(self, kind: str) -> list[int]:
         return sorted({each.units for each in self._of(kind, 0) if each.batch == self.batch})
 
-    def _of(self, kind: str, layer: int | None) -> list[Timing]:
+    def _of(self, kind: str, layer: int | None) -> list[LayerTiming]:
         return [each for each in self.timings if (each.type, each.layer) == (kind, layer)]
 
-    def _at(self, kind: str, layer: int, units: int, batch: int | None = None) -> Timing:
+    def _at(self, kind: str, layer: int, units: int, batch: int | None = None) -> LayerTiming:
         wanted = (batch or self.batch, units)
         return next(each for each in self._of(kind, layer) if (each.batch, each.units) == wanted)

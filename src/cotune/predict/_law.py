@@ -59,7 +59,7 @@ class Law:
         work, _, _ = operations(configs)
         return np.log(work * bubble(configs) / np.maximum(configs.workers, 1) / peak(configs))
 
-    def terms(self, configs: Configs) -> Terms:
+    def terms(self, configs: Configs) -> LawTerms:
         """Return what multiplies the letters for some configs."""
         scales = (scale / usual for scale, usual in zip(self._scales(configs), self.typical, strict=True))
         idle, rate, narrow = scales
@@ -68,18 +68,18 @@ class Law:
         split = (tensor(configs) - 1) * narrow
         inside, between = (local - 1) / local * rate, (across - 1) / across * rate
         far = split * tensor_across(configs, self.per_node)
-        return Terms(np.stack([idle, inside, between, split, far, operations(configs)[1]]), overlap(configs))
+        return LawTerms(np.stack([idle, inside, between, split, far, operations(configs)[1]]), overlap(configs))
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LawTerms:
     """What multiplies each letter (rows) for each config (columns), and how each config's network overlaps."""
 
     factors: Floats
     overlap: Floats
 
-    def take(self, rows: Ints) -> Terms:
-        return Terms(self.factors[:, rows], self.overlap[rows])
+    def take(self, rows: Ints) -> LawTerms:
+        return LawTerms(self.factors[:, rows], self.overlap[rows])
 
     def log(self, letters: Letters) -> Floats:
         """Return the logarithm of all but the base, for each draw and config."""

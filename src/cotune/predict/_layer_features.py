@@ -47,7 +47,7 @@ def published(layers: Layers, *, hardware: bool) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LayerWork:
     """What a layer does: matrix sizes, operations, and bytes moved."""
 
     m: Floats
@@ -65,7 +65,7 @@ class Work:
         return self.flops / (facts["gflops"] * 1e6) + self.moved / (facts["gigabytes_per_second"] * 1e6)
 
 
-def work(layers: Layers) -> Work:
+def work(layers: Layers) -> LayerWork:
     """Return the arithmetic and the transfers of each layer."""
     shape = layers.shape
     batch, steps = shape["batch"], np.ones(len(layers))
@@ -93,7 +93,7 @@ def work(layers: Layers) -> Work:
     states = np.array([_STATES[word] for word in WORDS["optimizer"]])[shape["optimizer"].astype(np.int64)]
     moved = _FLOAT * ((inputs + outputs + weights * steps) * (1 + 2 * training) + states * weights)
     flops = 2 * m * n * k * steps * (1 + 2 * training)
-    return Work(m, n, k, steps, flops, inputs, outputs, weights, moved)
+    return LayerWork(m, n, k, steps, flops, inputs, outputs, weights, moved)
 
 
 def _side(layers: Layers) -> Floats:

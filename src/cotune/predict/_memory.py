@@ -36,7 +36,7 @@ _COUNTED = 0.75  # real workers grew 1.0 to 1.75 times as much as counted (bench
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MemoryLine:
     """a + c b, how far it may be off, and the batches it rests on."""
 
     fixed: float
@@ -47,7 +47,7 @@ class Line:
     guessed: bool
 
     @classmethod
-    def through(cls, points: Sequence[tuple[int, int]], counted: CountedModel | None) -> Line:
+    def through(cls, points: Sequence[tuple[int, int]], counted: CountedModel | None) -> MemoryLine:
         """Return the line through (batch, peak) as measured."""
         batches, peaks = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
         largest = int(batches.max())
@@ -148,13 +148,13 @@ class MemoryLaw:
         least = [np.where(processes <= there, limit, limit * there / processes) for there, limit in told.items()]
         return np.asarray(np.max(least, axis=0), dtype=np.float64)
 
-    def lines(self) -> dict[Kind, Line]:
+    def lines(self) -> dict[Kind, MemoryLine]:
         """Return the line of every kind of config that was measured."""
         points: dict[Kind, list[tuple[int, int]]] = defaultdict(list)
         for sample in self.ran:
             assert sample.peak_bytes is not None
             points[_kind(sample.config)].append((sample.config.batch_size, sample.peak_bytes))
-        return {kind: Line.through(one, self.counted) for kind, one in points.items()}
+        return {kind: MemoryLine.through(one, self.counted) for kind, one in points.items()}
 
     def _fitted(self, configs: Configs) -> Mask:
         result = np.zeros(configs.length, dtype=bool)

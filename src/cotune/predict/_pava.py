@@ -30,7 +30,7 @@ def pava(y: Floats, weights: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Polyline:
     """A curve through some points, straight between them and flat outside."""
 
     x: Floats
@@ -40,14 +40,14 @@ class Line:
         return np.interp(at, self.x, self.y)
 
 
-def monotone(x: Floats, y: Floats, shape: Shape) -> Line:
+def monotone(x: Floats, y: Floats, shape: Shape) -> Polyline:
     """Return the curve of that shape nearest to the points; equal x are averaged first."""
     places, index, counts = np.unique(x, return_inverse=True, return_counts=True)
     weights = counts.astype(np.float64)
     means = np.bincount(index, y) / weights
     turn = -1.0 if shape in ("falling", "valley") else 1.0
     fit = _peak if shape in ("peak", "valley") else pava
-    return Line(places, turn * fit(turn * means, weights))
+    return Polyline(places, turn * fit(turn * means, weights))
 
 
 def _peak(y: Floats, weights: Floats) -> Floats:

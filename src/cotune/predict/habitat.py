@@ -26,7 +26,7 @@ _LAUNCH = 5e-6  # seconds: a kernel this short is bound by its launch on any GPU
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredOperator:
     """An operator's seconds on the origin, with the operations and bytes that were counted for it."""
 
     name: str
@@ -48,7 +48,7 @@ def memory_share(flops: float, moved: float, device: Spec, precision: str = "fp3
     return 1 - 0.5 * intensity / ridge if intensity <= ridge else 0.5 * ridge / intensity
 
 
-def scaled(operator: Measured, origin: Spec, destination: Spec) -> float:
+def scaled(operator: MeasuredOperator, origin: Spec, destination: Spec) -> float:
     """Return the seconds of an operator on the destination."""
     if operator.calls and operator.seconds / operator.calls < _LAUNCH:
         return operator.seconds
@@ -63,7 +63,7 @@ def _speed(device: Spec, precision: str) -> float:
     return device.clock * device.units if precision == "fp32" else device.flops.get(precision, device.flops["fp32"])
 
 
-def step_seconds(operators: Sequence[Measured], origin: Spec, destination: Spec, idle: float = 0.0) -> float:
+def step_seconds(operators: Sequence[MeasuredOperator], origin: Spec, destination: Spec, idle: float = 0.0) -> float:
     """Return a whole step on the destination; `idle` is the part that no operator took, and stays."""
     return idle + sum(scaled(operator, origin, destination) for operator in operators)
 
@@ -73,7 +73,7 @@ def measured(
     family: Callable[[str], str | None],
     work: Mapping[str, tuple[float, float]],
     precision: str = "fp32",
-) -> list[Measured]:
+) -> list[MeasuredOperator]:
     """Return profiled operators (name, seconds, calls) with the operations and bytes of the family they belong to.
 
     Only their ratio matters. An operator of no counted family scales with the memory.
@@ -81,7 +81,7 @@ def measured(
     found = []
     for name, seconds, calls in times:
         kind = family(name) or ""
-        found.append(Measured(name, seconds, calls, *work.get(kind, (0.0, 1.0)), _precision(kind, precision)))
+        found.append(MeasuredOperator(name, seconds, calls, *work.get(kind, (0.0, 1.0)), _precision(kind, precision)))
     return found
 
 

@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 
 from cotune.predict import AccuracyModel, SecondsModel
-from cotune.predict._pava import Line, Shape, monotone
+from cotune.predict._pava import Polyline, Shape, monotone
 from cotune.predict._samples import curves, per_step, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
@@ -110,7 +110,7 @@ class _Slices:
     """Curves of one factor, one for each value of the other."""
 
     places: Floats
-    lines: tuple[Line, ...]
+    lines: tuple[Polyline, ...]
 
     @classmethod
     def fit(cls, own: Floats, other: Floats, target: Floats, shape: Shape) -> _Slices:

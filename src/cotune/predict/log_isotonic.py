@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.predict import SecondsModel
-from cotune.predict._pava import Line, monotone
+from cotune.predict._pava import Polyline, monotone
 from cotune.predict._samples import per_step, timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -35,7 +35,7 @@ class LogIsotonic:
         batch, workers = np.log(measured.per_step), np.log(measured.configs.workers)
         target = np.log(measured.seconds)
         mean = float(target.mean())
-        g = h = Line(np.zeros(1), np.zeros(1))
+        g = h = Polyline(np.zeros(1), np.zeros(1))
         for _ in range(self.rounds):
             before = g(batch) + h(workers)
             g = _centred(monotone(batch, target - mean - h(workers), "valley"), batch)
@@ -45,15 +45,15 @@ class LogIsotonic:
         return _Model(mean, g, h)
 
 
-def _centred(line: Line, at: Floats) -> Line:
-    return Line(line.x, line.y - line(at).mean())
+def _centred(line: Polyline, at: Floats) -> Polyline:
+    return Polyline(line.x, line.y - line(at).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
     mean: float
-    g: Line
-    h: Line
+    g: Polyline
+    h: Polyline
 
     def predict(self, configs: Configs) -> Floats:
         batch, workers = np.log(np.maximum(per_step(configs), 1)), np.log(configs.workers)

@@ -75,7 +75,7 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TrainingWork:
     """How much is to be trained and what a second costs; None where nobody said."""
 
     examples: int | None = None
@@ -184,7 +184,7 @@ def from_steps(
     )
 
 
-def trained(found: Prediction, work: Work) -> Prediction:
+def trained(found: Prediction, work: TrainingWork) -> Prediction:
     """Return a prediction with what an epoch and a whole training take and cost."""
     if work.examples is None:
         return replace(found, notes=(*found.notes, "an epoch needs --examples, a training --examples and --epochs"))

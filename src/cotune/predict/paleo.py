@@ -66,7 +66,7 @@ class Platform:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepSeconds:
     """The seconds of one step, by part."""
 
     forward: float
@@ -102,7 +102,7 @@ def step(
     workers: int = 1,
     scheme: Scheme = "tree_allreduce",
     pipeline: bool = False,
-) -> Step:
+) -> StepSeconds:
     """Return what one step of `batch` examples per worker takes; a pipeline hides transfers behind arithmetic."""
     passes = []
     for direction in ("forward", "backward"):
@@ -112,7 +112,7 @@ def step(
     moved = float(FLOAT * parameters)
     update = platform.seconds(Kernel(2.0 * parameters, (moved, moved, moved)), 1.0)
     shared = multiple(scheme, workers) * platform.carries(moved)
-    return Step(passes[0], passes[1], _joined(update, pipeline), shared)
+    return StepSeconds(passes[0], passes[1], _joined(update, pipeline), shared)
 
 
 def _joined(parts: tuple[float, float], pipeline: bool) -> float:

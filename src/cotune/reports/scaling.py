@@ -24,7 +24,7 @@ WORTH = 0.5  # the least gain of an added worker that counts as paying
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScalingStep:
     """The quickest way to the goal with so many workers (a row of the assessment), against fewer of them."""
 
     row: int
@@ -40,10 +40,10 @@ class Step:
 class Scaling:
     """The steps in rising order of workers, and which of them matter."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ScalingStep, ...]
 
     @property
-    def last_paying(self) -> Step:
+    def last_paying(self) -> ScalingStep:
         """Return the last step up to which every added worker brings at least half of its share."""
         last = self.steps[0]
         for step in self.steps[1:]:
@@ -53,11 +53,11 @@ class Scaling:
         return last
 
     @property
-    def fastest(self) -> Step:
+    def fastest(self) -> ScalingStep:
         return min(self.steps, key=lambda step: step.seconds)
 
     @property
-    def cheapest(self) -> Step:
+    def cheapest(self) -> ScalingStep:
         return min(self.steps, key=lambda step: step.cost)
 
     @property
@@ -78,7 +78,7 @@ class Scaling:
 
 def scaling(found: Assessment, sure: Floats) -> Scaling | None:
     """Return the steps of an assessment; `sure` is each config's probability to reach the target at all."""
-    steps: list[Step] = []
+    steps: list[ScalingStep] = []
     for row in _quickest(found, sure):
         seconds, cost = float(found.seconds[row]), float(found.cost[row])
         workers = int(found.outlook.configs.workers[row])
@@ -86,7 +86,7 @@ def scaling(found: Assessment, sure: Floats) -> Scaling | None:
         speed_up = first.seconds / seconds if first else 1.0
         fewest = first.workers if first else workers
         gain = (speed_up - last.speed_up) * fewest / (workers - last.workers) if last else 1.0
-        steps.append(Step(row, workers, seconds, cost, speed_up, speed_up * fewest / workers, gain))
+        steps.append(ScalingStep(row, workers, seconds, cost, speed_up, speed_up * fewest / workers, gain))
     return Scaling(tuple(steps)) if steps else None
 
 

@@ -86,10 +86,10 @@ class ToolLog:
         return found
 
     def _new(self, run: Logged, now: float) -> Iterator[Reported]:
-        from cotune.adapters.logs._measured import Asked, epochs_of
+        from cotune.adapters.logs._measured import Hints, epochs_of
 
         metric, job = self._launch.job.metric, self._launch.job
-        done = epochs_of(job, self._launch.config, run, Asked())
+        done = epochs_of(job, self._launch.config, run, Hints())
         for key, epoch, point in zip(self._keys(run), done, run.points, strict=True):
             if key in self._seen:
                 continue

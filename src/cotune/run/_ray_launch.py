@@ -38,7 +38,7 @@ _END_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Bundles:
     """The bundles of a launch, one per worker and then one per server, and how they are placed on nodes."""
 
     bundles: tuple[dict[str, float], ...]
@@ -46,18 +46,18 @@ class Asked:
     device: str
 
 
-def ask(config: Config, cpus: float, strategy: str) -> Asked:
+def ask(config: Config, cpus: float, strategy: str) -> Bundles:
     """Return what the workers of a config ask of the cluster."""
     nodes = [node["Resources"] for node in _alive()]
     workers = [bundle(stage.device, cpus, nodes) for stage in config.stages for _ in range(stage.workers)]
     servers = [bundle("cpu", cpus, nodes)] * config.servers
-    return Asked((*workers, *servers), strategy, config.device)
+    return Bundles((*workers, *servers), strategy, config.device)
 
 
 class RayLaunch:
     """A launch's actors and what is expected of them next."""
 
-    def __init__(self, away: Away, group: Group, asked: Asked, runtime_env: dict[str, Any]) -> None:
+    def __init__(self, away: Away, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
         self.away, self.group, self.asked, self.runtime_env = away, group, asked, runtime_env
         self.lost: Failure | None = None
         self.actors: list[Any] = []

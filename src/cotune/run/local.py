@@ -30,11 +30,11 @@ from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._connection import Connection
 from cotune.run._environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run._gpus import gpu_env, mps_daemon, needs_mps
+from cotune.run._local_launch import LocalLaunch
 from cotune.run._logged import log_of, tool_of
 from cotune.run._messages import Group, Node, Program, Slice
 from cotune.run._nodes import Nodes, Rate
 from cotune.run._reasons import aborted, foreign, memory_kills, reason
-from cotune.run._running import Running
 from cotune.run._shares import Shares
 from cotune.run._tail import Tail
 from cotune.types import Cause, Config, Failure
@@ -82,7 +82,7 @@ class Local:
         self._gpus = Shares(gpus[: self.gpus])
         self._server: Connection | None = None
         self._mps = False
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, LocalLaunch] = {}
         self._events: deque[Event] = deque()
 
     def _plain_cores(self) -> int | None:
@@ -156,7 +156,7 @@ class Local:
             self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None) -> Running:
+    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None) -> LocalLaunch:
         """Make the launch's folder, and take a share of the machine for each worker."""
         folder = launch.folder.absolute()
         _clear(folder)
@@ -164,7 +164,7 @@ class Local:
         share = units if self._nodes else max(1, units // (self.slices or units))
         on_gpu = _on_gpu(launch.config)
         taken = {port for running in self._running.values() for port in running.ports}
-        return Running(
+        return LocalLaunch(
             launch=launch,
             program=found,
             folder=folder,
@@ -180,13 +180,13 @@ class Local:
             nodes=self._nodes,
         )
 
-    def _give_back(self, running: Running) -> None:
+    def _give_back(self, running: LocalLaunch) -> None:
         for cores in running.cores:
             self._cores.give_back(cores)
         self._gpus.give_back(running.gpus)
         shutil.rmtree(running.temporary, ignore_errors=True)
 
-    def _slices(self, running: Running, own: Mapping[str, str]) -> tuple[Slice, ...]:
+    def _slices(self, running: LocalLaunch, own: Mapping[str, str]) -> tuple[Slice, ...]:
         """Return what each worker gets; start the daemon by which workers share a GPU if they do."""
         pipe = self._connect().folder / "mps"
         if needs_mps(running.gpus, self.gpu_slices) and not self._mps:
@@ -233,7 +233,7 @@ class Local:
             if running is not None:
                 self._told(running, event, self._server)
 
-    def _told(self, running: Running, event: Mapping[str, Any], server: Connection) -> None:
+    def _told(self, running: LocalLaunch, event: Mapping[str, Any], server: Connection) -> None:
         if event["event"] == "started":
             running.started, running.modelled = True, event["modelled"]
             self._events.append(Started(running.launch.id, event["at"], running.modelled))
@@ -251,13 +251,13 @@ class Local:
             self._end(running, self.now(), _broken("the engine's server ended", words))
         self.close()
 
-    def _end(self, running: Running, at: float, why: Failure | None, warning: str | None = None) -> None:
+    def _end(self, running: LocalLaunch, at: float, why: Failure | None, warning: str | None = None) -> None:
         self._events.extend(running.hear(self.now(), last=True))
         del self._running[running.launch.id]
         self._give_back(running)
         self._events.append(running.ended(at, why, warning))
 
-    def _attend(self, running: Running) -> None:
+    def _attend(self, running: LocalLaunch) -> None:
         """Take in what a launch reports, and end it when it is time."""
         spoiled = running.spoiled
         self._events.extend(running.hear(self.now()))
@@ -268,7 +268,7 @@ class Local:
             running.terminate_at, running.terminating = None, True
             self._signal(running, signal.SIGTERM)
 
-    def _signal(self, running: Running, number: signal.Signals) -> None:
+    def _signal(self, running: LocalLaunch, number: signal.Signals) -> None:
         self._connect().send("signal", launch=running.launch.id, signal=int(number))
 
 

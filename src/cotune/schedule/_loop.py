@@ -58,7 +58,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Changes:
     """Who stopped and who started at a time, and what deciding took."""
 
     at: float
@@ -72,7 +72,7 @@ def drive(
     cluster: Cluster,
     world: World,
     placer: Placer,
-    watch: Callable[[Decision], None] | None = None,
+    watch: Callable[[Changes], None] | None = None,
 ) -> Iterator[Active]:
     """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves."""
     desk = _desk(policy, cluster, world, placer)
@@ -104,7 +104,7 @@ def drive(
             placer.take(active)
             world.start(active)
         if watch:
-            watch(Decision(world.now(), stops, starts, latency))
+            watch(Changes(world.now(), stops, starts, latency))
         fruitless = 0 if moment.arrived or moment.ended else fruitless + 1
         if fruitless > _PATIENCE:
             raise EngineError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotune.schedule import Active, Policy, Submission, capacity
-from cotune.schedule._loop import Decision, drive
+from cotune.schedule._loop import Changes, drive
 from cotune.schedule._placement import Placer, placer
 from cotune.simulate.world import Believe, Simulated, exactly
 from cotune.types import Cluster, Floats, Mask
@@ -76,21 +76,21 @@ class _Record:
         self._free = sum(capacity(self.cluster).values())
         self._prices = {device.name: (device.price_per_hour or 0.0) / 3600.0 for device in self.cluster.devices}
 
-    def watch(self, decision: Decision, present: int) -> None:
+    def watch(self, changes: Changes, present: int) -> None:
         """Note what was decided; called after the decision was carried out."""
-        self.latency.append(decision.latency)
+        self.latency.append(changes.latency)
         if self._waiting:
-            self.idle_while_waiting += self._free * (decision.at - self._at)
-        for active in decision.stops:
-            self._close(active.number, decision.at)
-        for active in decision.starts:
+            self.idle_while_waiting += self._free * (changes.at - self._at)
+        for active in changes.stops:
+            self._close(active.number, changes.at)
+        for active in changes.starts:
             config = active.config
             assert config is not None
             nodes = tuple(self.placer.held(active)) if self.keep_spells else ()
-            self._open[active.number] = Spell(active.number, decision.at, math.inf, active.held, nodes, config.device)
+            self._open[active.number] = Spell(active.number, changes.at, math.inf, active.held, nodes, config.device)
             self._free -= active.held
             self.columns["lost"][active.number] += self.restart * active.held
-        self._at, self._waiting = decision.at, present > len(self._open)
+        self._at, self._waiting = changes.at, present > len(self._open)
 
     def left(self, active: Active, at: float) -> None:
         """Note a job that ended or was declined, or is still there at the end."""
@@ -129,7 +129,7 @@ def simulate(
     world = Simulated(ordered, believe, restart, until)
     places = placer(placement, cluster, sizes)
     record = _Record(len(ordered), cluster, restart, keep_spells, places)
-    for active in drive(policy, cluster, world, places, lambda decision: record.watch(decision, len(world.present))):
+    for active in drive(policy, cluster, world, places, lambda changes: record.watch(changes, len(world.present))):
         record.left(active, world.now())
         if not active.declined:
             record.columns["end"][active.number] = world.now()

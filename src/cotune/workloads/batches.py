@@ -19,7 +19,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RankStep:
     """One rank's batches (indices of examples) and how many examples all ranks take together.
 
     A rank left without an example in the last step is idle: it takes part with a stand-in
@@ -45,7 +45,7 @@ def steps(
     workers: int = 1,
     *,
     shares: Sequence[int] | None = None,
-) -> Iterator[Step]:
+) -> Iterator[RankStep]:
     """Yield what a rank does in each step; `shares` of unequal workers are read anew for every step."""
     whole = batch_size * accumulate * workers
     for together in torch.split(order, whole):
@@ -56,4 +56,4 @@ def steps(
         idle = not len(share)
         batches = together[:1] if idle else share
         most = batch_size if shares is None else max(batch_size, -(-len(batches) // accumulate))
-        yield Step(torch.split(batches, most), len(together), idle)
+        yield RankStep(torch.split(batches, most), len(together), idle)

@@ -28,14 +28,14 @@ FILE = "last.pt"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Whole epochs done, and examples seen of the one begun."""
 
     epoch: int = 0
     seen: int = 0
 
 
-def save(place: Place, model: nn.Module, optimiser: Optimizer, workers: Workers) -> bool:
+def save(place: Position, model: nn.Module, optimiser: Optimizer, workers: Workers) -> bool:
     """Write the checkpoint if cotune named a folder for it; return whether it did."""
     file = _file()
     if file is None:
@@ -54,21 +54,21 @@ def save(place: Place, model: nn.Module, optimiser: Optimizer, workers: Workers)
     return True
 
 
-def restore(model: nn.Module, optimiser: Optimizer, workers: Workers) -> Place:
+def restore(model: nn.Module, optimiser: Optimizer, workers: Workers) -> Position:
     """Put back what the checkpoint holds and return its place; the beginning if there is nothing to go on from."""
     file = _file()
     if file is None or os.environ.get("COTUNE_RESUME") != "1":
-        return Place()
+        return Position()
     found = workers.from_first(_read(file) if workers.rank == 0 else None)
     if isinstance(found, str):
         raise InvalidFile(found)
     if not isinstance(found, dict):
-        return Place()
+        return Position()
     try:
         model.load_state_dict(found["model"])
         optimiser.load_state_dict(found["optimiser"])
         torch.set_rng_state(found["random"])
-        return Place(found["epoch"], found["seen"])
+        return Position(found["epoch"], found["seen"])
     except (KeyError, RuntimeError, ValueError) as error:
         raise InvalidFile(f"{file} is no checkpoint of this model; start without COTUNE_RESUME") from error
 

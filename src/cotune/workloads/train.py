@@ -27,7 +27,7 @@ import cotune
 from cotune.balance import Balancer
 from cotune.torch import agree, is_asynchronous
 from cotune.workloads import batches, checkpoint
-from cotune.workloads.checkpoint import Place
+from cotune.workloads.checkpoint import Position
 from cotune.workloads.data import SOURCES, Data, load
 from cotune.workloads.models import MODELS, build, parameters
 from cotune.workloads.program import exit_code, positive
@@ -57,7 +57,7 @@ class Settings:
     balance: bool
 
 
-class Terms:
+class PartSeconds:
     """Seconds spent on each part of training since the last report."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Trainer:
         )
         self.place = checkpoint.restore(self.model, self.optimiser, workers)
         self.parallel = workers.parallel(self.model, self.optimiser)
-        self.terms = Terms()
+        self.terms = PartSeconds()
         self.asynchronous = is_asynchronous()
         # Asynchronous workers do not wait for each other in mid-epoch: each hears for itself that it should stop.
         self.pulse = Pulse(Workers(0, 1, workers.device) if self.asynchronous else workers)
@@ -154,7 +154,7 @@ class Trainer:
             began = time.perf_counter()
             elsewhere = self._step(step, totals)
             seen += step.examples
-            self.place = Place(epoch, seen) if seen < examples else Place(epoch + 1)
+            self.place = Position(epoch, seen) if seen < examples else Position(epoch + 1)
             beat = self.pulse.due()
             if beat or not self.place.seen:
                 workers.settle()
@@ -171,10 +171,10 @@ class Trainer:
         if self.asynchronous:
             # One may have come to the end where another heard that it should stop: the least that was seen counts.
             done = self.place.epoch * examples + self.place.seen
-            self.place = Place(*divmod(-int(workers.most(float(-done))[0]), examples))
+            self.place = Position(*divmod(-int(workers.most(float(-done))[0]), examples))
         return totals
 
-    def _step(self, step: batches.Step, totals: Tensor) -> float:
+    def _step(self, step: batches.RankStep, totals: Tensor) -> float:
         """Take one step of the optimiser; return the seconds of it that were not arithmetic."""
         weight = 0.0 if step.idle else self.workers.count / step.examples
         if self.asynchronous and not step.idle:

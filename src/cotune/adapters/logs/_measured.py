@@ -30,7 +30,7 @@ _EPOCH = re.compile(r"(?:.*/)?epoch", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Hints:
     """What the user says of runs that their logs do not, or say otherwise."""
 
     metric: str | None = None
@@ -45,7 +45,7 @@ class Asked:
     speed_only: bool = False
 
 
-def measured(job: Job, tool: str, source: str, logged: Logged, asked: Asked) -> Sample:
+def measured(job: Job, tool: str, source: str, logged: Logged, asked: Hints) -> Sample:
     """Return a run as a sample of a job; its id is the same whenever the same run is read the same way."""
     config = _config(logged, asked)
     metric = None if asked.speed_only else _metric(job, logged, asked)
@@ -76,7 +76,7 @@ def measured(job: Job, tool: str, source: str, logged: Logged, asked: Asked) -> 
     )
 
 
-def _config(logged: Logged, asked: Asked) -> Config:
+def _config(logged: Logged, asked: Hints) -> Config:
     named = _named(logged, asked)
     workers = asked.workers or named.get("workers") or _whole(logged.params, _WORKERS)
     batch = asked.batch_size or named.get("batch_size") or _whole(logged.params, _BATCH)
@@ -91,7 +91,7 @@ def _config(logged: Logged, asked: Asked) -> Config:
     return Config.data_parallel(batch, workers, asked.device, accumulate=asked.accumulate, axes=asked.axes)
 
 
-def _named(logged: Logged, asked: Asked) -> dict[str, int]:
+def _named(logged: Logged, asked: Hints) -> dict[str, int]:
     """Return what the run's name says by the pattern."""
     found = asked.runs.search(logged.name) if asked.runs else None
     try:
@@ -106,7 +106,7 @@ def _whole(params: Mapping[str, object], names: Sequence[str]) -> int | None:
     return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
 
 
-def _metric(job: Job, logged: Logged, asked: Asked) -> str | None:
+def _metric(job: Job, logged: Logged, asked: Hints) -> str | None:
     """Return the name under which the job's metric was logged; a run that failed may have none."""
     names = sorted({name for point in logged.points for name in point.values if not _EPOCH.fullmatch(name)})
     wanted = asked.metric or job.metric
@@ -128,7 +128,7 @@ def _near(wanted: str, names: Sequence[str]) -> str:
     return f"; did you mean {ending[0]!r}?" if ending else suggestion(wanted, names)
 
 
-def epochs_of(job: Job, config: Config, logged: Logged, asked: Asked) -> list[float | None]:
+def epochs_of(job: Job, config: Config, logged: Logged, asked: Hints) -> list[float | None]:
     """Return the epochs that were done at each point, where they can be told."""
     points = logged.points
     if any(point.epoch is not None for point in points):
@@ -194,7 +194,7 @@ class _Timing:
         return epoch * ((self.pace or 0.0) + self.evaluation)
 
 
-def _timing(logged: Logged, asked: Asked, points: Sequence[tuple[float, Point]]) -> _Timing:
+def _timing(logged: Logged, asked: Hints, points: Sequence[tuple[float, Point]]) -> _Timing:
     ends = {epoch: point.at for epoch, point in points if point.at is not None}
     last = max((epoch for epoch, _ in points), default=0.0)
     evaluation = logged.evaluation or 0.0

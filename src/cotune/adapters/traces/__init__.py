@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.adapters.traces import _pollux, _sacct, _tables
-from cotune.adapters.traces._lines import BadLine, Line, Reader
+from cotune.adapters.traces._lines import BadLine, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
 from cotune.schedule import Submission, capacity
 from cotune.types import Cluster
@@ -112,7 +112,7 @@ def _more(bad: Sequence[BadLine]) -> str:
     return f"{more}; --skip-bad leaves such lines out and counts them"
 
 
-def _lines(path: Path) -> Iterator[Line]:
+def _lines(path: Path) -> Iterator[TraceLine]:
     if path != STDIN and (not path.exists() or path.is_dir()):
         raise NotFound(f"no trace at {path}")
     try:
@@ -125,6 +125,6 @@ def _lines(path: Path) -> Iterator[Line]:
     try:
         for row in rows:
             if any(field.strip() for field in row):
-                yield Line(rows.line_num, [field.strip() for field in row])
+                yield TraceLine(rows.line_num, [field.strip() for field in row])
     except csv.Error as error:
         raise InvalidFile(f"{path}, line {rows.line_num}: {error}") from None

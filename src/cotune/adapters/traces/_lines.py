@@ -14,7 +14,7 @@ LONGEST = 10 * 365.25 * 86400.0  # ten years: a run time beyond it is a slip of 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TraceLine:
     """A line of a table and its number in the file."""
 
     number: int
@@ -32,7 +32,7 @@ class BadLine:
         return f"line {self.number}: {self.why}"
 
 
-Make = Callable[[Line], Submission | None]
+Make = Callable[[TraceLine], Submission | None]
 
 
 class Reader(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.adapters.traces._application import Application, application
-from cotune.adapters.traces._lines import Line, Make, count, seconds
+from cotune.adapters.traces._lines import Make, TraceLine, count, seconds
 from cotune.schedule import COUNTED, Nodes, Submission
 from cotune.schedule._work import Pieces
 from cotune.types import Config
@@ -83,7 +83,7 @@ class _Pollux:
         return [f"no column {column!r}" for column in self.missing(header)]
 
     def open(self, header: Sequence[str], path: Path) -> Make:
-        def make(line: Line) -> Submission:
+        def make(line: TraceLine) -> Submission:
             row = dict(zip(header, line.columns, strict=True))
             folder = path.resolve().parent.parent / row["application"]
             if not folder.is_dir():

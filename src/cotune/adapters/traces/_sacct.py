@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from cotune.adapters.traces._lines import Line, Make, duration
+from cotune.adapters.traces._lines import Make, TraceLine, duration
 from cotune.schedule import Submission
 from cotune.units import seconds as in_seconds
 
@@ -40,7 +40,7 @@ class _Sacct:
     def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002  # the header says all
         first: list[datetime] = []
 
-        def make(line: Line) -> Submission | None:
+        def make(line: TraceLine) -> Submission | None:
             row = dict(zip(header, line.columns, strict=True))
             if "." in row["JobID"]:
                 return None

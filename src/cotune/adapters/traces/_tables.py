@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cotune.adapters.traces._lines import Line, Make, count, duration, seconds
+from cotune.adapters.traces._lines import Make, TraceLine, count, duration, seconds
 from cotune.errors import suggestion
 from cotune.schedule import Submission
 from cotune.schedule._served import Served
@@ -14,7 +14,7 @@ from cotune.schedule._work import Steady
 
 
 @dataclass(frozen=True)
-class Table:
+class TraceColumns:
     """Column names of a format: what is needed, what may be there, and what is only there to choose by."""
 
     name: str
@@ -43,7 +43,7 @@ class Table:
         may = {what: header.index(column) for what, column in self.may.items() if column in header}
         name, submit, gpus, run = (place[what] for what in ("name", "submit", "gpus", "seconds"))
 
-        def make(line: Line) -> Submission:
+        def make(line: TraceLine) -> Submission:
             fields = line.columns
             if not fields[name]:
                 raise ValueError("job_id is missing")
@@ -100,7 +100,7 @@ def _weight(text: str) -> float:
     return value
 
 
-PLAIN = Table(
+PLAIN = TraceColumns(
     "plain",
     {"name": "job_id", "submit": "submit_s", "gpus": "gpus", "seconds": "duration_s"},
     {
@@ -119,7 +119,7 @@ PLAIN = Table(
     },
     frozenset({"cluster", "vc", "iterations", "user", "status"}),
 )
-TIRESIAS = Table(
+TIRESIAS = TraceColumns(
     "tiresias",
     {"name": "job_id", "submit": "submit_time", "gpus": "num_gpu", "seconds": "duration"},
     {"model": "model_name"},

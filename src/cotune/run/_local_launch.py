@@ -12,7 +12,7 @@ from cotune.run._nodes import Nodes
 
 
 @dataclass(kw_only=True)
-class Running(Hearing):
+class LocalLaunch(Hearing):
     """A launch's share of the machine, and its state."""
 
     program: Program
