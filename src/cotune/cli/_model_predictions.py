@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from cotune.cli._modelling import ModelAnswer
+    from cotune.counting.counts import Counts
+    from cotune.predict.model import Prediction
     from cotune.types import Quantity
 
 ModelName = Annotated[
@@ -32,78 +36,48 @@ Network = Annotated[str | None, typer.Option("--network", help="The slowest link
 Price = Annotated[float | None, typer.Option("--price", min=0, help="Money per device and hour.")]
 
 
-def predict_model(
-    model: str,
-    file: Path | None,
-    store: str | None,
-    *,
-    workers: str | None,
-    batch_size: str | None,
-    device: str | None,
-    inputs: list[str] | None,
-    examples: int | None,
-    epochs: int | None,
-    precision: str,
-    optimiser: str,
-    tier: str,
-    network: str | None,
-    price: float | None,
-    explain: bool,
-    json: bool,
-) -> None:
-    """Predict a model and print what is expected of it."""
-    from cotune import config, units
-    from cotune.cli._modelling import TIERS, ModelQuery, answer, checked, model_of
-    from cotune.cli._options import open_store, whole_numbers
-    from cotune.cli._output import emit_json
-    from cotune.counting.trace import STATES
-    from cotune.devices import PRECISIONS
-    from cotune.predict.model import TrainingWork
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """What the command line says of a model, as it was written."""
 
-    found = file or config.find(Path.cwd())
-    settings = config.load(found, {})
-    name, own_inputs = model_of(model, settings)
-    hourly = price if price is not None else _price(settings.cluster, device)
-    currency = settings.cluster.currency if hourly is not None else "device-seconds"
-    work = TrainingWork(
-        examples or settings.job.examples,
-        epochs or settings.goal.epochs,
-        1.0 if hourly is None else hourly / 3600,
-        currency,
-    )
-    asked = ModelQuery(
-        name,
-        tuple(inputs or own_inputs),
-        whole_numbers(batch_size, "batch_size"),
-        whole_numbers(workers, "workers") or (1,),
-        device,
-        work,
-        checked(precision, PRECISIONS, "--precision"),
-        checked(optimiser, tuple(STATES), "--optimiser"),
-        tier if tier.startswith("paleo(") else checked(tier, TIERS, "--tier"),
-        units.bits_per_second(network) / 8 if network else None,
-    )
+    model: str
+    workers: str | None
+    batch_size: str | None
+    device: str | None
+    inputs: list[str] | None
+    examples: int | None
+    epochs: int | None
+    precision: str
+    optimiser: str
+    tier: str
+    network: str | None
+    price: float | None
+
+
+def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
+    """Predict a model and print what is expected of it."""
+    from cotune import config
+    from cotune.cli._model_query import query_of
+    from cotune.cli._modelling import answer
+    from cotune.cli._options import open_store
+    from cotune.cli._output import emit_json
+
+    settings = config.load(file or config.find(Path.cwd()), {})
     with open_store(store) as kept:
-        answered = answer(asked, settings.cluster, kept)
+        answered = answer(query_of(flags, settings), settings.cluster, kept)
     if json:
         emit_json("predict.model", _document(answered, explain))
         return
     _show(answered, explain)
 
 
-def _price(cluster: Any, device: str | None) -> float | None:
-    """Return the job file's price of the device asked for; its only device is meant where none is named."""
-    names = [one for one in cluster.devices if one.name == device or (device is None and len(cluster.devices) == 1)]
-    return names[0].price_per_hour if names else None
-
-
-def _document(answered: Any, explain: bool) -> dict[str, Any]:
+def _document(answered: ModelAnswer, explain: bool) -> dict[str, Any]:
     rows = [_row(prediction, explain) for prediction in answered.predictions]
     counts = [_counts(one) for one in answered.counts]
     return {"model": answered.workload.name, "device": answered.device, "rows": rows, "counts": counts}
 
 
-def _row(found: Any, explain: bool) -> dict[str, Any]:
+def _row(found: Prediction, explain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     from cotune.documents import config_document, quantity_document
@@ -117,7 +91,7 @@ def _row(found: Any, explain: bool) -> dict[str, Any]:
     return row | {"notes": list(found.notes)} | ({"split": asdict(found.split)} if explain else {})
 
 
-def _counts(counts: Any) -> dict[str, Any]:
+def _counts(counts: Counts) -> dict[str, Any]:
     return {
         "batch_size": counts.batch,
         "flops": counts.flops,
@@ -132,7 +106,7 @@ def _counts(counts: Any) -> dict[str, Any]:
     }
 
 
-def _show(answered: Any, explain: bool) -> None:
+def _show(answered: ModelAnswer, explain: bool) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import spread
 
@@ -168,7 +142,7 @@ def _time(quantity: Quantity | None) -> str:
     return f"{mid} ({low}..{high})"
 
 
-def _explain(answered: Any) -> None:
+def _explain(answered: ModelAnswer) -> None:
     from cotune.cli._output import say, table
     from cotune.units import number, short_duration
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
+Word = TypeVar("Word", bound=str)
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -138,6 +139,16 @@ def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     if not all(type(value) is int and value >= 1 for value in values):
         raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
     return tuple(int(value) for value in values)
+
+
+def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
+    """Return a word that must be one of some."""
+    from cotune.errors import UsageError, suggestion
+
+    for one in known:
+        if one == word:
+            return one
+    raise UsageError(f"{flag} is one of {', '.join(known)}, not {word!r}{suggestion(word, known)}")
 
 
 def chosen_axes(axis: list[str] | None) -> dict[str, Value]:

@@ -32,7 +32,7 @@ def inspect(
     json: Json = False,
 ) -> None:
     """Show where a model's time, work and memory go. Time by operator type; work, parameters and memory by layer."""
-    from cotune.cli._modelling import checked
+    from cotune.cli._options import one_of
     from cotune.cli._output import emit_json
     from cotune.counting.models import find
     from cotune.counting.profiler import profiled
@@ -42,12 +42,12 @@ def inspect(
     where = _where(device)
     workload = find(model, inputs or ())
     batch = batch_size or workload.batch_size
-    kind = checked(precision, PRECISIONS, "--precision")
+    kind = one_of(PRECISIONS, precision, "--precision")
     counts = count(
         workload,
         batch,
         precision=kind,
-        optimiser=checked(optimiser, tuple(STATES), "--optimiser"),
+        optimiser=one_of(tuple(STATES), optimiser, "--optimiser"),
     )
     found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads, precision=kind)
     if json:
@@ -59,10 +59,10 @@ def inspect(
 
 
 def _where(device: str) -> str:
-    from cotune.cli._modelling import checked
+    from cotune.cli._options import one_of
     from cotune.errors import UsageError
 
-    checked(device, ("auto", "cpu", "cuda"), "--device")
+    one_of(("auto", "cpu", "cuda"), device, "--device")
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():

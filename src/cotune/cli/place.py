@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cotune.place.problems import Placement
     from cotune.place.profiles import Profile
 
+_PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
+
 
 def place(
     profile: Annotated[Path, typer.Argument(help="JSON with the seconds of every layer on every type; or -.")],
@@ -46,6 +48,7 @@ def place(
     import math
 
     from cotune import units
+    from cotune.cli._options import one_of
     from cotune.cli._output import emit_json
     from cotune.errors import Infeasible, UsageError
     from cotune.place.answers import PlacementGoal, answer
@@ -59,7 +62,12 @@ def place(
     known = read(profile)
     overlap = known.overlap if overlap is None else overlap
     asked = PlacementGoal(
-        throughput, _preference(prefer), overlap, free_cuts, _batches(batches), units.seconds(time_limit)
+        throughput,
+        one_of(_PREFERENCES, prefer, "--prefer"),
+        overlap,
+        free_cuts,
+        _batches(batches),
+        units.seconds(time_limit),
     )
     try:
         best = answer(known, asked)
@@ -84,16 +92,6 @@ def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any
         layers = [layer.name for layer in known.layers]
         opened.save_result("place", path.name, document | {"layers": layers})
         note(f"kept in {opened.label}; cotune dashboard shows it")
-
-
-def _preference(prefer: str) -> Literal["cheap", "fast"]:
-    from cotune.errors import UsageError
-
-    if prefer == "cheap":
-        return "cheap"
-    if prefer == "fast":
-        return "fast"
-    raise UsageError(f"--prefer is cheap or fast, not {prefer!r}")
 
 
 def _batches(text: str | None) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,12 +36,12 @@ from cotune.cli._options import (
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cotune.config import Settings
-    from cotune.types import Forecast
+    from cotune.forecast import Outlook
+    from cotune.history import History
+    from cotune.types import Forecast, Sample
 
-SHOWN = 40
+SHOWN = 40  # configs of a large space, evenly chosen
 
 
 def predict(
@@ -76,44 +76,29 @@ def predict(
 ) -> None:
     """Predict seconds per epoch and accuracy, with intervals. Of configs measured or not, or of a model never run."""
     if model is not None:
-        from cotune.cli._model_predictions import predict_model
+        from cotune.cli._model_predictions import ModelFlags, predict_model
 
-        return predict_model(
-            model,
-            file,
-            store,
-            workers=workers,
-            batch_size=batch_size,
-            device=device,
-            inputs=inputs,
-            examples=examples,
-            epochs=epochs,
-            precision=precision,
-            optimiser=optimiser,
-            tier=tier,
-            network=network,
-            price=price,
-            explain=explain,
-            json=json,
+        flags = ModelFlags(
+            model, workers, batch_size, device, inputs, examples, epochs, precision, optimiser, tier, network, price
         )
+        predict_model(flags, file, store, explain=explain, json=json)
+        return
     plain = (precision, optimiser, tier) == ("fp32", "momentum", "auto")
     _needs_model(device, inputs, examples, epochs, network, price, explain, not plain)
-    return _predict_job(
-        command,
-        file,
-        store,
-        everything=everything,
-        axes=(workers, batch_size, axis),
-        predictors=(predictor, accuracy),
-        recording=recording,
-        max_samples=max_samples,
-        budget=budget,
-        all_samples=all_samples,
-        name=name,
-        no_history=no_history,
-        seed=seed,
-        json=json,
-    )
+    from cotune.cli._options import load_settings, search_overrides
+    from cotune.cli._recording import Reading, replay
+
+    searched = search_overrides(workers, batch_size, axis)
+    if recording:
+        # Seconds per epoch alone: without a target no learning curve is worth its cost.
+        asked = {"epochs": None if all_samples else 1, "search": searched}
+        played = replay(recording, asked, Reading(max_samples, budget, all_samples), file)
+        settings, samples, history = played.settings, played.kept_samples(store, seed), None
+    else:
+        settings = load_settings(file, {"run": command, "name": name, "search": searched})
+        samples, history = _known(settings, store, with_history=not no_history)
+    outlook = _outlook(settings, samples, history, (predictor, accuracy), seed)
+    _print(settings, outlook, everything=everything, json=json)
 
 
 def _needs_model(*given: object) -> None:
@@ -126,71 +111,59 @@ def _needs_model(*given: object) -> None:
         )
 
 
-def _predict_job(
-    command: list[str] | None,
-    file: Path | None,
-    store: str | None,
-    *,
-    everything: bool,
-    axes: tuple[str | None, str | None, list[str] | None],
-    predictors: tuple[str, str],
-    recording: Path | None,
-    max_samples: int,
-    budget: float | None,
-    all_samples: bool,
-    name: str | None,
-    no_history: bool,
-    seed: int,
-    json: bool,
-) -> None:
-    """Predict the configs of a job from its samples."""
+def _known(settings: Settings, store: str | None, *, with_history: bool) -> tuple[list[Sample], History | None]:
+    """Return the samples of a job, and what jobs like it showed before."""
+    from cotune.cli._forecasting import known_samples, recalled
+    from cotune.cli._options import open_store
+
+    with open_store(store) as kept:
+        history = recalled(settings, kept, wanted=with_history)
+        return known_samples(settings, kept, history), history
+
+
+def _outlook(
+    settings: Settings, samples: list[Sample], history: History | None, predictors: tuple[str, str], seed: int
+) -> Outlook:
+    """Return what is expected of every config; accuracy too, whatever the goal asks for."""
+    from cotune.predict import forecaster
+
+    by_time, by_accuracy = predictors
+    known = history.blended(samples) if history else samples
+    learnt = forecaster(settings.job, known, settings.cluster, predictor=by_time, accuracy=by_accuracy, seed=seed)
+    forecast = history.doubted(learnt, samples) if history else learnt
+    return forecast(settings.space.configs(), settings.goal.max_epochs)
+
+
+def _print(settings: Settings, outlook: Outlook, *, everything: bool, json: bool) -> None:
     from dataclasses import replace
 
     import numpy as np
 
-    from cotune.cli._forecasting import known_samples, recalled
-    from cotune.cli._options import load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
-    from cotune.cli._recording import Reading, replay
-    from cotune.documents import config_document, quantity_document
     from cotune.plan.assess import assess
-    from cotune.predict import forecaster
 
-    searched = search_overrides(*axes)
-    history = None
-    if recording:
-        # Seconds per epoch alone: without a target no learning curve is worth its cost.
-        played = replay(
-            recording,
-            {"epochs": None if all_samples else 1, "search": searched},
-            Reading(max_samples, budget, all_samples),
-            file,
-        )
-        settings = played.settings
-        samples = played.kept_samples(store, seed)
-    else:
-        settings = load_settings(file, {"run": command, "name": name, "search": searched})
-        with open_store(store) as kept:
-            history = recalled(settings, kept, wanted=not no_history)
-            samples = known_samples(settings, kept, history)
-    job, space, epochs = settings.job, settings.space, settings.goal.max_epochs
-    known = history.blended(samples) if history else samples
-    learnt = forecaster(job, known, settings.cluster, predictor=predictors[0], accuracy=predictors[1], seed=seed)
-    outlook = (history.doubted(learnt, samples) if history else learnt)(space.configs(), epochs)
-    found = assess(outlook, replace(settings.goal, target=None, prefer="cheap"), settings.cluster, job.sign)
+    goal = replace(settings.goal, target=None, prefer="cheap")
+    found = assess(outlook, goal, settings.cluster, settings.job.sign)
     rows = np.flatnonzero(np.isfinite(found.seconds))
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
     forecasts = [found.forecast(int(row)) for row in shown]
     if json:
-        documents = [
-            config_document(one.config)
-            | {"epoch_seconds": quantity_document(one.epoch_seconds), "source": one.epoch_seconds.source}
-            | ({"accuracy": quantity_document(one.accuracy), "epochs": epochs} if one.accuracy else {})
-            for one in forecasts
-        ]
-        emit_json("predict", {"job": job.name, "rows": documents, "notes": list(outlook.notes)})
+        documents = [_document(forecast, goal.max_epochs) for forecast in forecasts]
+        emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(outlook.notes)})
         return
     _show(settings, forecasts, outlook.notes, left_out=len(rows) - len(forecasts))
+
+
+def _document(forecast: Forecast, epochs: int) -> dict[str, Any]:
+    from cotune.documents import config_document, quantity_document
+
+    document = config_document(forecast.config) | {
+        "epoch_seconds": quantity_document(forecast.epoch_seconds),
+        "source": forecast.epoch_seconds.source,
+    }
+    if forecast.accuracy is None:
+        return document
+    return document | {"accuracy": quantity_document(forecast.accuracy), "epochs": epochs}
 
 
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:

@@ -39,7 +39,7 @@ _LINE = 0.08  # of the law through measured batches, inside them
 _PER_DOUBLING = 0.10
 _CLOCK = 0.03
 _COUNTED_RING = 0.7  # of a communication that was only counted
-_PER_NODE = 8
+PER_NODE = 8
 _FRAGMENTS = 1.1  # what an allocator keeps beside what is alive
 _CONTEXT = 0.5e9  # what a GPU's driver and libraries take
 _WORKSPACE = 7e7  # what the libraries of a GPU allocate for themselves
@@ -52,7 +52,7 @@ class Target:
 
     name: str
     rates: Rates | None
-    per_node: int = _PER_NODE
+    per_node: int = PER_NODE
     network: float | None = None
 
     @property
