@@ -9,16 +9,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from cotune.counting.trace import Optimiser
-from cotune.counting.workload import Workload
+from cotune.counting.workload import Workload, autocast
 from cotune.devices import Precision
 
 _GROUP = 10
@@ -67,18 +66,12 @@ class Stepper:
     def step(self) -> None:
         """Take one step and wait until it is done."""
         self.optimiser.zero_grad()
-        with self._autocast():
+        with autocast(self.precision, self.device.type):
             loss = self.workload.loss(self.model, self.inputs)
         torch.autograd.backward(loss)
         self.optimiser.step()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.precision in ("fp32", "tf32"):
-            return nullcontext()
-        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
-        return torch.autocast(self.device.type, dtype)
 
 
 @contextmanager

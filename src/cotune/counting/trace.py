@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ from torch.utils.module_tracker import ModuleTracker
 
 from cotune.counting import formulas
 from cotune.counting.counts import Call, Counts, Layer, Partial, Phase
-from cotune.counting.workload import Workload
+from cotune.counting.workload import Workload, autocast
 from cotune.devices import Precision
 from cotune.errors import CotuneError
 
@@ -180,7 +180,7 @@ class _Step:
         return self._counts(model, inputs, counter, kept, how)
 
     def _step(self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter) -> dict[str, int]:
-        with self._autocast():
+        with autocast(self.precision, "cpu"):
             loss = self.workload.loss(model, inputs)
         kept: dict[str, int] = defaultdict(int)
         for storage in counter.alive.values():
@@ -192,12 +192,6 @@ class _Step:
         counter.tracker.parents = {"Global"}
         _update(model, self.optimiser)
         return kept
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.precision in ("fp32", "tf32"):
-            return nullcontext()
-        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float16
-        return torch.autocast("cpu", dtype)
 
     def _counts(
         self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter, kept: dict[str, int], how: How

@@ -7,11 +7,14 @@ backward starts from. Nothing here belongs to a data set: the numbers are drawn 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from cotune.devices import Precision
 
 Batch = tuple[Tensor, ...]
 
@@ -50,3 +53,10 @@ def _floats(values: Any) -> Iterator[Tensor]:
     elif isinstance(values, list | tuple):
         for value in values:
             yield from _floats(value)
+
+
+def autocast(precision: Precision, device: str) -> AbstractContextManager[Any]:
+    """Return what makes a forward pass compute in a precision; tf32 is a setting of fp32's products."""
+    if precision in ("fp32", "tf32"):
+        return nullcontext()
+    return torch.autocast(device, torch.bfloat16 if precision == "bf16" else torch.float16)
