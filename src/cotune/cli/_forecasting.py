@@ -128,10 +128,22 @@ def make_forecaster(
     seed: int,
     history: History | None = None,
 ) -> Forecaster:
-    """Return the waist: a function from configs to forecasts."""
+    """Return the waist: a function from configs to forecasts, with no accuracy where the goal asks for none."""
+    wanted = accuracy if needs_curves(settings) else None
+    return full_forecaster(settings, samples, predictor, wanted, seed, history)
+
+
+def full_forecaster(
+    settings: Settings,
+    samples: Sequence[Sample],
+    predictor: str,
+    accuracy: str | None,
+    seed: int,
+    history: History | None = None,
+) -> Forecaster:
+    """Return the waist with accuracy by a predictor, whatever the goal asks for."""
     from cotune.predict import forecaster
 
-    wanted = accuracy if needs_curves(settings) else None
     known = history.blended(samples) if history else samples
-    learnt = forecaster(settings.job, known, settings.cluster, predictor=predictor, accuracy=wanted, seed=seed)
+    learnt = forecaster(settings.job, known, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
     return history.doubted(learnt, samples) if history else learnt

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cotune.cli._options import Axis, Command, Epochs, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    from cotune.adapters.export import Order
 
 
 def export(
@@ -30,11 +33,8 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
-    from cotune.adapters.export import order, use, write
+    from cotune.adapters.export import order, write
     from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store
-    from cotune.cli._output import emit_json, note, writing
-    from cotune.documents import config_document
-    from cotune.errors import UsageError
     from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
 
@@ -60,19 +60,39 @@ def export(
     )
     text = write(target, asked)
     if output is not None:
-        if output.exists() and not force:
-            raise UsageError(f"{output} is there already; --force writes over it")
-        with writing(output):
-            output.write_text(text, encoding="utf-8")
+        _write(output, text, force=force)
+    _tell(target, asked, text, output, json=json)
+
+
+def _write(output: Path, text: str, *, force: bool) -> None:
+    from cotune.cli._output import writing
+    from cotune.errors import UsageError
+
+    if output.exists() and not force:
+        raise UsageError(f"{output} is there already; --force writes over it")
+    with writing(output):
+        output.write_text(text, encoding="utf-8")
+
+
+def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bool) -> None:
+    """Print the file, or where it is and how it is used."""
+    from cotune.adapters.export import use
+    from cotune.cli._output import emit_json, note
+    from cotune.documents import config_document
+
     if json:
-        where = {"file": str(output) if output else None, "text": text, "use": use(target, str(output or "FILE"))}
-        layout = {
+        document = {
+            "target": target,
+            "config": config_document(asked.config),
             "epochs": asked.epochs,
             "nodes": asked.nodes,
             "per_node": asked.per_node,
             "limit_seconds": asked.limit,
+            "file": str(output) if output else None,
+            "text": text,
+            "use": use(target, str(output or "FILE")),
         }
-        emit_json("export", {"target": target, "config": config_document(asked.config), **layout, **where})
+        emit_json("export", document)
     elif output is None:
         print(text, end="")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -74,8 +74,6 @@ def plan(
     from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
-    from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
-    from cotune.reuse import reused_device_seconds
 
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
@@ -99,19 +97,25 @@ def plan(
         with open_store(store) as kept:
             kept.save_plan(settings.job, chosen, settings.space, settings.cluster)
     if json:
-        document = {
-            "job": settings.job.name,
-            "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
-            "plan": plan_document(chosen),
-            "rivals": [forecast_document(rival) for rival in chosen.rivals],
-            "profile": profile_document(samples, reused_device_seconds(chosen.continues, samples)),
-            "prices": price_document(settings.cluster),
-            "searched": {"configs": chosen.searched, "seconds": took},
-        }
-        emit_json("plan", document)
+        emit_json("plan", _document(settings, chosen, samples, took))
         return
     _show(settings, chosen, took)
     _show_rest(chosen, samples)
+
+
+def _document(settings: Settings, chosen: Plan, samples: list[Sample], took: float) -> dict[str, Any]:
+    from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
+    from cotune.reuse import reused_device_seconds
+
+    return {
+        "job": settings.job.name,
+        "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
+        "plan": plan_document(chosen),
+        "rivals": [forecast_document(rival) for rival in chosen.rivals],
+        "profile": profile_document(samples, reused_device_seconds(chosen.continues, samples)),
+        "prices": price_document(settings.cluster),
+        "searched": {"configs": chosen.searched, "seconds": took},
+    }
 
 
 def _enough_samples(

@@ -85,6 +85,7 @@ def predict(
         return
     plain = (precision, optimiser, tier) == ("fp32", "momentum", "auto")
     _needs_model(device, inputs, examples, epochs, network, price, explain, not plain)
+    from cotune.cli._forecasting import full_forecaster
     from cotune.cli._options import load_settings, search_overrides
     from cotune.cli._recording import Reading, replay
 
@@ -97,7 +98,8 @@ def predict(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": searched})
         samples, history = _known(settings, store, with_history=not no_history)
-    outlook = _outlook(settings, samples, history, (predictor, accuracy), seed)
+    forecast = full_forecaster(settings, samples, predictor, accuracy, seed, history)
+    outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     _print(settings, outlook, everything=everything, json=json)
 
 
@@ -119,19 +121,6 @@ def _known(settings: Settings, store: str | None, *, with_history: bool) -> tupl
     with open_store(store) as kept:
         history = recalled(settings, kept, wanted=with_history)
         return known_samples(settings, kept, history), history
-
-
-def _outlook(
-    settings: Settings, samples: list[Sample], history: History | None, predictors: tuple[str, str], seed: int
-) -> Outlook:
-    """Return what is expected of every config; accuracy too, whatever the goal asks for."""
-    from cotune.predict import forecaster
-
-    by_time, by_accuracy = predictors
-    known = history.blended(samples) if history else samples
-    learnt = forecaster(settings.job, known, settings.cluster, predictor=by_time, accuracy=by_accuracy, seed=seed)
-    forecast = history.doubted(learnt, samples) if history else learnt
-    return forecast(settings.space.configs(), settings.goal.max_epochs)
 
 
 def _print(settings: Settings, outlook: Outlook, *, everything: bool, json: bool) -> None:

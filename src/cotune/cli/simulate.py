@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cotune.simulate.why import Explanation
     from cotune.types import Cluster
 
+_LEFT_OUT_SHOWN = 20
+
 
 def simulate(
     trace: Annotated[Path, typer.Argument(help="A trace: plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
@@ -46,33 +48,22 @@ def simulate(
 ) -> None:
     """Compare scheduling policies on a trace of jobs. On a cluster that is simulated."""
     from cotune.adapters.traces import fitting, read
-    from cotune.adapters.traces.goals import with_deadlines, with_targets
-    from cotune.adapters.traces.speeds import malleable
     from cotune.algorithms import several
     from cotune.cli._comparison import print_comparison, tell_why
     from cotune.cli._output import emit_json, note
-    from cotune.errors import UsageError
     from cotune.simulate.clusters import parse_cluster
 
     there = parse_cluster(cluster)
     jobs = fitting(read(trace, _pairs(only), skip_bad=skip_bad), there, skip_bad=skip_bad)
-    if speeds is not None:
-        jobs = malleable(jobs, speeds, there)
-    if targets:
-        jobs = with_targets(jobs)
-    if deadlines is not None:
-        jobs = with_deadlines(jobs, *_limits(deadlines), seed)
+    jobs = _extended(jobs, there, speeds, deadlines, seed, targets=targets)
     policies = {text: _policy(text, jobs) for text in several(policy)}
+    levels = _levels(noise)
     run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
     if why is not None:
-        if at is None:
-            raise UsageError("--why needs --at, a time in seconds on the trace's clock")
-        found = {text: run.explain(why, at, chosen, _levels(noise)[-1]) for text, chosen in policies.items()}
-        tell_why(found, json)
+        tell_why({text: run.explain(why, _moment(at), chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
-    for line in jobs.left_out[:20]:
+    for line in jobs.left_out[:_LEFT_OUT_SHOWN]:
         note(f"left out {line}")
-    levels = _levels(noise)
     outcomes = {text: run(chosen, 0.0) for text, chosen in policies.items()}
     document = _document(jobs, there, outcomes)
     if levels != [0.0]:
@@ -85,6 +76,26 @@ def simulate(
         emit_json("simulate", document)
     else:
         print_comparison(document, jobs, there)
+
+
+def _extended(
+    jobs: Trace, cluster: Cluster, speeds: Path | None, deadlines: str | None, seed: int, *, targets: bool
+) -> Trace:
+    """Return the jobs with the speeds, targets and deadlines that the flags give them."""
+    from cotune.adapters.traces.goals import with_deadlines, with_targets
+    from cotune.adapters.traces.speeds import malleable
+
+    jobs = malleable(jobs, speeds, cluster) if speeds is not None else jobs
+    jobs = with_targets(jobs) if targets else jobs
+    return with_deadlines(jobs, *_limits(deadlines), seed) if deadlines is not None else jobs
+
+
+def _moment(at: float | None) -> float:
+    from cotune.errors import UsageError
+
+    if at is None:
+        raise UsageError("--why needs --at, a time in seconds on the trace's clock")
+    return at
 
 
 def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
