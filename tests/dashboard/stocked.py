@@ -133,11 +133,10 @@ def bulk(store: Store, count: int, job: Job = JOB, curves: int = 10) -> None:
 
 def placed(store: Store) -> str:
     """Keep a placement; return its id."""
-    from cotune.cli.place import _document
+    from cotune.cli._place_result import Searched, answer_document
 
     profile = Profile.model_validate(ctr(random.Random(2), 8, 3))
     asked = PlacementGoal(throughput=20_000)
     best = answer(profile, asked)
-    found = {"exact": {"cost_per_million": best.plan.cost_per_million, "seconds": best.seconds, "plan": best.plan}}
-    document = _document(profile, asked, best, found, None)
+    document = answer_document(profile, asked, best, {"exact": Searched(best.plan, best.seconds)}, None)
     return store.save_result("place", "ctr.json", document | {"layers": [layer.name for layer in profile.layers]})
