@@ -187,3 +187,8 @@ def test_the_benchmark_prints_rows_and_a_summary(folder: Path) -> None:
     assert {"recording", "quantity", "predictor", "samples", "mre", "mape", "coverage", "interval_score"} == set(
         errors["rows"][0]
     )
+
+
+def test_strategies_to_compare_may_stand_between_commas(folder: Path) -> None:
+    told = cotune("bench", "planning", "--recordings", folder, "--strategy", "oracle,manual(tries=2)", "--processes", 1)
+    assert {row["strategy"] for row in told["rows"]} == {"oracle", "manual(tries=2)"}

@@ -29,7 +29,6 @@ import numpy as np
 from cotune import algorithms
 from cotune.bench.lab import Profiles, RecordedLab
 from cotune.bench.truth import FEWEST_BEST, Truth
-from cotune.errors import NotFound
 from cotune.recording import Recording, read
 from cotune.strategies import Decision, Strategy
 from cotune.types import Goal, Sample
@@ -111,9 +110,6 @@ def bench_planning(
     for strategy in strategies:
         algorithms.create("strategies", strategy)  # a wrong name is told before any work is done
     kept, left_out = _kept(folders)
-    if not kept:
-        reasons = "; ".join(f"{name}: {why}" for name, why in left_out)
-        raise NotFound(f"no recording to plan on ({reasons})" if reasons else "no recordings given")
     tasks = [
         Task(folder, tuple(goals), tuple(strategies), max_samples, seed)
         for folder in kept

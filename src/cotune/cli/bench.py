@@ -37,7 +37,7 @@ def planning(
     from cotune.bench.planning import bench_planning, summaries
     from cotune.cli._output import emit_json, say, table
 
-    names = strategy or list(algorithms.names("strategies"))
+    names = _named(strategy) or list(algorithms.names("strategies"))
     folders = recording_folders([*recordings, *(more or [])])
     found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
     totals = summaries(found.rows)
@@ -56,8 +56,9 @@ def planning(
         )
         for total in totals
     ]  # fmt: skip
-    table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
-    say()
+    if rows:
+        table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
+        say()
     for name, reason in found.left_out:
         say(f"left out: {name}: {reason}")
 
@@ -85,7 +86,7 @@ def prediction(
     except ValueError:
         raise UsageError(f"cannot read --samples {samples!r}; write --samples 4,8,16") from None
     folders = recording_folders([*recordings, *(more or [])])
-    rows = bench_prediction(folders, predictor, counts, draws=draws, seed=seed, processes=processes)
+    rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
     totals = summaries(rows)
     if json:
         emit_json(
@@ -127,6 +128,13 @@ def layers(
     from cotune.cli._random_layers import judge_layers
 
     judge_layers(folder, model, across=across, rows=rows, unseen=unseen, processes=processes, seed=seed, json=json)
+
+
+def _named(given: list[str] | None) -> list[str]:
+    """Return names given one by one, with commas between, or both."""
+    from cotune.algorithms import several
+
+    return [name for one in given or [] for name in several(one)]
 
 
 def recording_folders(paths: list[Path]) -> list[Path]:
