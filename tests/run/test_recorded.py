@@ -60,9 +60,9 @@ def test_a_config_that_was_not_recorded_fails(engine: Recorded) -> None:
 
 def test_the_clock_jumps_and_events_come_in_order(engine: Recorded) -> None:
     engine.start(launch(engine, ONE, 2))
-    events = [engine.wait(0.5) for _ in range(5)]
+    events = [engine.wait(0.5) for _ in range(6)]
     assert isinstance(events[0], Started)
-    assert [event.epoch for event in events if isinstance(event, Reported)] == [0.25, 1.0, 2.0]
+    assert [event.epoch for event in events if isinstance(event, Reported)] == [0.0, 0.25, 1.0, 2.0]
     assert isinstance(events[-1], Ended)
     assert engine.now() == pytest.approx(160)
     assert engine.wait(5.0) is None
@@ -83,7 +83,7 @@ def test_a_run_goes_on_where_the_start_before_it_ended(engine: Recorded) -> None
     start(engine, ONE, 2)
     begun = engine.now()
     engine.start(launch(engine, ONE, 3, resume=True, trained=2.0))
-    events = [engine.wait(1.0) for _ in range(4)]
+    events = [engine.wait(1.0) for _ in range(5)]
     told = [event.epoch for event in events if isinstance(event, Reported) and event.accuracy is not None]
     assert told == [3.0]
     assert isinstance(events[-1], Ended)
@@ -99,3 +99,7 @@ def test_the_whole_start_at_once_is_what_attempt_sees(engine: Recorded, config: 
     assert quick.seconds == pytest.approx(slow.seconds)
     assert quick.epoch_seconds == pytest.approx(slow.epoch_seconds)
     assert [(p.epoch, p.accuracy) for p in quick.curve] == [(p.epoch, p.accuracy) for p in slow.curve]
+
+
+def test_a_replayed_probe_is_not_blamed_for_reporting_once(engine: Recorded) -> None:
+    assert start(engine, ONE, 1, probe_epochs=0.25).warning is None

@@ -1,6 +1,6 @@
 """A recording as an engine: measured truth replayed on a clock that jumps.
 
-A start draws one repeat and one seed of what was recorded. It reports after the thirty
+A start draws one repeat and one seed of what was recorded. It reports where it begins, after the thirty
 steps that every probe pays for, after every whole epoch (with its accuracy where that is
 known) and where a probe ends. It stops at the first whole epoch that meets the target. With a
 budget (device-seconds) what would go beyond it is cut off, as it would be on a real cluster.
@@ -164,6 +164,7 @@ class Recorded:
 
 def _events(launch: Launch, replay: Replay, begun: float, end: float) -> Iterator[Event]:
     """Yield the reports of one start, and its end."""
+    yield Reported(launch.id, begun, replay.begin, None)
     first = replay.begin + replay.least
     whole = [float(epoch) for epoch in range(int(replay.begin) + 1, int(end) + 1)]
     for epoch in sorted({first if first < end else end, end, *whole}):
