@@ -151,7 +151,6 @@ def test_every_command_shown_has_only_flags_that_exist(page: Path) -> None:
         assert set(used) <= known, f"{line}: {set(used) - known}"
 
 
-@pytest.mark.timeout(300)  # it profiles, plans and runs a real job
 def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data")}

@@ -30,6 +30,7 @@ from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
 from cotune.run.training import reached
 from cotune.space import Configs, Space
+from cotune.strategies import LAWS
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
 FIRST_TIMES = 5
@@ -41,7 +42,6 @@ MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
-FAST_LAWS = "auto(among=[gaussian])"
 FAST_CURVES = "auto(among=[curve])"
 
 
@@ -190,11 +190,11 @@ class ActiveDesign:
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         if not any(sample.epoch_seconds is not None for sample in samples):
             return 1.0 / self._configs.workers  # nothing is known but that workers share the work
-        forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=None)
+        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds
 
     def _assessed(self, samples: Sequence[Sample]) -> Assessment:
-        forecast = forecaster(self.job, samples, self.cluster, predictor=FAST_LAWS, accuracy=FAST_CURVES)
+        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES)
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:

@@ -92,7 +92,6 @@ def test_slurm_takes_and_runs_the_batch_script(tmp_path: Path) -> None:
     assert "met [1] batch 32" in log
 
 
-@pytest.mark.timeout(200)
 def test_ray_starts_the_workers_that_were_planned(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs ray: pip install 'cotune[ray]'")
     (tmp_path / "meet.py").write_text(MEET)
@@ -102,7 +101,6 @@ def test_ray_starts_the_workers_that_were_planned(tmp_path: Path) -> None:
 
 
 @environments.needs("logs")
-@pytest.mark.timeout(200)
 def test_accelerate_reads_its_config_and_launches_two_processes(tmp_path: Path) -> None:
     exported(planned(tmp_path), "accelerate", "accelerate.yaml")
     script = str(EXAMPLES / "minimal_ddp.py")

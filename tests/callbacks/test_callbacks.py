@@ -88,7 +88,6 @@ def trained(name: str, folder: Path, *flags: str, epochs: int) -> dict[str, Any]
 
 
 @environments.needs("logs")
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_a_training_of_two_workers_tells_its_progress_and_its_evaluations(name: str, tmp_path: Path) -> None:
     run = trained(name, tmp_path, epochs=3)
@@ -99,7 +98,6 @@ def test_a_training_of_two_workers_tells_its_progress_and_its_evaluations(name: 
 
 
 @environments.needs("logs")
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_a_training_ends_on_both_workers_when_its_target_is_met(name: str, tmp_path: Path) -> None:
     run = trained(name, tmp_path, "--target", "accuracy=0.7", epochs=500)

@@ -35,7 +35,6 @@ budget: {profile: 90s}
 """
 
 
-@pytest.mark.timeout(300)
 def test_a_real_network_is_profiled_predicted_planned_and_run(tmp_path: Path) -> None:
     (tmp_path / ".cotune").mkdir()
     (tmp_path / "cotune.yaml").write_text(LENET)

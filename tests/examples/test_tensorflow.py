@@ -30,7 +30,6 @@ def trained(folder: Path, strategy: str, workers: int) -> Done:
 
 
 @environments.needs("tf")
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("strategy", "workers"), [("mirrored", 2), ("parameter_server", 3)])
 def test_tensorflow_trains_with_its_own_loop(strategy: str, workers: int, tmp_path: Path) -> None:
     done = trained(tmp_path, strategy, workers)

@@ -29,7 +29,7 @@ from cotune.types import Config, Failure, Job, Sample
 from launching import Played, until_ended, writing_to  # isort: skip
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
-pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(300)]  # one cluster for all
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all
 
 Make = Callable[..., Launch]
 Play = Callable[..., Played]

@@ -16,12 +16,12 @@ from cotune.run import Ended, Event, Launch, Reported, Started
 from cotune.run._messages import Record
 from cotune.run._slurm_batch import time_limit
 from cotune.run.slurm import Slurm
-from cotune.types import Config, Failure, Job
+from cotune.types import Cause, Config, Failure, Job
 
 from launching import Played, until_ended  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.timeout(300)]  # one cluster for all
+pytestmark = pytest.mark.xdist_group("slurm")  # one cluster for all
 needs_slurm = pytest.mark.skipif(
     bool(missing()), reason=f"needs Slurm ({', '.join(missing())}): apt-get install slurm-wlm munge"
 )
@@ -173,7 +173,9 @@ def test_a_job_that_somebody_cancels_is_a_failure_that_says_so(submit: Play) -> 
 
     played = submit("import signal; signal.pause()", each=cancel, command=PLAIN)
     assert played.ended.outcome == "failed"
-    assert re.match(r"Slurm job \d+ ended as CANCELLED", str(played.ended.failure))
+    assert played.ended.failure is not None
+    assert re.match(r"Slurm job \d+ ended as CANCELLED", played.ended.failure.words)
+    assert played.ended.failure.cause is Cause.JOB, "it is not started again against the will of who cancelled it"
     assert workers_of(played.folder) == []
 
 

@@ -26,8 +26,8 @@ from cotune.types import Config, Job, Sample
 
 PROBE_STEPS = 30
 _PROBE_SECONDS = 120.0
-_PROBE_SPREAD = 0.05  # what steps of several workers scatter, in logarithms
-_BATCHES = 3  # a line through fewer says nothing of its doubt, and each takes its share of the seconds
+_PROBE_SPREAD = 0.05  # assumed of ln seconds, as several workers are probed once
+_BATCHES = 3  # at most that are timed here, which share the seconds
 _SAME = 1e-6  # distance of fingerprints that are one
 
 

@@ -29,11 +29,12 @@ from cotune.run._slurm_batch import (
     time_limit,
 )
 from cotune.run._slurm_queue import FINISHED, GONE, Asking, cancel, require_slurm, submit
-from cotune.types import Failure
+from cotune.types import Cause, Failure
 
 _CLOSE_SECONDS = 15.0
 _ANSWER_SECONDS = 10.0
 _BY_SLURM = ("CANCELLED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+_CAUSES = {"OUT_OF_MEMORY": Cause.MEMORY, "NODE_FAIL": Cause.OUTSIDE, "PREEMPTED": Cause.OUTSIDE}
 _LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
 
 
@@ -208,7 +209,7 @@ class Slurm:
         log = away.folder / LOG
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         said = f": {lines[-1].strip()}" if lines else ""
-        return Failure(f"Slurm job {running.job} ended as {state}{said}")
+        return Failure(f"Slurm job {running.job} ended as {state}{said}", _CAUSES.get(state, Cause.JOB))
 
     def _limit(self, launch: Launch) -> list[str]:
         return time_limit(launch.seconds_limit) or ["the partition's own"]
