@@ -12,7 +12,7 @@ Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPL
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -42,12 +42,14 @@ def fill(
     options: Callable[[Active], Options] | None = None,
     *,
     first: Sequence[int] = (),
+    last: Collection[int] = (),
     promised: bool = False,
     relaxed: bool = False,
 ) -> list[Share]:
     """Return the shares of jobs with deadlines, in order of their deadlines, but the jobs of some numbers `first`.
 
-    With `promised` the jobs that have a promise get what it says; the others share what that leaves.
+    With `promised` the jobs that have a promise get what it says; the others share what that leaves. The jobs of the
+    numbers in `last` choose last, out of what was promised to them and what all others leave.
     With `relaxed` a job goes one step down from the time on at which that still ends in time.
     """
     options = options or Options.of
@@ -55,6 +57,7 @@ def fill(
     urgent = sorted(
         (job for job in active if math.isfinite(job.deadline_left)),
         key=lambda job: (
+            job.number in last,
             not (promised and job.promise),
             turn.get(job.number, len(turn)),
             job.deadline_left,
@@ -62,7 +65,15 @@ def fill(
         ),
     )
     room = _Room(np.unique([_limit(job) for job in urgent]) if urgent else np.zeros(0), gpus)
-    return [_share(job, room, options(job), job.promise if promised else None, relaxed=relaxed) for job in urgent]
+    for job in urgent:
+        if job.number in last:
+            room.book(job, -1)
+    shares = []
+    for job in urgent:
+        if job.number in last:
+            room.book(job, 1)
+        shares.append(_share(job, room, options(job), job.promise if promised else None, relaxed=relaxed))
+    return shares
 
 
 def _limit(job: Active) -> float:
@@ -88,6 +99,14 @@ class _Room:
         self.free = _twice(self.free, place)
         self.lasts = np.diff(self.ends, prepend=0.0)
         return True
+
+    def book(self, job: Active, sign: int) -> None:
+        """Take what a job was promised, or give it back."""
+        if job.promise is None or not len(self.ends):
+            return
+        for end in job.promise.ends:
+            self.cut(end - job.synced)
+        self.free += sign * _promised(job.promise, self.ends + job.synced)
 
     def end(self, options: Options, chosen: Ints) -> tuple[int, float]:
         """Return the stretch in which a job ends, or the last, and how much of it is left then."""

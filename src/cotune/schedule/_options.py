@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from cotune.schedule import COUNTED, Active, units
 from cotune.types import Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
+_LEAST = 1e-3  # of the whole
+_NORMAL = NormalDist()
 Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
 
 
@@ -24,27 +27,38 @@ def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
 
 def seconds_left(active: Active, config: Config) -> float:
     """Return the believed time to the end in a config; a job past its forecast is taken to be near its end."""
-    if active.belief is None:
-        left = active.left
-    else:  # where it runs now it is known how fast its nodes are
-        nodes = active.nodes if config == active.config else COUNTED
-        left = active.belief.seconds(active.done, config, nodes)
-    if left > 0:
-        return left
-    return _NEAR * (active.total if active.belief is None else active.belief.seconds(0.0, config))
+    left = _forecast(active, config)
+    return left if left > 0 else _NEAR * _whole(active, config)
 
 
 def cautious(active: Active, config: Config, z: float) -> float:
-    """Return the time to the end that is not exceeded with the probability of z standard deviations."""
-    left = seconds_left(active, config)
-    return left if not active.spread else left + (math.exp(z * active.spread) - 1.0) * (left + _passed(active, config))
+    """Return the time to the end that is not exceeded with the probability of z standard deviations.
+
+    A job that still runs is none of the shorter ones that it might have been, so this probability is that among
+    the lengths beyond what has passed: the more a forecast is overrun, the higher the quantile of it that counts.
+    """
+    if not active.spread:
+        return seconds_left(active, config)
+    left, whole = _forecast(active, config), _whole(active, config)
+    if not 0.0 < whole < math.inf:
+        return whole
+    passed = max(whole - left, 0.0) / whole
+    longer = _NORMAL.cdf(-math.log(passed) / active.spread) if passed else 1.0
+    quantile = -_NORMAL.inv_cdf(max(longer * _NORMAL.cdf(-z), 1e-300))
+    return max(left + math.expm1(quantile * active.spread) * whole, _LEAST * whole)
 
 
-def _passed(active: Active, config: Config) -> float:
-    """Return the believed time that what is done would have taken in a config."""
+def _forecast(active: Active, config: Config) -> float:
+    """Return what is left of the believed time in a config: nothing or less once it is overrun."""
     if active.belief is None:
-        return max(active.done, 0.0)
-    return max(active.belief.seconds(0.0, config) - active.belief.seconds(active.done, config), 0.0)
+        return active.left
+    # where it runs now it is known how fast its nodes are
+    return active.belief.seconds(active.done, config, active.nodes if config == active.config else COUNTED)
+
+
+def _whole(active: Active, config: Config) -> float:
+    """Return the believed time from the start to the end in a config."""
+    return active.total if active.belief is None else active.belief.seconds(0.0, config)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ these gives every job the least that suffices, and one step less from the time o
 still ends in time: the cheapest way to a deadline between two sizes is a mix of them.
 
 Forecasts have a spread s: a job counts as met if it ends in time z standard deviations above the forecast,
-so a wide forecast buys more GPUs early, and gives them back as the end comes into sight. A wider margin
-costs room, exp(z s) times the job's GPU time, and saves a deadline with the chance that it is needed. A deadline
-that is `worth` times the job's GPU time is best kept by the z at which one more step costs what it saves,
 
-    s exp(z s) = worth phi(z),    z = sqrt(s^2 + 2 ln(worth / (s sqrt(2 pi)))) - s
+    z = min(sure, most / s),
 
-(2.9 at s = 0.01, 1.9 at 0.1, 1.1 at 0.3): a sure forecast is kept for certain, a vague one at a calculated risk.
-Every plan that meets all deadlines is a promise: it is kept to where the next one would break it,
-and decided anew whenever it asks for more or less, so what was admitted stays in time.
+so a good forecast is kept for certain, and a vague one (z = 0.8 at s = 0.3) at a risk, since no job books
+more than exp(most) times what it is believed to need. A plan that meets all deadlines is a promise. It is
+replaced only by plans that meet all deadlines too. Whoever overruns so much that it comes to be late in the plan keeps
+what it was promised and gets what those in time leave besides, and newcomers are admitted where
+they make nobody late. A promise is looked at again
+whenever it asks for more or less, and when half of the time to the deadline is gone.
 
 While others are there no job is taken on that needs more than `widest` of the whole cluster until its
 deadline and more than most of them asked for: it would turn away many (trunk reservation, as telephone
@@ -43,10 +43,12 @@ from cotune.types import Cluster, Config
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    worth: float = 2.0
+    sure: float = 3.0
+    most: float = 0.25
     slack: float = 0.3
     widest: float = 1 / 2
     repairs: int = 4
+    look: float = 0.01
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         """Return whether all deadlines can be kept with it, and whether it leaves enough to those to come."""
@@ -58,7 +60,12 @@ class Joint:
         costs = [units(config) * seconds for config, seconds in needs.items() if seconds <= limit]
         if not costs or self._crowds_out(min(costs), new, active, gpus):
             return False
-        return all(share.met for share in self._plan(active, gpus))
+        plan = self._plan(active, gpus)
+        late = set(_late(plan))
+        if late and late - set(_late(self._plan([job for job in active if job is not new], gpus))):
+            return False
+        _promise(plan)
+        return True
 
     def _crowds_out(self, cost: float, new: Active, active: Sequence[Active], gpus: int) -> bool:
         """Return whether a job takes a large part of the cluster, and is larger than most who are there."""
@@ -66,15 +73,22 @@ class Joint:
         return bool(others) and cost > max(self.widest * gpus * new.deadline_left, median(others))
 
     def level_lasts(self, active: Active) -> float:
-        """Return when to decide again at the latest: at its deadline, and where its promise asks for more or less."""
-        turns = () if active.promise is None else active.promise.ends
-        left = (end - active.synced for end in (*turns, active.synced + active.deadline_left))
-        return min((seconds for seconds in left if seconds > 1e-6), default=math.inf)
+        """Return when to decide again at the latest: where its promise turns, or halfway to its deadline.
+
+        An uncertain job looks no more often than each `look` of the time it was given.
+        """
+        due, promise = active.deadline_left, active.promise
+        left = [due / 2 if active.spread else due] + [end - active.synced for end in (promise.ends if promise else ())]
+        soonest = min((seconds for seconds in left if seconds > 1e-6), default=math.inf)
+        if not active.spread or not 0 < due < math.inf:
+            return soonest
+        return max(soonest, min(due, self.look * (due + active.age)))
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())
         given: dict[int, Config] = {}
         shares = self._plan(active, free)
+        _promise(shares)
         for share in shares:
             if share.config is not None and units(share.config) <= free:
                 given[share.active.number] = share.config
@@ -88,35 +102,35 @@ class Joint:
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
     def _plan(self, active: Sequence[Active], gpus: int) -> list[Share]:
-        """Return the least shares that meet all deadlines, or as many as can be.
+        """Return the least shares that meet all deadlines, or those by which as few as can be are late.
 
         What was promised is a plan too, followed until now: it holds where small shares, which last longer,
         have come to stand in the way of others. Where a new job makes both fail, those that would miss
-        their deadlines choose first in the next attempt.
+        their deadlines choose first in the next attempt. Where all fail promises are kept, and whoever
+        is late with what was promised chooses last.
         """
         options = cache(lambda job: Options.of(job, self._needs, any_batch=True))
-        best: list[Share] = []
         first: list[int] = []
         for promised in (False, True, *[False] * self.repairs):
             plan = fill(active, gpus, options, first=first, promised=promised, relaxed=True)
-            unmet = [share.active.number for share in plan if not share.met]
-            if not unmet:
-                for share in plan:
-                    share.active.promise = share.promise
+            late = _late(plan)
+            if not late:
                 return plan
-            if not best or len(unmet) < sum(not share.met for share in best):
-                best = plan
             if not promised:
-                first = [*unmet, *(number for number in first if number not in unmet)]
-        return best
+                first = [*late, *(number for number in first if number not in late)]
+        behind: set[int] = set()
+        while True:
+            plan = fill(active, gpus, options, last=behind, promised=True, relaxed=True)
+            if behind.issuperset(_late(plan)):
+                return plan
+            behind.update(_late(plan))
 
     def _needs(self, job: Active, config: Config) -> float:
         return cautious(job, config, self.margin(job.spread)) if job.spread else seconds_left(job, config)
 
     def margin(self, spread: float) -> float:
-        """Return the standard deviations above a forecast from which on more margin costs more than it saves."""
-        exceeded = math.log(self.worth / (math.sqrt(2.0 * math.pi) * spread))
-        return math.sqrt(max(spread**2 + 2.0 * exceeded, spread**2)) - spread
+        """Return the standard deviations above a forecast that are set aside for it."""
+        return min(self.sure, self.most / spread)
 
     def _thrifty(self, job: Active, config: Config | None, free: int) -> Config | None:
         """Return the fastest config in reach that wastes little, or None to leave things as they are."""
@@ -132,6 +146,17 @@ class Joint:
         if not thrifty:
             return None if config is not None else min(reach, key=lambda one: units(one) * lasts[one])
         return min(thrifty, key=lambda one: (lasts[one], units(one)))
+
+
+def _late(plan: Sequence[Share]) -> list[int]:
+    """Return the numbers of those who miss their deadlines under a plan."""
+    return [share.active.number for share in plan if not share.met]
+
+
+def _promise(plan: Sequence[Share]) -> None:
+    """Hold a plan against all to come; whoever is late in it keeps what it was promised before."""
+    for share in plan:
+        share.active.promise = share.promise or share.active.promise
 
 
 def _with_start(job: Active, config: Config) -> float:
