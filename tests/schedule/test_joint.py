@@ -82,4 +82,4 @@ def test_on_uncertain_forecasts_it_keeps_nearly_all_it_admits_and_more_than_elas
 
 
 def test_a_good_forecast_is_kept_for_certain_and_a_vague_one_at_a_risk() -> None:
-    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([3.0, 2.5, 0.25 / 0.3, 0.25])
+    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.5, 2.5, 0.25 / 0.3, 0.25])

@@ -43,7 +43,7 @@ from cotune.types import Cluster, Config
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    sure: float = 3.0
+    sure: float = 2.5
     most: float = 0.25
     slack: float = 0.3
     widest: float = 1 / 2
