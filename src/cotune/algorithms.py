@@ -52,11 +52,15 @@ def create(kind: str, text: str) -> Any:
         raise UsageError(f"cannot read {text!r} as a {KINDS[kind]}; write name or name(setting=value)")
     cls = load(kind, call[1])
     settings = settings_of(call[2] or "")
+    known = tuple(getattr(cls, "__dataclass_fields__", {}))
+    for name in settings:
+        if name not in known:
+            has = f"its settings are {', '.join(known)}" if known else "it has no settings"
+            raise UsageError(f"{text!r}: no setting {name!r}{suggestion(name, known)}; {has}")
     try:
         return cls(**settings)
     except TypeError as error:
-        known = ", ".join(getattr(cls, "__dataclass_fields__", {})) or "none"
-        raise UsageError(f"{text!r}: {error}; its settings are: {known}") from None
+        raise UsageError(f"{text!r}: {error}") from None
 
 
 def several(text: str) -> list[str]:

@@ -63,6 +63,22 @@ def test_a_job_that_always_fails_ends_the_profile_with_its_reason(
     assert all(words in sample["failure"] for sample in kept)
 
 
+def test_a_plan_whose_probes_all_fail_says_why(tmp_path: Path) -> None:
+    script(tmp_path, setup="sys.exit(9)")
+    goal = ("--target", "accuracy=0.5", "--deadline", "60s", "--max-epochs", "3")
+    clear(cotune(tmp_path, "plan", *goal, *TRAINING), 7, "every start of")
+
+
+def test_what_is_misspelt_is_told_before_anything_is_measured_or_made(tmp_path: Path) -> None:
+    script(tmp_path)
+    goal = ("--target", "accuracy=0.5", "--deadline", "60s")
+    done = cotune(tmp_path, "plan", "--predictor", "gausian", *goal, *TRAINING)
+    clear(done, 3, "no predictor named 'gausian'")
+    assert "doing so now" not in done.err
+    clear(cotune(tmp_path, "samples", "--store", "typo.db"), 3, "no store at")
+    assert not (tmp_path / "typo.db").exists()
+
+
 def test_a_failed_config_is_tried_again_only_when_asked(tmp_path: Path) -> None:
     script(tmp_path, setup="if batch == 48: raise RuntimeError('no luck today')")
     first = cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", "--json", *TRAINING)
@@ -161,6 +177,7 @@ def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None
         (("plan", "--target", "accuracy=high"), "--target"),
         (("plan", "--max-cost", "-3"), "--max-cost: expected greater than 0"),
         (("profile", "--axis", "precision"), "--axis"),
+        (("profile", "-w", "two"), "--workers: expected whole numbers of at least 1"),
     ],
 )
 def test_a_wrong_flag_is_a_usage_error_that_names_it(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

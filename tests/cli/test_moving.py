@@ -103,6 +103,13 @@ def test_a_faster_device_that_costs_more_than_it_saves_is_not_moved_to(tmp_path:
     assert move.config.device == "new"
 
 
+def test_layouts_are_not_weighed_where_none_could_pay(settings: Settings, kept: Store, tmp_path: Path) -> None:
+    looked = moving(settings, kept, tmp_path)
+    slow = replace(sample(1, 30.0, "run", purpose="run", ended=False), terms=Terms(startup=1e4))
+    kept.close()
+    assert looked(slow) is None
+
+
 def test_a_run_that_is_nearly_done_stays_whatever_its_speed(settings: Settings, kept: Store, tmp_path: Path) -> None:
     slow = sample(1, 30.0, "run", epochs=19.9, purpose="run", ended=False)
     kept.save(settings.job, replace(slow, terms=Terms(engine=5.0, startup=60.0)))

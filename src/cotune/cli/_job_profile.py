@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotune.cli._forecasting import doubt_target, recalled, with_model
-from cotune.cli._measuring import measure
+from cotune.cli._measuring import measure, nothing_learnt
 from cotune.cli._options import open_store
 from cotune.cli._output import emit_json, say, table
 from cotune.config import Settings
 from cotune.documents import profile_document, sample_document
-from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.profile import Limits
 from cotune.types import Sample
 from cotune.units import duration, number
@@ -40,7 +39,7 @@ def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, j
     everything = [*known, *new]
     doubt_target(settings, everything)
     if not any(sample.epoch_seconds is not None for sample in everything):
-        raise _nothing_learnt(settings, known, new, limits)
+        raise nothing_learnt(settings, known, new, limits)
     if json:
         documents = [sample_document(sample) for sample in new]
         emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(everything)})
@@ -61,17 +60,6 @@ def _sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence
     if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
         say(f"{skipped} configs failed before and were not tried again; --retry-failed tries them")
     say("next: cotune plan --target ... --deadline ...")
-
-
-def _nothing_learnt(settings: Settings, known: list[Sample], new: list[Sample], limits: Limits) -> CotuneError:
-    failures = [sample for sample in new if sample.failed]
-    if failures:
-        last = failures[-1]
-        return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
-    if not new and any(sample.failed for sample in known):
-        return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
-    tried = f"{len(new)} starts within {duration(limits.seconds)}"
-    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
 
 
 def _table(metric: str, samples: list[Sample]) -> None:

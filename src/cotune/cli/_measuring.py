@@ -10,12 +10,14 @@ from cotune.cli._output import note, progress
 from cotune.cli._running import running_engine
 from cotune.config import Settings
 from cotune.design import Chooser, Design
+from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.history import History, Recalling
 from cotune.profile import Limits, profile
 from cotune.reuse import tidy
 from cotune.run._hearing import FROM_ZERO
 from cotune.store import Store
 from cotune.types import Sample
+from cotune.units import duration
 
 
 def measure(
@@ -46,6 +48,18 @@ def measure(
     if any(FROM_ZERO in (sample.warning or "") for sample in finished.values()):
         note(f"{settings.job.name}: {FROM_ZERO}")
     return list(finished.values())
+
+
+def nothing_learnt(settings: Settings, known: Sequence[Sample], new: Sequence[Sample], limits: Limits) -> CotuneError:
+    """Return why a profile told no seconds at all."""
+    failures = [sample for sample in new if sample.failed]
+    if failures:
+        last = failures[-1]
+        return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
+    if not new and any(sample.failed for sample in known):
+        return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
+    tried = f"{len(new)} starts within {duration(limits.seconds)}"
+    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
 
 
 def _design(settings: Settings, history: History | None, *, for_goal: bool) -> Chooser:

@@ -62,16 +62,18 @@ class Moving:
     def _better(self, sample: Sample, surprise: str) -> Move | None:
         """Return a layout that gains more than it costs to move there, judged with what is known by now."""
         assert sample.epoch_seconds is not None
-        known = joined(self._kept.samples(self._settings.job))
-        try:
-            candidates = self._forecasts(known)
-        except CotuneError:  # too little was measured to weigh anything
-            return None
         restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
         left = self._launch.epochs - sample.epochs
         rate = float(rates(Configs.of([sample.config]), self._settings.cluster)[0])
         now = sample.epoch_seconds
         cheap = self._goal.prefer == "cheap"
+        if not pays(left, now, 0.0, restart / sample.config.workers if cheap else restart):
+            return None  # even epochs that took no time: weighing layouts takes some itself
+        known = joined(self._kept.samples(self._settings.job))
+        try:
+            candidates = self._forecasts(known)
+        except CotuneError:  # too little was measured to weigh anything
+            return None
         best: tuple[float, Forecast] | None = None
         for there, price in candidates:
             each = there.epoch_seconds.mid

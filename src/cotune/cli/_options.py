@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from sqlalchemy import URL
+
     from cotune.config import Settings
     from cotune.store import Store
     from cotune.types import Value
@@ -172,6 +174,8 @@ def _axes(axis: list[str] | None) -> dict[str, str]:
 
 def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
     """Return what the flags say about the axes."""
+    for name, text in (("workers", workers), ("batch_size", batch_size)):
+        whole_numbers(text, name)
     axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size, **_axes(axis)}
     return {name: values for name, values in axes.items() if values is not None} or None
 
@@ -230,8 +234,27 @@ def runs_folder() -> Path:
     return work_folder(Path.cwd()) / "runs"
 
 
-def open_store(url: str | None) -> Store:
-    """Return the store named by the flag, or the project's own."""
+def open_store(url: str | None, *, reading: bool = False) -> Store:
+    """Return the store named by the flag, or the project's own; with `reading` one that is named must be there."""
     from cotune.store import open_store
+    from cotune.store.location import locate
 
+    if reading and url is not None:
+        require_store(locate(url, Path.cwd()))
     return open_store(url, Path.cwd())
+
+
+def require_store(url: URL) -> None:
+    """Refuse to look at a store that is not there: looking must not make one."""
+    from cotune.errors import NotFound
+
+    if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
+        raise NotFound(f"no store at {url.database}; name one with --store, or measure something: cotune profile")
+
+
+def check_predictors(*names: str) -> None:
+    """Refuse a predictor that there is not, or whose settings are wrong, before anything is measured for it."""
+    from cotune import algorithms
+
+    for name in names:
+        algorithms.create("predict", name)

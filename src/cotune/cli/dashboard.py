@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotune.cli._options import Json, StoreUrl
+from cotune.cli._options import Json, StoreUrl, require_store
 
 if TYPE_CHECKING:
     import socket
-
-    from sqlalchemy import URL
 
 PORT = 8790
 LEAST_TOKEN = 16
@@ -54,7 +52,7 @@ def dashboard(
         raise UsageError(f"a token for others must have at least {LEAST_TOKEN} letters")
     token = token or (None if local else secrets.token_urlsafe(24))
     url = locate(store, Path.cwd())
-    _require(url)
+    require_store(url)
     with Store(url) as kept, _listening(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
@@ -65,16 +63,6 @@ def dashboard(
         if not no_open:
             _open(address)
         serve(create(kept, token, local=local), listener)
-
-
-def _require(url: URL) -> None:
-    """Refuse to look at a store that is not there: looking must not make one."""
-    from pathlib import Path
-
-    from cotune.errors import NotFound
-
-    if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
-        raise NotFound(f"no store at {url.database}; name one with --store, or measure something: cotune profile")
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -40,7 +40,7 @@ def export(
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
-    with open_store(store) as kept:
+    with open_store(store, reading=True) as kept:
         settings = as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)
     config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)

@@ -71,10 +71,11 @@ def plan(
     import time
 
     from cotune.cli._forecasting import doubt_target, recalled, with_model
-    from cotune.cli._options import goal_overrides, load_settings, open_store, search_overrides
+    from cotune.cli._options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
 
+    check_predictors(predictor, accuracy)
     axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
@@ -123,7 +124,7 @@ def _enough_samples(
 ) -> list[Sample]:
     """Return the samples of a job; where they are missing, measure first what decides for the goal."""
     from cotune.cli._forecasting import known_samples, require_curves
-    from cotune.cli._measuring import measure
+    from cotune.cli._measuring import measure, nothing_learnt
     from cotune.cli._output import note
     from cotune.errors import NotFound
     from cotune.profile import Limits
@@ -139,7 +140,9 @@ def _enough_samples(
         limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
         note(f"{missing}; doing so now, for at most {duration(limits.seconds)} (--no-measure refuses instead)")
         known = kept.samples(settings.job)
-        measure(settings, kept, known, limits, for_goal=True, history=history, seed=seed)
+        new = measure(settings, kept, known, limits, for_goal=True, history=history, seed=seed)
+        if not any(sample.epoch_seconds is not None for sample in (*known, *new)):
+            raise nothing_learnt(settings, known, new, limits) from None
         return known_samples(settings, kept, history)
     return samples
 

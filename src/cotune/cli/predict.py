@@ -86,9 +86,10 @@ def predict(
     plain = (precision, optimiser, tier) == ("fp32", "momentum", "auto")
     _needs_model(device, inputs, examples, epochs, network, price, explain, not plain)
     from cotune.cli._forecasting import full_forecaster
-    from cotune.cli._options import load_settings, search_overrides
+    from cotune.cli._options import check_predictors, load_settings, search_overrides
     from cotune.cli._recording import Reading, replay
 
+    check_predictors(predictor, accuracy)
     searched = search_overrides(workers, batch_size, axis)
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.

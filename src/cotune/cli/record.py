@@ -32,7 +32,7 @@ def record(
     from cotune.reuse import joined
     from cotune.types import Cluster, Device
 
-    with open_store(store) as kept:
+    with open_store(store, reading=True) as kept:
         if job is None:
             settings = load_settings(file, {"run": command, "name": name})
             recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))

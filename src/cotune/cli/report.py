@@ -85,7 +85,7 @@ def report(
         found = _replayed(played, store, predictor, accuracy, seed)
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
-        with open_store(store) as kept:
+        with open_store(store, reading=True) as kept:
             if all(value is None for value in asked.values()):
                 settings = _with_planned_goal(as_last_planned(settings, kept), kept)
             found = _stored(settings, kept, predictor, accuracy, seed, with_history=not no_history)

@@ -25,7 +25,7 @@ def resize(
     from cotune.supervise import RESIZE, resized
 
     settings = load_settings(file, {"name": name})
-    with open_store(store) as kept:
+    with open_store(store, reading=True) as kept:
         running = [sample for sample in kept.samples(settings.job, "run") if not sample.ended]
     if not running:
         raise NotFound(f"no run of {settings.job.name} is under way")

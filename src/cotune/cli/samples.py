@@ -21,7 +21,7 @@ def samples(
     from cotune.errors import NotFound, suggestion
     from cotune.units import number
 
-    with open_store(store) as kept:
+    with open_store(store, reading=True) as kept:
         jobs = kept.jobs()
         found = [
             (known.definition, sample) for known in jobs if job in (None, known.name) for sample in kept.samples(known)

@@ -51,12 +51,15 @@ def simulate(
     from cotune.algorithms import several
     from cotune.cli._comparison import print_comparison, tell_why
     from cotune.cli._output import emit_json, note
+    from cotune.errors import UsageError
     from cotune.simulate.clusters import parse_cluster
 
     there = parse_cluster(cluster)
     jobs = fitting(read(trace, _pairs(only), skip_bad=skip_bad), there, skip_bad=skip_bad)
     jobs = _extended(jobs, there, speeds, deadlines, seed, targets=targets)
     policies = {text: _policy(text, jobs) for text in several(policy)}
+    if not policies:
+        raise UsageError("--policy: name at least one; `cotune algorithms` lists them")
     levels = _levels(noise)
     run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
     if why is not None:

@@ -76,10 +76,6 @@ class OnNodes:
     """Nodes with some free GPUs each, filled by a rule."""
 
     def __init__(self, rule: str, cluster: Cluster, sizes: Ints | None = None) -> None:
-        if rule not in RULES:
-            raise UsageError(
-                f"no placement named {rule!r}; there are count, {', '.join(RULES)}{suggestion(rule, RULES)}"
-            )
         self._rule = RULES[rule]
         self._racks = {device.name: _racks(device) for device in cluster.devices if rule in _WITHIN_RACKS}
         self.refuses = rule == "skew"
@@ -136,6 +132,8 @@ def placer(rule: str | None, cluster: Cluster, sizes: Ints | None = None) -> Cou
     nodes = all(device.per_node for device in cluster.devices)
     if rule == "count" or (rule is None and not nodes):
         return Count()
+    if rule is not None and rule not in RULES:
+        raise UsageError(f"no placement named {rule!r}; there are count, {', '.join(RULES)}{suggestion(rule, RULES)}")
     if not nodes:
         raise UsageError(
             f"placement {rule} needs nodes: write --cluster 13x8 (nodes x GPUs) or name per_node in a file"
