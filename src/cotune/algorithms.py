@@ -56,7 +56,7 @@ def create(kind: str, text: str) -> Any:
     for name in settings:
         if name not in known:
             has = f"its settings are {', '.join(known)}" if known else "it has no settings"
-            raise UsageError(f"{text!r}: no setting {name!r}{suggestion(name, known)}; {has}")
+            raise UsageError(f"{text!r}: no setting {name!r}; {has}{suggestion(name, known)}")
     try:
         return cls(**settings)
     except TypeError as error:

@@ -121,9 +121,7 @@ class Assessment:
             epoch_seconds=Quantity(*pace, source, "s"),
             accuracy=self._accuracy(row, taken, learnt),
             probability=self._probability(row, spent) if trained else float(self.probability[row]),
-            epochs_needed=Quantity(
-                *epochs, learnt if self.goal.target is not None and learnt else "measured", "epochs"
-            ),
+            epochs_needed=Quantity(*epochs, until, "epochs"),
         )
 
     def draws(self, rows: Ints, trained: Floats) -> tuple[Floats, Floats, Floats]:
