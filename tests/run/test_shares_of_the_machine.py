@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +19,53 @@ from cotune.run.local import Local
 PIPE = Path("/tmp/mps")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def folder_of_claims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("machine")))
+        patched.setattr(tempfile, "tempdir", None)
+        yield
+
+
 @given(st.integers(1, 16), st.lists(st.integers(1, 4), max_size=12))
 def test_no_unit_is_held_much_more_than_another(units: int, counts: list[int]) -> None:
-    shares = Shares(range(units))
+    shares = Shares("unit", range(units))
     taken = [unit for count in counts for unit in shares.take(min(count, units))]
     held = [taken.count(unit) for unit in range(units)]
     assert max(held) - min(held) <= 1
+    shares.give_back(taken)
 
 
 def test_workers_of_one_launch_get_neighbours_and_go_round() -> None:
-    shares = Shares(range(4))
+    shares = Shares("unit", range(4))
     assert [shares.take(2), shares.take(2)] == [(0, 1), (2, 3)]
     shares.give_back((2, 3))
     assert [shares.take(1) for _ in range(3)] == [(2,), (3,), (0,)]
+    shares.give_back((0, 1, 2, 3, 0))
+
+
+def test_engines_keep_out_of_each_other_s_way() -> None:
+    one, other = Shares("core", range(4)), Shares("core", range(4))
+    assert [one.take(1), other.take(2), one.take(1), other.take(1)] == [(0,), (1, 2), (3,), (0,)]
+    one.give_back((0, 3))
+    third = Shares("core", range(4))
+    assert third.take(1) == (3,)
+    other.give_back((0, 1, 2))
+    third.give_back((3,))
+    assert third.take(1) == (0,)
+    third.give_back((0,))
+
+
+def test_an_engine_that_was_killed_holds_nothing() -> None:
+    take = "from cotune.run._shares import Shares; s = Shares('unit', range(4)); print(s.take(3), flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", take], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
+        assert engine.stdout is not None
+        assert engine.stdout.readline() == b"(0, 1, 2)\n"
+        shares = Shares("unit", range(4))
+        assert shares.take(1) == (3,)
+        engine.kill()
+    assert shares.take(1) == (0,)
+    shares.give_back((0, 3))
 
 
 def test_a_gpu_stage_among_cpu_stages_sees_its_own_gpu_as_the_first() -> None:

@@ -78,8 +78,8 @@ class Local:
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
         self._nodes = None if self.nodes is None else Nodes.of(self.nodes, self.cores, self.link)
-        self._cores = Shares(cores[:used])
-        self._gpus = Shares(gpus[: self.gpus])
+        self._cores = Shares("core", cores[:used])
+        self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None
         self._mps = False
         self._running: dict[str, LocalLaunch] = {}
