@@ -136,6 +136,20 @@ def test_a_profile_keeps_to_its_budget() -> None:
     assert engine.now() <= 310
 
 
+def test_a_short_budget_shows_a_learning_curve_too() -> None:
+    for seconds in (30, 60, 120):
+        done = starts(SPACE, Goal(target=0.3), seconds)
+        assert any(step.probe.curve for step in done), seconds
+        assert not done[0].probe.curve
+
+
+def test_as_many_starts_are_left_as_the_budget_holds() -> None:
+    limits = Limits(60, 16)
+    assert [limits.starts_left(0, 0.0), limits.starts_left(1, 10.0), limits.starts_left(10, 10.0)] == [16, 5, 6]
+    assert limits.starts_left(2, 59.0) == 1
+    assert Limits(math.inf, 16).starts_left(4, 100.0) == 12
+
+
 def test_a_curve_is_taken_up_again_only_when_it_can_go_much_further() -> None:
     space = Space((Axis("workers", (1,)), Axis("batch_size", (16,))))
     design = Design(JOB, Goal(target=0.99, max_epochs=100), space, Cluster())

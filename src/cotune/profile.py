@@ -33,6 +33,13 @@ class Limits:
     samples: int = 16
     timeout: float | None = None
 
+    def starts_left(self, made: int, spent: float) -> int:
+        """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace."""
+        allowed = self.samples - made
+        if not made or not spent:
+            return allowed
+        return max(1, int(min(allowed, (self.seconds - spent) / (spent / made))))
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileStep:
@@ -63,9 +70,10 @@ def profile(
     seen: set[int] = set()
     number, most = 0, min(limits.samples, design.remaining(joined(samples)))
     while number < limits.samples:
-        left = limits.seconds - (engine.now() - begun)
+        spent = engine.now() - begun
+        left = limits.seconds - spent
         whole = joined(samples)
-        probe = design.next(whole, limits.samples - number, seen)
+        probe = design.next(whole, limits.starts_left(number, spent), seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[len(known) :]):
             return
         share = design.share(probe, left, whole, seen)
