@@ -125,6 +125,7 @@ def test_pictures_are_drawn_in_a_terminal(trace: str, picture: str) -> None:
         ("--cluster", "4"),
         ("--cluster", "8", "--why", "nobody", "--at", "3"),
         ("--cluster", "8", "--why", "long"),
+        ("--cluster", "8", "--at", "3"),
     ],
 )
 def test_a_wrong_argument_is_an_error_with_words(trace: str, arguments: tuple[str, ...]) -> None:

@@ -57,13 +57,14 @@ class ModelFlags:
 def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
     """Predict a model and print what is expected of it."""
     from cotune import config
-    from cotune.cli._model_query import query_of
-    from cotune.cli._modelling import answer
     from cotune.cli._options import open_store
-    from cotune.cli._output import emit_json
+    from cotune.cli._output import emit_json, waiting
 
     settings = config.load(file or config.find(Path.cwd()), {})
-    with open_store(store) as kept:
+    with waiting("loading torch"):
+        from cotune.cli._model_query import query_of
+        from cotune.cli._modelling import answer
+    with open_store(store) as kept, waiting(f"counting {flags.model}, and measuring it where it can run"):
         answered = answer(query_of(flags, settings), settings.cluster, kept)
     if json:
         emit_json("predict.model", _document(answered, explain))

@@ -94,6 +94,16 @@ def writing(path: Path) -> Iterator[None]:
         raise InvalidFile(f"cannot write {path}: {error.strerror}") from None
 
 
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on a terminal what a user waits for, where nothing can be told of how far it is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with console(stderr=True).status(what):
+        yield
+
+
 class Progress:
     """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
 

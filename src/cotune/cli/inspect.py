@@ -33,23 +33,21 @@ def inspect(
 ) -> None:
     """Show where a model's time, work and memory go. Time by operator type; work, parameters and memory by layer."""
     from cotune.cli._options import one_of
-    from cotune.cli._output import emit_json
-    from cotune.counting.models import find
-    from cotune.counting.profiler import profiled
-    from cotune.counting.trace import STATES, count
+    from cotune.cli._output import emit_json, waiting
     from cotune.devices import PRECISIONS
 
-    where = _where(device)
-    workload = find(model, inputs or ())
-    batch = batch_size or workload.batch_size
     kind = one_of(PRECISIONS, precision, "--precision")
-    counts = count(
-        workload,
-        batch,
-        precision=kind,
-        optimiser=one_of(tuple(STATES), optimiser, "--optimiser"),
-    )
-    found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads, precision=kind)
+    with waiting("loading torch"):
+        from cotune.counting.models import find
+        from cotune.counting.profiler import profiled
+        from cotune.counting.trace import STATES, count
+    where = _where(device)
+    adapted = one_of(tuple(STATES), optimiser, "--optimiser")
+    with waiting(f"counting {model}" if counts_only else f"counting {model}, and profiling {steps} steps of it"):
+        workload = find(model, inputs or ())
+        batch = batch_size or workload.batch_size
+        counts = count(workload, batch, precision=kind, optimiser=adapted)
+        found = None if counts_only else profiled(workload, batch, where, steps=steps, threads=threads, precision=kind)
     if json:
         emit_json("inspect", _document(counts, found))
         return

@@ -54,6 +54,8 @@ def simulate(
     from cotune.errors import UsageError
     from cotune.simulate.clusters import parse_cluster
 
+    if (why is None) != (at is None):
+        raise UsageError("--why JOB and --at SECONDS, a time on the trace's clock, go together")
     there = parse_cluster(cluster)
     jobs = fitting(read(trace, _pairs(only), skip_bad=skip_bad), there, skip_bad=skip_bad)
     jobs = _extended(jobs, there, speeds, deadlines, seed, targets=targets)
@@ -62,8 +64,8 @@ def simulate(
         raise UsageError("--policy: name at least one; `cotune algorithms` lists them")
     levels = _levels(noise)
     run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
-    if why is not None:
-        tell_why({text: run.explain(why, _moment(at), chosen, levels[-1]) for text, chosen in policies.items()}, json)
+    if why is not None and at is not None:
+        tell_why({text: run.explain(why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
     for line in jobs.left_out[:_LEFT_OUT_SHOWN]:
         note(f"left out {line}")
@@ -91,14 +93,6 @@ def _extended(
     jobs = malleable(jobs, speeds, cluster) if speeds is not None else jobs
     jobs = with_targets(jobs) if targets else jobs
     return with_deadlines(jobs, *_limits(deadlines), seed) if deadlines is not None else jobs
-
-
-def _moment(at: float | None) -> float:
-    from cotune.errors import UsageError
-
-    if at is None:
-        raise UsageError("--why needs --at, a time in seconds on the trace's clock")
-    return at
 
 
 def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
