@@ -30,6 +30,21 @@ def test_a_short_curve_goes_on_like_the_long_ones() -> None:
     assert _at(samples, 256)[-1] == pytest.approx(accuracy(256, 30), abs=0.015)
 
 
+def test_a_lucky_first_epoch_does_not_stay_ahead_by_as_much() -> None:
+    lucky = trained([512], epochs=1, value=lambda batch, epoch: accuracy(batch, epoch) + 0.08)
+    ahead = _at(trained([16, 64, 1024]) + lucky, 512) - _at(trained([16, 64, 1024]), 512)
+    assert ahead[0] > 0.05
+    assert np.all(np.diff(ahead) < 1e-9)
+    assert ahead[-1] < ahead[0] / 3
+
+
+def test_a_level_of_its_own_stays_after_a_long_curve() -> None:
+    better = trained([256], epochs=20, value=lambda batch, epoch: accuracy(batch, epoch) + 0.02)
+    whole = trained([256], epochs=30, value=lambda batch, epoch: accuracy(batch, epoch) + 0.02)
+    others = trained([16, 64, 1024])
+    assert _at(others + better, 256)[-1] == pytest.approx(_at(others + whole, 256)[-1], abs=0.004)
+
+
 def test_one_curve_alone_is_continued() -> None:
     curve = _at(trained([64], epochs=15), 64)
     assert np.all(np.diff(curve) >= -1e-9)

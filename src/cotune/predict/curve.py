@@ -10,8 +10,13 @@ other four are given; those are found on a grid that is refined around its best 
 the weights of a robust (Huber) loss.
 
 What the law leaves over is kept: the residual of each measured batch is added at its own
-place and shared out between neighbours, straight in ln B; after the end of a curve its last
-residual stays. A curve that has collapsed stays where it is: it never rises again.
+place and shared out between neighbours, straight in ln B. After the end of a curve its last
+residual r stays, as far as it is one of level; where the law is steep it is one of pace instead,
+and fades as the law flattens:
+
+    r = level + law(e exp(shift)) - law(e)        shift = r slope / (slope^2 + LEVEL^2) at the end e
+
+A curve that has collapsed stays where it is: it never rises again.
 
 Reference: McCandlish et al., An empirical model of large-batch training, arXiv:1812.06162, 2018.
 """
@@ -35,6 +40,8 @@ _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IG
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _USUAL_BC, _USUAL_BD = 4.0, 1 / 16  # of the largest and the smallest batch measured, before anything is known
 _ROUNDS = 5
+_LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`_accuracy.py`)
+_MOST_SHIFT = float(np.log(2))
 _MOST_POINTS, _FEWEST = 2048, 4  # of all curves together, and of each: more tell the law no better
 
 
@@ -51,7 +58,8 @@ class Curve:
         floor, ceiling = _bounds(job, found)
         law = _fit(rising, ceiling)
         by_batch = by_global_batch(found)
-        left = tuple(_Left.of(law, batch, same, self.collapse) for batch, same in by_batch.items())
+        span = float(np.ptp(np.concatenate([curve.accuracy for curve in found])))
+        left = tuple(_Left.of(law, batch, same, self.collapse, span) for batch, same in by_batch.items())
         return _Model(law, floor, ceiling, np.log(list(by_batch)), left)
 
 
@@ -119,6 +127,11 @@ class _Law:
         """Return the accuracy of batches (rows) after epochs (columns)."""
         pace = _pace(batch, self.bc, self.bd)
         return self.a - self.c * (epochs[None, :] / pace[:, None] + self.u0) ** -self.p
+
+    def slope(self, batch: float, epochs: float) -> float:
+        """Return by how much accuracy rises for each unit of ln epochs."""
+        done = epochs / (1 + batch / self.bc + self.bd / batch)
+        return float(self.c * self.p * done * (done + self.u0) ** (-self.p - 1))
 
 
 def _pace(batch: Floats, bc: float, bd: float) -> Floats:
@@ -223,28 +236,39 @@ class _Left:
     batch: float
     epochs: Floats
     values: Floats
+    shift: float  # of ln epochs, by which runs of this batch are ahead of the law
     cap: float
 
     @classmethod
-    def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float) -> _Left:
+    def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float, span: float) -> _Left:
         rows = np.array([batch], dtype=np.float64)
         over = [_smooth(curve.accuracy - law(rows, curve.epochs)[0]) for curve in measured]
         longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
         cap = float(longest.accuracy[-1]) if fallen(longest, share) else np.inf
-        if len(measured) == 1:
-            return cls(batch, measured[0].epochs, over[0], cap)
-        places = np.unique(np.concatenate([curve.epochs for curve in measured]))
-        # A short curve says nothing about later epochs, where a longer one has been.
-        kept = [np.interp(places, one.epochs, rest, right=np.nan) for one, rest in zip(measured, over, strict=True)]
-        return cls(batch, places, np.nanmean(kept, axis=0), cap)
+        places, values = measured[0].epochs, over[0]
+        if len(measured) > 1:
+            places = np.unique(np.concatenate([curve.epochs for curve in measured]))
+            # A short curve says nothing about later epochs, where a longer one has been.
+            kept = [np.interp(places, one.epochs, rest, right=np.nan) for one, rest in zip(measured, over, strict=True)]
+            values = np.nanmean(kept, axis=0)
+        slope = law.slope(batch, float(places[-1]))
+        shift = float(values[-1]) * slope / (slope**2 + (_LEVEL * span) ** 2 + 1e-300)
+        return cls(batch, places, values, float(np.clip(shift, -_MOST_SHIFT, _MOST_SHIFT)), cap)
 
     def __call__(self, law: _Law, epochs: Floats) -> Floats:
         """Return what is to be added to the law at this batch."""
-        added = np.interp(epochs, self.epochs, self.values)
+        later = epochs > self.epochs[-1]
+        fading = self._ahead(law, epochs) - self._ahead(law, self.epochs[-1:])
+        added: Floats = np.interp(epochs, self.epochs, self.values) + np.where(later, fading, 0.0)
         if np.isinf(self.cap):
             return added
         whole: Floats = law(np.array([self.batch]), epochs)[0] + added
-        return added - np.where(epochs > self.epochs[-1], np.maximum(whole - self.cap, 0.0), 0.0)
+        return added - np.where(later, np.maximum(whole - self.cap, 0.0), 0.0)
+
+    def _ahead(self, law: _Law, epochs: Floats) -> Floats:
+        """Return how much more than the law a run shows that is ahead of it by `shift`."""
+        at = np.array([self.batch])
+        return np.asarray((law(at, epochs * np.exp(self.shift)) - law(at, epochs))[0])
 
 
 def _smooth(values: Floats) -> Floats:
