@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
+from cotune.predict import forecaster
 from cotune.predict._loss_curve import fit_loss
 from cotune.predict.amdahl import Amdahl
 from cotune.predict.optimus import Optimus, epochs_to, slowest_share
 from cotune.space import Configs
-from cotune.types import Config, Evaluation, Job, Sample
+from cotune.types import Cluster, Config, Evaluation, Job, Sample
 from predict.worlds import EXAMPLES, JOB, timed
 
 TENSORS = (60, 20, 10, 10)
@@ -132,6 +133,22 @@ def test_accuracy_at_another_batch_is_that_of_the_nearest_one() -> None:
     np.testing.assert_allclose(found[0], 0.9 - 1 / (np.array([5.0, 30.0]) + 1.2), atol=0.01)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[2], found[3])
+
+
+def test_a_forecast_by_optimus_tells_when_its_curves_have_converged_or_why_not() -> None:
+    def sample(batch: int, scores: list[float]) -> Sample:
+        curve = tuple(Evaluation(e, score, 0.0) for e, score in enumerate(scores, start=1))
+        return Sample(Config.data_parallel(batch, 1), float(len(scores)), 1.0, curve=curve)
+
+    def reason(*samples: Sample) -> str:
+        return forecaster(JOB, samples, Cluster(), predictor="eta", accuracy="optimus").reason[-1]
+
+    quick, slow = (sample(b, [0.9 - 1 / (pace * e + 1.2) for e in range(1, 16)]) for b, pace in ((16, 1.0), (64, 0.3)))
+    rough = sample(256, [0.1, 0.7, 0.1, 0.65, 0.05, 0.6, 0.15, 0.7])
+    assert reason(quick).endswith("its loss has converged after 14 epochs")
+    assert reason(quick, slow).endswith("its loss has converged after 14 to 21 epochs")
+    assert "at batch 256 the loss is not smooth" in reason(rough)
+    assert "14 to 21 epochs; at batch 256 the loss is not smooth" in reason(quick, slow, rough)
 
 
 def test_samples_without_servers_are_still_fitted() -> None:

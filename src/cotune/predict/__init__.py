@@ -61,6 +61,16 @@ class AccuracyModel(Protocol):
 
 
 @runtime_checkable
+class Remarking(Protocol):
+    """A fitted model that has something to say of what it was fitted to."""
+
+    @property
+    def remark(self) -> str:
+        """Return it in words that follow the name of the predictor."""
+        ...
+
+
+@runtime_checkable
 class SecondsPredictor(Protocol):
     """What can learn seconds per epoch; raises `TooFewSamples` when it cannot."""
 

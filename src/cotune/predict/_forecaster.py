@@ -19,7 +19,7 @@ import numpy as np
 from cotune import algorithms
 from cotune.errors import UsageError
 from cotune.forecast import Outlook, standard_draws
-from cotune.predict import AccuracyPredictor, SecondsPredictor, SelfAware, TooFewSamples
+from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict._groups import fit_seconds
@@ -230,7 +230,8 @@ def _accuracy(job: Job, evaluated: Evaluated, name: str | None) -> tuple[Accurac
         return outlook, f"accuracy by {model.reason}{recipes}", False
     fitted = fit_accuracy(chosen, job, alike)
     outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
-    return outlook, f"accuracy by {name}, as asked{recipes}", by_worker
+    remark = f"; {fitted.remark}" if isinstance(fitted, Remarking) else ""
+    return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker
 
 
 def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:

@@ -11,7 +11,8 @@ by non-negative least squares on relative errors; measured configs are not used 
 in the paper, so that what is judged is the law.
 
 Accuracy follows the loss curve of the nearest measured batch (`_loss_curve`), the loss being
-what is missing to a perfect score.
+what is missing to a perfect score; a forecast says when these curves have converged, or that
+they are not to be believed.
 
 Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
@@ -58,7 +59,7 @@ class Optimus:
         perfect = _perfect(job, found)
         by_batch = by_global_batch(found)
         fitted = tuple(_kept(tuple(same), perfect) for same in by_batch.values())
-        return _Learning(np.log(list(by_batch)), fitted, perfect)
+        return _Learning(tuple(by_batch), fitted, perfect)
 
 
 def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
@@ -84,16 +85,28 @@ class _Speed:
 
 @dataclass(frozen=True, slots=True)
 class _Learning:
-    places: Floats  # ln of the measured batches
+    batches: tuple[int, ...]  # as measured, of all workers
     fitted: tuple[LossCurve, ...]
     perfect: float
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
         wished = np.log(np.maximum(configs.global_batch, 1))
-        nearest = np.abs(wished[:, None] - self.places[None, :]).argmin(axis=1)
+        nearest = np.abs(wished[:, None] - np.log(self.batches)).argmin(axis=1)
         places, row = np.unique(nearest, return_inverse=True)
         losses: Floats = np.stack([self.fitted[place].loss(epochs) for place in places])[row]
         return self.perfect - losses
+
+    @property
+    def remark(self) -> str:
+        """Return when the loss is at its end, or why that cannot be told."""
+        verdicts = [curve.converges() for curve in self.fitted]
+        ends = [verdict.epoch for verdict in verdicts if verdict.epoch is not None]
+        doubts = [f"at batch {b} {v.reason}" for b, v in zip(self.batches, verdicts, strict=True) if v.epoch is None]
+        if not ends:
+            return doubts[0]
+        first, last = min(ends), max(ends)
+        words = f"its loss has converged after {f'{first:.0f} to ' if first < last else ''}{last:.0f} epochs"
+        return "; ".join([words, *doubts[:1]])
 
 
 def slowest_share(tensors: Sequence[int], servers: int) -> float:
