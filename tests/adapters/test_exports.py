@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from adapters.plans import EXAMPLES, JOB, planned
 from cli.jobs import cotune, environment
 from cotune.adapters.export import Order, names, order, use, write
 from cotune.errors import UsageError
+from cotune.run import Launch
 from cotune.types import Cluster, Config, Device, Job
 from run.slurm_daemons import daemons, missing
 from torchrun import finished
@@ -56,10 +58,14 @@ def start(command: list[str], folder: Path, **more: str) -> str:
     return finished(command, {**environment(folder), "OMP_NUM_THREADS": "1", **more}, folder)
 
 
-def gpu_order(workers: int = 8, **more: object) -> Order:
+def launch(job: Job, config: Config, epochs: int = 1, **more: float) -> Launch:
+    return Launch("export", job, config, epochs, Path(job.folder), **more)  # type: ignore[arg-type]
+
+
+def gpu_order() -> Order:
     cluster = Cluster((Device("A100", per_node=4, price_per_hour=2.0),))
     job = Job("Big Job", ("python", "-m", "package.train", "{batch_size}"), env=(("API_KEY", "s3cret"), ("A", "1 2")))
-    return order(job, Config.data_parallel(16, workers, "A100"), 3, cluster, limit=3660.0, **more)  # type: ignore[arg-type]
+    return order(launch(job, Config.data_parallel(16, 8, "A100"), 3, seconds_limit=3660.0), cluster)
 
 
 def test_torchrun_trains_what_was_planned(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ print(task.name, task.num_nodes, dict(found.accelerators), found.max_hourly_cost
 
 @environments.needs("sky")
 def test_kubeflow_accepts_the_train_job(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(write("kubeflow", gpu_order(image="me/train:1")))
+    (tmp_path / "job.yaml").write_text(write("kubeflow", replace(gpu_order(), image="me/train:1")))
     code = """
 import yaml
 from kubeflow_trainer_api import models
@@ -159,18 +165,18 @@ def test_no_export_writes_a_secret_and_each_asks_for_it(target: str) -> None:
 def test_a_secret_in_the_command_is_refused() -> None:
     job = Job("x", ("python", "train.py", "--token", "hf_abc"))
     with pytest.raises(UsageError, match=r"--token '\*\*\*'.*environment variable"):
-        order(job, Config.data_parallel(1, 1), 1, Cluster())
+        order(launch(job, Config.data_parallel(1, 1)), Cluster())
 
 
 def test_servers_are_refused_with_what_runs_them() -> None:
     with pytest.raises(UsageError, match="1 parameter servers; run it with: cotune run"):
-        order(Job("x", ("python", "t.py")), Config.data_parallel(1, 1, servers=1), 1, Cluster())
+        order(launch(Job("x", ("python", "t.py")), Config.data_parallel(1, 1, servers=1)), Cluster())
 
 
 @given(workers=st.integers(1, 300), per_node=st.integers(1, 16))
 def test_nodes_hold_equally_many_workers_and_no_fewer_nodes_would_do(workers: int, per_node: int) -> None:
     cluster = Cluster((Device("gpu", per_node=per_node),))
-    made = order(Job("x", ("python", "t.py")), Config.data_parallel(1, workers, "gpu"), 1, cluster)
+    made = order(launch(Job("x", ("python", "t.py")), Config.data_parallel(1, workers, "gpu")), cluster)
     assert made.nodes * made.per_node == workers
     assert made.per_node <= per_node
     assert not any(workers % fewer == 0 and workers // fewer <= per_node for fewer in range(1, made.nodes))
@@ -193,7 +199,7 @@ def test_yaml_targets_are_yaml(target: str) -> None:
 def test_numbers_that_the_script_reads_from_its_environment_are_given(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import os; print(os.environ['COTUNE_BATCH_SIZE'])")
     job = Job("x", ("python", "train.py"), folder=str(tmp_path))
-    made = order(job, Config.data_parallel(48, 1), 1, Cluster())
+    made = order(launch(job, Config.data_parallel(48, 1)), Cluster())
     assert made.env == (("COTUNE_BATCH_SIZE", "48"),)
 
 

@@ -33,8 +33,11 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
+    from dataclasses import replace
+
     from cotune.adapters.export import order, write
     from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store
+    from cotune.run import Launch
     from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
 
@@ -46,15 +49,12 @@ def export(
     config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
     plan = plan if plan and plan.config == config else None
     goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
-    asked = order(
-        settings.job,
-        config,
-        epochs_elsewhere(plan, goal),
-        settings.cluster,
-        forecast=plan.forecast if plan else None,
-        limit=seconds(limit) if limit else seconds_limit(plan) if plan else None,
-        max_cost=goal.max_cost,
-        per_node=per_node,
+    most_seconds = seconds(limit) if limit else seconds_limit(plan) if plan else None
+    job, needed = settings.job, epochs_elsewhere(plan, goal)
+    launch = Launch("export", job, config, needed, Path(job.folder), seconds_limit=most_seconds)
+    forecast = plan.forecast if plan else None
+    asked = replace(
+        order(launch, settings.cluster, forecast, max_cost=goal.max_cost, per_node=per_node),
         image=image,
         settings=settings.engine_settings if settings.engine == target == "slurm" else None,
     )

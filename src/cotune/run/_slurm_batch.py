@@ -38,9 +38,9 @@ def batch_script(launch: Launch, folder: Path, options: Sequence[str]) -> str:
     )
 
 
-def resources(launch: Launch, cpus: int, devices: Mapping[str, Sequence[str]]) -> list[str]:
+def resources(device: str, cpus: int, devices: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the options of what each task needs; a device is a type of GPU unless `devices` says how to ask for it."""
-    cores, device = [f"--cpus-per-task={cpus}"], launch.config.device
+    cores = [f"--cpus-per-task={cpus}"]
     if device in devices:
         return [*cores, *devices[device]]
     if device == "cpu":

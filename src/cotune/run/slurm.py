@@ -139,7 +139,7 @@ class Slurm:
         where = {"--partition": self.partition, "--account": self.account}
         return [
             *(f"{name}={value}" for name, value in where.items() if value),
-            *resources(launch, self.cpus, self.devices),
+            *resources(launch.config.device, self.cpus, self.devices),
             *time_limit(launch.seconds_limit),
             *self.options,
         ]

@@ -1,6 +1,6 @@
 """Plans for other launchers: one small writer for each target.
 
-    plan ─order▶ command, variables, nodes x workers, limit ─write▶ the target's own file
+    launch ─order▶ command, variables, nodes x workers, limit ─write▶ the target's own file
 
 A writer is one file with `write(order) -> str` and `USE`, the command that takes the
 file. Workers are spread over the fewest nodes that hold equally many each; without
@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -26,7 +25,7 @@ from cotune.commands import reads_environment
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run import Launch
 from cotune.run._command import fill, is_python, numbers, python_target
-from cotune.types import Cluster, Config, Forecast, Job
+from cotune.types import Cluster, Config, Forecast
 from cotune.units import duration, number
 
 PORT = 29500
@@ -89,23 +88,19 @@ def _writer(target: str) -> Any:
 
 
 def order(
-    job: Job,
-    config: Config,
-    epochs: int,
+    launch: Launch,
     cluster: Cluster,
-    *,
     forecast: Forecast | None = None,
-    limit: float | None = None,
+    *,
     max_cost: float | None = None,
     per_node: int | None = None,
-    image: str | None = None,
-    settings: Mapping[str, Any] | None = None,
 ) -> Order:
-    """Return what launchers must be told of a config of a job; what none of them can do is said now."""
+    """Return what launchers must be told of a launch; what none of them can do is said now."""
+    job, config = launch.job, launch.config
     if config.servers or len(config.stages) > 1:
         what = f"{config.servers} parameter servers" if config.servers else f"{len(config.stages)} pipeline stages"
         raise UsageError(f"other launchers start equal workers only, and {config} has {what}; run it with: cotune run")
-    told = numbers(Launch("export", job, config, epochs, Path(job.folder)))
+    told = numbers(launch)
     command = tuple(fill(job.command, told))
     if not command:
         raise NotFound("no command to export: give it after --, or as `run:` in cotune.yaml")
@@ -122,18 +117,16 @@ def order(
     return Order(
         name=job.name,
         config=config,
-        epochs=epochs,
+        epochs=launch.epochs,
         command=command,
         folder=job.folder,
         env=tuple(sorted((name, value) for name, value in variables.items() if name not in secret)),
         secrets=tuple(sorted(secret)),
         nodes=nodes,
         per_node=config.workers // nodes,
-        limit=limit,
+        limit=launch.seconds_limit,
         max_hourly_cost=_hourly(max_cost, cluster, forecast),
-        image=image,
-        settings=settings,
-        about=_about(job, config, epochs, forecast, most),
+        about=_about(launch, forecast, most),
     )
 
 
@@ -184,9 +177,10 @@ def _hourly(max_cost: float | None, cluster: Cluster, forecast: Forecast | None)
     return round(max_cost / (forecast.seconds.high / 3600), 2)
 
 
-def _about(job: Job, config: Config, epochs: int, forecast: Forecast | None, per_node: int | None) -> tuple[str, ...]:
-    lines = [f"{job.name}: {config}, {epochs} epochs"]
-    if forecast is not None and epochs < forecast.epochs:
+def _about(launch: Launch, forecast: Forecast | None, per_node: int | None) -> tuple[str, ...]:
+    config = launch.config
+    lines = [f"{launch.job.name}: {config}, {launch.epochs} epochs"]
+    if forecast is not None and launch.epochs < forecast.epochs:
         lines.append("nothing here stops it at its target: nine forecasts of ten need no more epochs than these")
     if forecast is not None:
         seconds, cost = forecast.seconds, forecast.cost

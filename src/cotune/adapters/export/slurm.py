@@ -10,13 +10,10 @@ to ask for a device are those of the slurm engine, where the job file has it.
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 from cotune.adapters.export import Order, exports
-from cotune.run import Launch
 from cotune.run._slurm_batch import resources, time_limit
 from cotune.run.slurm import Slurm
-from cotune.types import Job
 
 USE = "sbatch {file}"
 _PORTS = 'MASTER_PORT="$((20000 + SLURM_JOB_ID % 10000))"'
@@ -31,13 +28,12 @@ def write(order: Order) -> str:
     """Return the batch script."""
     asked = Slurm(**(order.settings or {}))
     where = {"--partition": asked.partition, "--account": asked.account}
-    launch = Launch("export", Job(order.name), order.config, order.epochs, Path(order.folder))
     options = [
         f"--job-name={order.label}",
         f"--nodes={order.nodes}",
         f"--ntasks-per-node={order.per_node}",
         f"--ntasks={order.config.workers}",
-        *resources(launch, asked.cpus, asked.devices),
+        *resources(order.config.device, asked.cpus, asked.devices),
         *(f"{name}={value}" for name, value in where.items() if value),
         *time_limit(order.limit),
         f"--chdir={order.folder}",
