@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import URL
 
 from cotune import config
-from cotune.cli._forecasting import known_samples, make_forecaster, recalled, require_curves
+from cotune.cli._forecasting import Grounds, known_samples, make_forecaster, recalled, require_curves
 from cotune.cli._output import note
 from cotune.cli.plan import planned
 from cotune.config import Settings
@@ -166,15 +166,13 @@ def _of_size(cluster: Cluster, slots: int) -> Cluster:
 
 def _believed(settings: Settings, kept: Store, cluster: Cluster, name: str, now: float, seed: int) -> Queued:
     """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
-    history = recalled(settings, kept)
-    samples = known_samples(settings, kept, history)
-    require_curves(settings, samples, history)
+    grounds = Grounds(seed, recalled(settings, kept))
+    samples = known_samples(settings, kept, grounds.history)
+    require_curves(settings, samples, grounds.history)
     settings = replace(settings, cluster=cluster)
-    plan = planned(settings, samples, history=history, seed=seed)
+    plan = planned(settings, samples, grounds)
     free = replace(settings.goal, deadline=None, max_cost=None)
-    outlook = make_forecaster(settings, samples, "auto", "auto", seed, history)(
-        settings.space.configs(), free.max_epochs
-    )
+    outlook = make_forecaster(settings, samples, grounds)(settings.space.configs(), free.max_epochs)
     found = assess(outlook, free, cluster, settings.job.sign)
     forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
     rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}

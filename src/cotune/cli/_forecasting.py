@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,16 @@ from cotune.types import RECORDED, Goal, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What forecasts rest on beside the samples of a job: jobs like it, predictors by name, the seed of the draws."""
+
+    seed: int
+    history: History | None = None
+    predictor: str = "auto"
+    accuracy: str | None = "auto"
 
 
 def with_model(settings: Settings, kept: Store) -> Settings:
@@ -112,7 +122,7 @@ def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int)
     try:
         samples = known_samples(wanted, kept, history)
         require_curves(wanted, samples, history)
-        outlook = make_forecaster(wanted, samples, "auto", "auto", seed, history)(configs, goal.max_epochs)
+        outlook = make_forecaster(wanted, samples, Grounds(seed, history))(configs, goal.max_epochs)
     except CotuneError:  # too little was measured to say anything of this goal
         return None
     trained = Kept.among(known).epochs(settings.job, goal, configs)
@@ -120,30 +130,17 @@ def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int)
     return replace(plan, forecast=found.forecast(0), goal=goal, rivals=(), notes=outlook.notes, rest=found.rest(0))
 
 
-def make_forecaster(
-    settings: Settings,
-    samples: Sequence[Sample],
-    predictor: str,
-    accuracy: str,
-    seed: int,
-    history: History | None = None,
-) -> Forecaster:
+def make_forecaster(settings: Settings, samples: Sequence[Sample], on: Grounds) -> Forecaster:
     """Return the waist: a function from configs to forecasts, with no accuracy where the goal asks for none."""
-    wanted = accuracy if needs_curves(settings) else None
-    return full_forecaster(settings, samples, predictor, wanted, seed, history)
+    return full_forecaster(settings, samples, on if needs_curves(settings) else replace(on, accuracy=None))
 
 
-def full_forecaster(
-    settings: Settings,
-    samples: Sequence[Sample],
-    predictor: str,
-    accuracy: str | None,
-    seed: int,
-    history: History | None = None,
-) -> Forecaster:
+def full_forecaster(settings: Settings, samples: Sequence[Sample], on: Grounds) -> Forecaster:
     """Return the waist with accuracy by a predictor, whatever the goal asks for."""
     from cotune.predict import forecaster
 
-    known = history.blended(samples) if history else samples
-    learnt = forecaster(settings.job, known, settings.cluster, predictor=predictor, accuracy=accuracy, seed=seed)
-    return history.doubted(learnt, samples) if history else learnt
+    known = on.history.blended(samples) if on.history else samples
+    learnt = forecaster(
+        settings.job, known, settings.cluster, predictor=on.predictor, accuracy=on.accuracy, seed=on.seed
+    )
+    return on.history.doubted(learnt, samples) if on.history else learnt

@@ -89,7 +89,7 @@ class Moving:
 
     def _forecasts(self, known: Sequence[Sample]) -> list[tuple[Forecast, float]]:
         """Return what each layout that the cluster holds would take, and what it costs a second."""
-        from cotune.cli._forecasting import make_forecaster
+        from cotune.cli._forecasting import Grounds, make_forecaster
 
         settings = self._settings
         configs = settings.space.configs()
@@ -97,7 +97,7 @@ class Moving:
         if not len(same):
             return []
         fixed = replace(settings, goal=replace(settings.goal, epochs=self._launch.epochs, target=None))
-        outlook = make_forecaster(fixed, known, "auto", "auto", self._launch.seed)(same, self._launch.epochs)
+        outlook = make_forecaster(fixed, known, Grounds(self._launch.seed))(same, self._launch.epochs)
         found = assess(outlook, fixed.goal, settings.cluster, settings.job.sign)
         held = np.flatnonzero(np.isfinite(found.rate))
         return [(found.forecast(int(row)), float(found.rate[row])) for row in held]

@@ -32,6 +32,7 @@ from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolde
 _WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
 
 if TYPE_CHECKING:
+    from cotune.cli._forecasting import Grounds
     from cotune.config import Settings
     from cotune.history import History
     from cotune.store import Store
@@ -70,7 +71,7 @@ def plan(
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
-    from cotune.cli._forecasting import doubt_target, recalled, with_model
+    from cotune.cli._forecasting import Grounds, doubt_target, recalled, with_model
     from cotune.cli._options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
@@ -92,7 +93,7 @@ def plan(
             samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
     doubt_target(settings, samples)
     begun = time.perf_counter()
-    chosen = planned(settings, samples, search, predictor, accuracy, history=history, seed=seed)
+    chosen = planned(settings, samples, Grounds(seed, history, predictor, accuracy), search)
     took = time.perf_counter() - begun
     if store or not recording:
         with open_store(store) as kept:
@@ -147,16 +148,7 @@ def _enough_samples(
     return samples
 
 
-def planned(
-    settings: Settings,
-    samples: list[Sample],
-    search: str = "grid",
-    predictor: str = "auto",
-    accuracy: str = "auto",
-    *,
-    history: History | None = None,
-    seed: int,
-) -> Plan:
+def planned(settings: Settings, samples: list[Sample], on: Grounds, search: str = "grid") -> Plan:
     """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
     from dataclasses import replace
 
@@ -169,8 +161,8 @@ def planned(
     from cotune.types import Forecast
 
     searcher = algorithms.create("plan", search)
-    require_curves(settings, samples, history)
-    forecast = make_forecaster(settings, samples, predictor, accuracy, seed, history)
+    require_curves(settings, samples, on.history)
+    forecast = make_forecaster(settings, samples, on)
     kept = Kept.among(samples)
     try:
         plan = choose(
@@ -181,7 +173,7 @@ def planned(
             forecast=forecast,
             search=searcher,
             trained=lambda configs: kept.epochs(settings.job, settings.goal, configs),
-            seed=seed,
+            seed=on.seed,
         )
     except Infeasible as error:
         near = [forecast for forecast in error.nearest if isinstance(forecast, Forecast)]

@@ -85,7 +85,7 @@ def predict(
         return
     plain = (precision, optimiser, tier) == ("fp32", "momentum", "auto")
     _needs_model(device, inputs, examples, epochs, network, price, explain, not plain)
-    from cotune.cli._forecasting import full_forecaster
+    from cotune.cli._forecasting import Grounds, full_forecaster
     from cotune.cli._options import check_predictors, load_settings, search_overrides
     from cotune.cli._recording import Reading, replay
 
@@ -99,7 +99,7 @@ def predict(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": searched})
         samples, history = _known(settings, store, with_history=not no_history)
-    forecast = full_forecaster(settings, samples, predictor, accuracy, seed, history)
+    forecast = full_forecaster(settings, samples, Grounds(seed, history, predictor, accuracy))
     outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     _print(settings, outlook, everything=everything, json=json)
 

@@ -32,9 +32,10 @@ from cotune.cli._options import (
 from cotune.cli._recording import AllSamples, Budget, MaxSamples, RecordingFolder
 
 if TYPE_CHECKING:
+    from cotune.cli._forecasting import Grounds
     from cotune.cli._recording import ReplayedJob
     from cotune.config import Settings
-    from cotune.history import History
+    from cotune.forecast import Outlook
     from cotune.reports import Findings
     from cotune.store import Store
     from cotune.types import Plan, Sample
@@ -72,6 +73,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Show a plan, its grounds and what came of it. -o writes a page to keep or to send."""
+    from cotune.cli._forecasting import Grounds, recalled
     from cotune.cli._options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json, note
     from cotune.cli._recording import Reading, replay
@@ -82,13 +84,14 @@ def report(
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
     if recording:
         played = replay(recording, asked | {"search": axes}, Reading(max_samples, budget, all_samples), file)
-        found = _replayed(played, store, predictor, accuracy, seed)
+        found = _replayed(played, store, Grounds(seed, None, predictor, accuracy))
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store, reading=True) as kept:
             if all(value is None for value in asked.values()):
                 settings = _with_planned_goal(as_last_planned(settings, kept), kept)
-            found = _stored(settings, kept, predictor, accuracy, seed, with_history=not no_history)
+            history = recalled(settings, kept, wanted=not no_history)
+            found = _stored(settings, kept, Grounds(seed, history, predictor, accuracy))
     if output is not None:
         _write(output, found)
     if json:
@@ -114,26 +117,24 @@ def _with_planned_goal(settings: Settings, kept: Store) -> Settings:
     return replace(settings, goal=latest.goal) if latest else settings
 
 
-def _stored(
-    settings: Settings, kept: Store, predictor: str, accuracy: str, seed: int, *, with_history: bool
-) -> Findings:
+def _stored(settings: Settings, kept: Store, on: Grounds) -> Findings:
     """Return the findings of a job of the store."""
-    from cotune.cli._forecasting import known_samples, recalled
+    from cotune.cli._forecasting import known_samples
 
-    history = recalled(settings, kept, wanted=with_history)
-    samples = known_samples(settings, kept, history)
+    samples = known_samples(settings, kept, on.history)
     plans = [(made.created, made.plan) for made in kept.plans(settings.job)]
-    return _found(settings, samples, plans, predictor, accuracy, seed, history=history)
+    return _found(settings, _outlook(settings, samples, on), samples, plans)
 
 
-def _replayed(played: ReplayedJob, store: str | None, predictor: str, accuracy: str, seed: int) -> Findings:
+def _replayed(played: ReplayedJob, store: str | None, on: Grounds) -> Findings:
     """Return the findings on a recording, with a replayed run of the plan to compare with."""
-    settings, samples = played.settings, played.kept_samples(store, seed)
-    found = _found(settings, samples, [], predictor, accuracy, seed)
+    settings, samples = played.settings, played.kept_samples(store, on.seed)
+    outlook = _outlook(settings, samples, on)
+    found = _found(settings, outlook, samples, [])
     if found.plan is None:
         return found
-    run = _run_of(played, found.plan, seed)
-    return _found(settings, [*samples, run], [("", found.plan)], predictor, accuracy, seed, learn_from=samples)
+    run = _run_of(played, found.plan, on.seed)
+    return _found(settings, outlook, [*samples, run], [("", found.plan)])
 
 
 def _run_of(played: ReplayedJob, plan: Plan, seed: int) -> Sample:
@@ -153,23 +154,16 @@ def _run_of(played: ReplayedJob, plan: Plan, seed: int) -> Sample:
     return ended
 
 
-def _found(
-    settings: Settings,
-    samples: list[Sample],
-    plans: list[tuple[str, Plan]],
-    predictor: str,
-    accuracy: str,
-    seed: int,
-    learn_from: list[Sample] | None = None,
-    history: History | None = None,
-) -> Findings:
+def _outlook(settings: Settings, samples: list[Sample], on: Grounds) -> Outlook:
     from cotune.cli._forecasting import make_forecaster, require_curves
+
+    require_curves(settings, samples, on.history)
+    return make_forecaster(settings, samples, on)(settings.space.configs(), settings.goal.max_epochs)
+
+
+def _found(settings: Settings, outlook: Outlook, samples: list[Sample], plans: list[tuple[str, Plan]]) -> Findings:
     from cotune.reports import find
 
-    known = samples if learn_from is None else learn_from
-    require_curves(settings, known, history)
-    forecast = make_forecaster(settings, known, predictor, accuracy, seed, history)
-    outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     return find(
         settings.job, settings.goal, settings.space, settings.cluster, outlook=outlook, samples=samples, plans=plans
     )

@@ -123,13 +123,14 @@ def _run_recording(played: ReplayedJob, store: str | None, flags: RunFlags, *, j
 
 def _plan_anew(played: ReplayedJob, kept: Store, store: str | None, seed: int) -> None:
     """Plan by what is replayed of a recording, and keep it for the run to go on from."""
+    from cotune.cli._forecasting import Grounds
     from cotune.cli.plan import planned
 
     settings, samples = played.settings, played.kept_samples(store, seed)
     if store is None and not played.reading.everything:  # a store that is named has them by now
         for sample in samples:
             kept.save(settings.job, sample)
-    kept.save_plan(settings.job, planned(settings, samples, seed=seed), settings.space, settings.cluster)
+    kept.save_plan(settings.job, planned(settings, samples, Grounds(seed)), settings.space, settings.cluster)
 
 
 def _carry_out(settings: Settings, kept: Store, flags: RunFlags, *, json: bool) -> None:
