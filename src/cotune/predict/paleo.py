@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import nnls
 
 from cotune.errors import UsageError, suggestion
+from cotune.predict._letters import fit_letters
 from cotune.predict._paleo_layers import FLOAT, Kernel, Layer
 from cotune.predict._samples import timings
 from cotune.space import Configs
@@ -145,11 +145,8 @@ class Paleo:
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every letter
         shares = _terms(measured.configs, scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
-        sizes = np.sqrt((shares**2).mean(axis=0))
-        sizes[sizes == 0] = 1.0
-        least = np.array([_LEAST, _LEAST, 0.0])
-        above, _ = nnls(shares / sizes, 1 - shares / sizes @ least)
-        return _Law((least + above) / sizes, examples, scheme)
+        letters, _ = fit_letters(shares, np.array([_LEAST, _LEAST, 0.0]))
+        return _Law(letters, examples, scheme)
 
 
 def _terms(configs: Configs, scheme: Scheme) -> Floats:

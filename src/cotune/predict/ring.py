@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import nnls
 
 from cotune.predict import SecondsModel
 from cotune.predict._layout import nodes
+from cotune.predict._letters import fit_letters
 from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -49,13 +49,9 @@ class Ring:
         examples = job.examples or 1  # unknown, it is a factor of every letter
         terms = _terms(measured.configs, self.per_node, self.cores)
         shares = terms * (measured.configs.steps(examples) / measured.seconds)[:, None]
-        sizes = np.sqrt((shares**2).mean(axis=0))
-        sizes[sizes == 0] = 1.0
-        least = np.zeros(len(sizes))
-        least[:2] = _LEAST
-        rows = np.vstack([shares / sizes, self.ridge * np.eye(len(sizes))])
-        above, _ = nnls(rows, np.concatenate([1 - shares / sizes @ least, np.zeros(len(sizes))]))
-        return _Model((least + above) / sizes, examples, self.per_node, self.cores)
+        least = np.where(np.arange(shares.shape[1]) < 2, _LEAST, 0.0)
+        letters, _ = fit_letters(shares, least, self.ridge)
+        return _Model(letters, examples, self.per_node, self.cores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from cotune.predict._layout import nodes
+from cotune.predict._letters import fit_letters
 from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -59,13 +59,9 @@ class Saturating:
     def _fit(self, configs: Configs, weight: Floats, fill: float, bend: float) -> _Fit:
         """Return the error of a pair with its doubt, the pair, and its letters."""
         terms = _terms(configs, fill, bend, self.per_node) * weight[:, None]
-        sizes = np.sqrt((terms**2).mean(axis=0))
-        sizes[sizes == 0] = 1.0
-        least = np.array([_LEAST, 0.0, 0.0])
-        rows = np.vstack([terms / sizes, _RIDGE * np.eye(3)])
-        above, norm = nnls(rows, np.concatenate([1 - terms / sizes @ least, np.zeros(3)]))
+        letters, missed = fit_letters(terms, np.array([_LEAST, 0.0, 0.0]), _RIDGE)
         doubt = _DOUBT * np.log(bend / _USUAL_BEND) ** 2
-        return float(norm**2 / len(weight) + doubt), fill, bend, np.asarray((least + above) / sizes)
+        return float(missed**2 / len(weight) + doubt), fill, bend, letters
 
 
 _Fit = tuple[float, float, float, Floats]
