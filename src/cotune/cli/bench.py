@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cotune.cli._options import Json, Seed
+
+if TYPE_CHECKING:
+    from cotune.bench.layers import Row
 
 Recordings = Annotated[
     list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
@@ -125,9 +128,49 @@ def layers(
     json: Json = False,
 ) -> None:
     """Train layer models on timed layers and judge them on devices seen and left out."""
-    from cotune.cli._random_layers import judge_layers
+    from dataclasses import asdict
 
-    judge_layers(folder, model, across=across, rows=rows, unseen=unseen, processes=processes, seed=seed, json=json)
+    import numpy as np
+
+    from cotune.adapters.layers import read_timed_layers
+    from cotune.bench.layers import MODELS, bench_layers
+    from cotune.cli._output import emit_json, note
+
+    tables = read_timed_layers(folder)
+    if rows is not None:
+        rng = np.random.default_rng(seed)
+        tables = {kind: table.take(rng.permutation(len(table))[:rows]) for kind, table in tables.items()}
+    found: list[Row] = []
+    for row in bench_layers(tables, model or MODELS, across=across, seed=seed, processes=processes, unseen=unseen):
+        note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
+        found.append(row)
+    if json:
+        emit_json("bench.layers", {"rows": [asdict(row) for row in found]})
+        return
+    _show_layers(found)
+
+
+def _show_layers(found: list[Row]) -> None:
+    """Print one table: a line for each kind, model and device, and the median over devices."""
+    from statistics import median
+
+    from cotune.cli._output import table
+
+    lines = []
+    for kind, model in dict.fromkeys((row.kind, row.model) for row in found):
+        own = [row for row in found if (row.kind, row.model) == (kind, model)]
+        for device in dict.fromkeys(row.device for row in own):
+            here = {row.seen: row for row in own if row.device == device}
+            lines.append((kind, model, device, *_cells(here.get(True)), *_cells(here.get(False))))
+        middle = [[row.mape for row in own if row.seen == seen] for seen in (True, False)]
+        words = [f"{median(values):.1%}" if values else "" for values in middle]
+        lines.append((kind, model, "median", "", words[0], "", "", words[1], ""))
+    columns = ("layer", "model", "device", "rows", "seen: MAPE", "RMSE ms", "rows", "unseen: MAPE", "RMSE ms")
+    table(columns, lines, title="errors on layers not seen, of a device that was and of one left out")
+
+
+def _cells(row: Row | None) -> tuple[str, str, str]:
+    return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
 
 
 def _named(given: list[str] | None) -> list[str]:
