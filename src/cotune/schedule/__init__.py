@@ -224,11 +224,6 @@ def capacity(cluster: Cluster) -> dict[str, int]:
     return {device.name: device.count if device.count is not None else 1 << 60 for device in cluster.devices}
 
 
-def units(config: Config) -> int:
-    """Return the devices a config holds."""
-    return config.workers + config.servers
-
-
 def interval_of(policy: Policy) -> float | None:
     """Return the seconds between two decisions, or None for one at every event."""
     return getattr(policy, "interval", None)

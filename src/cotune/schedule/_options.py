@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from cotune.schedule import COUNTED, Active, units
+from cotune.schedule import COUNTED, Active
 from cotune.types import Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
@@ -77,8 +77,8 @@ class Options:
     @classmethod
     def of(cls, active: Active, needs: Needs | None = None, *, any_batch: bool = False) -> Options:
         took = {config: (needs or seconds_left)(active, config) for config in choices(active, any_batch=any_batch)}
-        configs = sorted(took, key=lambda config: (units(config), took[config]))
-        sizes = np.array([units(config) for config in configs], dtype=np.int64)
+        configs = sorted(took, key=lambda config: (config.units, took[config]))
+        sizes = np.array([config.units for config in configs], dtype=np.int64)
         speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])
         held = configs.index(active.config) if active.config in took else -1
         return cls(

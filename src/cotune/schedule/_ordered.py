@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cotune.schedule import COUNTED, Active, Rank, capacity, rigid_config, units
+from cotune.schedule import COUNTED, Active, Rank, capacity, rigid_config
 from cotune.types import Cluster, Config
 
 
@@ -47,7 +47,7 @@ class Ordered:
             config = asked(job, free)
             if config is not None:
                 given[job.job.name] = config
-                free[config.device] -= units(config)
+                free[config.device] -= config.units
             elif not self.skips:
                 break
         return given
@@ -63,7 +63,7 @@ def pace(active: Active) -> float:
 
 def asked(active: Active, free: Mapping[str, int]) -> Config | None:
     """Return the config a job asked for on the device with room for it (its own first), or None."""
-    if active.config is not None and free[active.config.device] >= units(active.config):
+    if active.config is not None and free[active.config.device] >= active.config.units:
         return active.config
     gpus, wanted = active.job.gpus, active.job.device
     fitting = [name for name, left in free.items() if left >= gpus and wanted in (None, name)]

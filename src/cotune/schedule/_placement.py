@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 
 from cotune.errors import UsageError, suggestion
-from cotune.schedule import Active, Nodes, units
+from cotune.schedule import Active, Nodes
 from cotune.types import Cluster, Config, Device, Floats, Ints
 
 Wanted = tuple[Active, Config]
@@ -117,7 +117,7 @@ class OnNodes:
         return self._taken[active.number][1] if active.number in self._taken else []
 
     def _fill(self, free: Ints, active: Active, config: Config) -> Taking | None:
-        gpus, racks = units(config), self._racks.get(config.device)
+        gpus, racks = config.units, self._racks.get(config.device)
         if racks is None:
             taking = self._rule(free, gpus, active.job.skewed, self._sizes)
         else:

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from cotune.schedule import Active, Policy, capacity, units
+from cotune.schedule import Active, Policy, capacity
 from cotune.schedule._placement import Placer
 from cotune.types import Cluster, Config
 
@@ -74,7 +74,7 @@ class Round:
             active.config, active.held, active.settled = None, 0, False
         starts = []
         for active, config in self._placer.placeable(wanted, stops):
-            active.config, active.held, active.settled = config, units(config), True
+            active.config, active.held, active.settled = config, config.units, True
             active.starts += 1
             active.started = min(active.started, active.synced)
             active.turn = self._next_turn()
@@ -112,7 +112,7 @@ class Round:
     def _check(self, given: Mapping[str, Config]) -> None:
         used: Counter[str] = Counter()
         for config in given.values():
-            used[config.device] += units(config)
+            used[config.device] += config.units
         there = capacity(self._cluster)
         for device, held in used.items():
             if held > there.get(device, 0):

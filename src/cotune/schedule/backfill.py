@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.schedule._ordered import asked
 from cotune.types import Cluster, Config
 
@@ -27,7 +27,7 @@ class Backfill:
         for job in active:
             if job.config is not None:
                 given[job.job.name] = job.config
-                free[job.config.device] -= units(job.config)
+                free[job.config.device] -= job.config.units
         shadow: tuple[float, str, int] | None = None  # time, device, spare GPUs then
         for job in sorted((job for job in active if not job.running), key=lambda job: job.number):
             if not any(free.values()):
@@ -37,11 +37,11 @@ class Backfill:
                 shadow = shadow or _reservation(job, active, given, free)
                 continue
             if shadow and config.device == shadow[1] and job.left > shadow[0]:
-                if units(config) > shadow[2]:
+                if config.units > shadow[2]:
                     continue
-                shadow = (shadow[0], shadow[1], shadow[2] - units(config))
+                shadow = (shadow[0], shadow[1], shadow[2] - config.units)
             given[job.job.name] = config
-            free[config.device] -= units(config)
+            free[config.device] -= config.units
         return given
 
 
@@ -55,7 +55,7 @@ def _reservation(
             continue
         room = now_free
         ends = sorted(
-            (max(job.left, 0.0), units(given[job.job.name]))
+            (max(job.left, 0.0), given[job.job.name].units)
             for job in active
             if job.job.name in given and given[job.job.name].device == device
         )

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.schedule._ordered import asked
 from cotune.types import Cluster, Config
 
@@ -33,8 +33,8 @@ class Drf:
 
         def give(job: Active, config: Config) -> None:
             given[job.job.name] = config
-            free[config.device] -= units(config)
-            held[job.job.team][config.device] += units(config)
+            free[config.device] -= config.units
+            held[job.job.team][config.device] += config.units
 
         for job in sorted(active, key=lambda job: job.number):
             weights.setdefault(job.job.team, job.job.weight)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.schedule._deadlines import fill
 from cotune.schedule._options import choices, seconds_left
 from cotune.types import Cluster, Config
@@ -39,11 +39,11 @@ class Elasticflow:
         shares = fill(active, free)
         given: dict[int, Config] = {}
         for share in shares:
-            if share.config is not None and units(share.config) <= free:
+            if share.config is not None and share.config.units <= free:
                 given[share.active.number] = share.config
-                free -= units(share.config)
+                free -= share.config.units
         hand_out([share.active for share in shares], given, free)
-        free = sum(capacity(cluster).values()) - sum(units(config) for config in given.values())
+        free = sum(capacity(cluster).values()) - sum(config.units for config in given.values())
         hand_out([job for job in active if job.job.deadline is None], given, free)
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
@@ -65,11 +65,11 @@ def hand_out(active: Sequence[Active], given: dict[int, Config], free: int) -> N
 
 def _step(job: Active, config: Config | None, free: int) -> tuple[float, int, int, Config] | None:
     """Return the best next step up: minus the seconds saved per GPU, whose, GPUs, config."""
-    held = 0 if config is None else units(config)
+    held = 0 if config is None else config.units
     now = float(job.total) * 1e3 + 1e9 if config is None else seconds_left(job, config)
     best: tuple[float, int, int, Config] | None = None
     for bigger in choices(job):
-        more = units(bigger) - held
+        more = bigger.units - held
         if 0 < more <= free:
             saved = (now - seconds_left(job, bigger)) / more
             if saved > 1e-9 and (best is None or -saved < best[0]):

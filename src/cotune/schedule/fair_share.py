@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.schedule._ordered import asked
 from cotune.types import Cluster, Config
 
@@ -34,13 +34,13 @@ class FairShare:
         for job in active:
             if job.config is not None:
                 given[job.job.name] = job.config
-                free[job.config.device] -= units(job.config)
-                held[job.job.team] += units(job.config)
+                free[job.config.device] -= job.config.units
+                held[job.job.team] += job.config.units
         waiting = [job for job in active if not job.running]
         for job in sorted(waiting, key=lambda a: (-a.job.priority, a.team_usage / a.job.weight, a.number)):
             config = asked(job, free)
-            if config is not None and held[job.job.team] + units(config) <= most:
+            if config is not None and held[job.job.team] + config.units <= most:
                 given[job.job.name] = config
-                free[config.device] -= units(config)
-                held[job.job.team] += units(config)
+                free[config.device] -= config.units
+                held[job.job.team] += config.units
         return given

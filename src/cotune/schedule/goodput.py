@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.schedule import COUNTED, Active, capacity, units
+from cotune.schedule import COUNTED, Active, capacity
 from cotune.schedule._options import choices
 from cotune.types import Cluster, Config
 
@@ -41,7 +41,7 @@ class Goodput:
         relative = np.array([worth[place] / max(least[row], 1e-12) for place, (row, _) in enumerate(options)])
         # Against its slowest config every job counts alike; a job left out counts as slower still.
         value = np.maximum(relative, 1e-3) ** self.power - self.penalty
-        chosen = _solve(value, [row for row, _ in options], [units(config) for _, config in options], gpus)
+        chosen = _solve(value, [row for row, _ in options], [config.units for _, config in options], gpus)
         return {active[options[place][0]].job.name: options[place][1] for place in chosen}
 
     def _worth(self, job: Active, config: Config) -> float:
@@ -56,7 +56,7 @@ def steps(job: Active, gpus: int) -> list[Config]:
     """Return the fastest config of each power of two of GPUs, and the present one."""
     best: dict[int, Config] = {}
     for config in choices(job, any_batch=True):
-        held = units(config)
+        held = config.units
         rigid = job.belief is None
         if held > gpus or not (rigid or held & (held - 1) == 0 or config == job.config):
             continue

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.schedule._deadlines import Share, fill
 from cotune.schedule._options import Options, cautious, choices, seconds_left
 from cotune.types import Cluster, Config
@@ -57,7 +57,7 @@ class Joint:
         gpus = sum(capacity(cluster).values())
         needs = {config: self._needs(new, config) for config in choices(new, any_batch=True)}
         limit = new.deadline_left - new.restart
-        costs = [units(config) * seconds for config, seconds in needs.items() if seconds <= limit]
+        costs = [config.units * seconds for config, seconds in needs.items() if seconds <= limit]
         if not costs or self._crowds_out(min(costs), new, active, gpus):
             return False
         plan = self._plan(active, gpus)
@@ -90,14 +90,14 @@ class Joint:
         shares = self._plan(active, free)
         _promise(shares)
         for share in shares:
-            if share.config is not None and units(share.config) <= free:
+            if share.config is not None and share.config.units <= free:
                 given[share.active.number] = share.config
-                free -= units(share.config)
+                free -= share.config.units
         idle = [share.active for share in shares] + [job for job in active if job.job.deadline is None]
         for job in sorted(idle, key=lambda job: (job.deadline_left, job.number)):
             config = self._thrifty(job, given.get(job.number), free)
             if config is not None:
-                free -= units(config) - (units(given[job.number]) if job.number in given else 0)
+                free -= config.units - (given[job.number].units if job.number in given else 0)
                 given[job.number] = config
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
@@ -134,18 +134,18 @@ class Joint:
 
     def _thrifty(self, job: Active, config: Config | None, free: int) -> Config | None:
         """Return the fastest config in reach that wastes little, or None to leave things as they are."""
-        held = 0 if config is None else units(config)
+        held = 0 if config is None else config.units
         lasts = {one: _with_start(job, one) for one in choices(job, any_batch=True)}
-        reach = [one for one in lasts if units(one) <= held + free]
+        reach = [one for one in lasts if one.units <= held + free]
         if not reach:
             return None
-        least = min(units(one) * seconds for one, seconds in lasts.items())
-        thrifty = [one for one in reach if units(one) * lasts[one] <= (1.0 + self.slack) * least]
+        least = min(one.units * seconds for one, seconds in lasts.items())
+        thrifty = [one for one in reach if one.units * lasts[one] <= (1.0 + self.slack) * least]
         if config is not None:
             thrifty = [one for one in thrifty if lasts[one] < _with_start(job, config) * (1 - 1e-9)]
         if not thrifty:
-            return None if config is not None else min(reach, key=lambda one: units(one) * lasts[one])
-        return min(thrifty, key=lambda one: (lasts[one], units(one)))
+            return None if config is not None else min(reach, key=lambda one: one.units * lasts[one])
+        return min(thrifty, key=lambda one: (lasts[one], one.units))
 
 
 def _late(plan: Sequence[Share]) -> list[int]:

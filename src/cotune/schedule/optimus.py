@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotune.schedule import Active, capacity, units
+from cotune.schedule import Active, capacity
 from cotune.types import Cluster, Config
 
 
@@ -73,7 +73,7 @@ class Ladder:
     _next: float = math.nan
 
     def __post_init__(self) -> None:
-        self.units = units(self.config)
+        self.units = self.config.units
         self._now = self.left(self.config)
 
     @property
@@ -85,7 +85,7 @@ class Ladder:
         if self.at + 1 >= len(self.configs):
             return -math.inf
         above = self.configs[self.at + 1]
-        self.more = units(above) - self.units
+        self.more = above.units - self.units
         self._next = self.left(above)
         return (self._now - self._next) / self.more
 
