@@ -28,7 +28,6 @@ import numpy as np
 from cotune.design import Chooser, Design, Probe
 from cotune.plan.assess import Assessment, assess, rates, runs
 from cotune.predict import forecaster
-from cotune.run.training import reached
 from cotune.space import Configs, Space
 from cotune.strategies import LAWS
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
@@ -133,7 +132,7 @@ class ActiveDesign:
         """
         if not sample.curve or sample.config.global_batch in seen:
             return bool(sample.curve)
-        return reached(self.job, self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
+        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""

@@ -132,8 +132,7 @@ class Design:
         """Return whether a sample met the target, or went on for as long as a run may."""
         if sample.failed or not sample.curve:
             return False
-        met = any(self.job.meets(self.goal.target, point.accuracy) for point in sample.curve)
-        return met or sample.curve[-1].epoch >= self.goal.max_epochs
+        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
 
     def time_epochs(self, config: Config) -> float:
         """Return the epochs of a probe of seconds: thirty steps."""

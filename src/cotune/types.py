@@ -211,6 +211,10 @@ class Job:
         """Return whether a value of the metric is as good as a target; False without either."""
         return target is not None and accuracy is not None and self.sign * accuracy >= self.sign * target
 
+    def reached(self, target: float | None, sample: Sample) -> bool:
+        """Return whether an evaluation of a sample is as good as a target."""
+        return any(self.meets(target, point.accuracy) for point in sample.curve)
+
     @property
     def fingerprint(self) -> str:
         """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""

@@ -91,7 +91,7 @@ def require_curves(settings: Settings, samples: Sequence[Sample], history: Histo
         if longest == 0:
             raise OverBudget("no learning curve was replayed: allow a larger --budget or more --max-samples")
         return
-    reached = any(job.meets(goal.target, point.accuracy) for sample in known for point in sample.curve)
+    reached = any(job.reached(goal.target, sample) for sample in known)
     if longest == 0 or (longest < LEAST_EVALUATIONS and not reached and goal.max_epochs > longest):
         words = "no evaluation" if longest == 0 else f"{longest} evaluation{'s' if longest > 1 else ''}"
         raise NotFound(

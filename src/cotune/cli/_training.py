@@ -11,7 +11,6 @@ from cotune.config import Settings
 from cotune.predict.eta import Countdown, expected_end, usual_scatter
 from cotune.run import Launch
 from cotune.run.attempt import Until
-from cotune.run.training import reached
 from cotune.store import Store
 from cotune.supervise import supervise
 from cotune.types import Plan, Sample
@@ -61,7 +60,7 @@ def _tell(
         return
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
     words = f"epoch {sample.epochs:.3g} of at most {launch.epochs}{accuracy}"
-    if reached(settings.job, launch.target, sample):
+    if settings.job.reached(launch.target, sample):
         shown.update(sample.epochs, f"{words}: target met")
         return
     left = countdown.left(expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan))

@@ -164,7 +164,7 @@ class Countdown:
 def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity:
     """Return the epochs after which a run is expected to end: its cap, or where it meets its target."""
     cap, done = float(epochs), sample.epochs
-    if any(job.meets(target, point.accuracy) for point in sample.curve):
+    if job.reached(target, sample):
         return Quantity(done, done, done, "measured")
     # A run that is past what was expected needs at least one more evaluation.
     soonest = min(math.floor(done) + 1.0, cap)

@@ -75,15 +75,10 @@ def _first_values(space: Space) -> dict[str, Value]:
     return {axis.name: axis.values[0] for axis in space.axes if axis.name not in LAYOUT}
 
 
-def reached(job: Job, target: float | None, sample: Sample) -> bool:
-    """Return whether an evaluation has met the target."""
-    return any(job.meets(target, point.accuracy) for point in sample.curve)
-
-
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
-    if goal.target is not None and not reached(job, goal.target, sample):
+    if goal.target is not None and not job.reached(goal.target, sample):
         best = max((job.sign * point.accuracy for point in sample.curve), default=None)
         words = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
         parts.append(f"{words}, {goal.target:g} was asked")
