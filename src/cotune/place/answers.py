@@ -120,14 +120,10 @@ def _next_faster(problems: tuple[Problem, ...], plan: Placement) -> Placement | 
     return _solve(faster, Cheapest(), _ASIDE_SECONDS).placement
 
 
-def _is_given(seconds: float | None) -> bool:
-    return seconds is not None
-
-
 def _infeasible(profile: Profile, asked: PlacementGoal, *, proven: bool) -> Infeasible:
     """Return the error that names what stands in the way, by how much, and up to three plans near it."""
     said = f"no plan reaches {number(asked.throughput)} examples/s"
-    homeless = [layer.name for layer in profile.layers if layer.compute and not any(map(_is_given, layer.compute))]
+    homeless = [layer.name for layer in profile.layers if layer.compute and all(one is None for one in layer.compute)]
     if homeless:
         return Infeasible(f"layer {homeless[0]!r} fits no type: its compute is null everywhere", "memory or types")
     if not proven:
