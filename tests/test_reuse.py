@@ -61,6 +61,9 @@ def test_named_axes_are_part_of_the_recipe_and_so_is_the_layout_of_servers_that_
     kept = Kept.among([probe(tmp_path / "async", alone, 3)])
     assert kept.of(alone) is not None
     assert kept.of(Config.data_parallel(32, 2, servers=1, axes=axes)) is None
+    axes = axes_of({"asynchronous": "false"})
+    waiting = Kept.among([probe(tmp_path / "sync", Config.data_parallel(64, 1, servers=1, axes=axes), 3)])
+    assert waiting.of(Config.data_parallel(32, 2, servers=1, axes=axes)) is not None, "a word says the same"
 
 
 def test_epochs_are_told_for_every_layout_and_are_endless_where_the_target_is_met(tmp_path: Path) -> None:

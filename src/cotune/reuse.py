@@ -2,8 +2,8 @@
 
     left = (N - e) epochs        N: what a whole training takes, e: what the probe has trained
 
-so only the probes of other recipes are a cost. A recipe is the global batch with the named
-axes: a checkpoint holds weights, not workers, so another layout may go on with it. Where
+so only the probes of other recipes are a cost. The global batch and the named axes must be the
+same: a checkpoint holds weights, not workers, so another layout may go on with it. Where
 servers do not wait for their workers, accuracy depends on these too, and the layout must be
 the same.
 
@@ -28,13 +28,12 @@ MOST_RECIPES = 8
 MOST_OF_DISK = 0.25  # of what is free, for all kept checkpoints together
 CHECKPOINT = "checkpoint"
 
-Recipe = tuple[int, Axes, Config | None]
+Lineage = tuple[int, Axes, Config | None]
 
 
-def recipe(config: Config) -> Recipe:
+def lineage(config: Config) -> Lineage:
     """Return what two configs must share for one to go on with the other's weights."""
-    waits = not (config.servers and dict(config.axes).get("asynchronous"))
-    return config.global_batch, config.axes, None if waits else config
+    return config.global_batch, config.axes, None if config.waits else config
 
 
 def has_checkpoint(folder: str | Path) -> bool:
@@ -71,14 +70,14 @@ def meets(job: Job, goal: Goal, sample: Sample) -> bool:
 class Kept:
     """The probes that may be gone on with: the furthest of every recipe."""
 
-    best: Mapping[Recipe, Sample]
+    best: Mapping[Lineage, Sample]
 
     @classmethod
     def among(cls, samples: Sequence[Sample], able: Callable[[Sample], bool] = can_continue) -> Kept:
         """Return what some samples left to go on from; of two that went as far, the earlier."""
-        best: dict[Recipe, Sample] = {}
+        best: dict[Lineage, Sample] = {}
         for sample in joined(samples):
-            one = recipe(sample.config)
+            one = lineage(sample.config)
             if able(sample) and (one not in best or trained(sample) > trained(best[one])):
                 best[one] = sample
         return cls(best)
@@ -88,7 +87,7 @@ class Kept:
 
         A seed that is asked for must be its own, and it must not have trained longer than the goal's epochs.
         """
-        found = self.best.get(recipe(config))
+        found = self.best.get(lineage(config))
         if found is None or seed not in (None, found.seed):
             return None
         return None if goal and goal.epochs and trained(found) > goal.epochs else found
@@ -145,9 +144,9 @@ def take(sample: Sample, folder: Path) -> None:
 
 def tidy(samples: Sequence[Sample], favourite: Config | None = None) -> list[Sample]:
     """Remove the checkpoints of probes that are not kept; return those that are, the favourite recipe's first."""
-    own = None if favourite is None else recipe(favourite)
+    own = None if favourite is None else lineage(favourite)
     best = Kept.among([sample for sample in samples if sample.engine != RECORDED]).best
-    ordered = sorted(best.values(), key=lambda sample: (recipe(sample.config) == own, sample.started), reverse=True)
+    ordered = sorted(best.values(), key=lambda sample: (lineage(sample.config) == own, sample.started), reverse=True)
     kept: list[Sample] = []
     left = _free(ordered)
     for sample in ordered:
