@@ -170,6 +170,11 @@ class Configs(Sequence[Config]):
     def servers(self) -> Ints:
         return self._integers("servers", 0)
 
+    @property
+    def units(self) -> Ints:
+        """Return the workers and servers, all of which are held and paid for."""
+        return self.workers + self.servers
+
     @cached_property
     def global_batch(self) -> Ints:
         return self.batch_size * self.accumulate * self.workers

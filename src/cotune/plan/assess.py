@@ -177,7 +177,7 @@ def rates(configs: Configs, cluster: Cluster) -> Floats:
     rate = np.full(len(configs), np.inf)
     for device in cluster.devices:
         rows = configs.device == device.name
-        units = (configs.workers + configs.servers)[rows].astype(np.float64)
+        units = configs.units[rows].astype(np.float64)
         fits = units <= device.count if device.count else np.ones(len(units), dtype=bool)
         if device.bill == "node" and device.per_node:
             units = np.ceil(units / device.per_node) * device.per_node

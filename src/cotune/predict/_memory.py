@@ -128,7 +128,7 @@ class MemoryLaw:
     def limit_bytes(self, configs: Configs) -> Floats:
         """Return what a worker of each config may have; infinite where nothing tells."""
         result = np.full(configs.length, np.inf)
-        processes = configs.workers + configs.servers
+        processes = configs.units
         for device in dict.fromkeys(configs.device.tolist()):
             result[configs.device == device] = self._limits(device, processes[configs.device == device])
         return result

@@ -82,6 +82,6 @@ def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
     endless = replace(cluster, devices=tuple(replace(device, count=None) for device in cluster.devices))
     configs = Configs.of([sample.config for sample in samples])
     rate = rates(configs, endless)
-    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.workers + configs.servers
+    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.units
     seconds = np.array([sample.seconds for sample in samples])
     return float((seconds * np.where(np.isfinite(rate), rate, elsewhere)).sum())
