@@ -79,6 +79,22 @@ class Learning:
     told: Floats  # epochs up to which they do
 
 
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """Where recipes lie among the batches that were measured, and what is told there."""
+
+    at: Floats  # which of them, counted from 0, and how far on the way to the next in ln B
+    away: Floats  # doublings to the nearest
+    outside: Mask
+    end: Floats  # log2 of the epochs after which the curves end
+    broken: Floats  # share of the curves that collapsed
+
+    @property
+    def far(self) -> Floats:
+        """Return the doublings that count: outside they count for more."""
+        return self.away * np.where(self.outside, _OUTSIDE, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class AccuracyOutlook:
     """A fitted law of accuracy with what is known of its errors; the same only as itself."""
@@ -110,32 +126,41 @@ class AccuracyOutlook:
         """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
         epochs = np.arange(1.0, max_epochs + 1)
         alike = self.recipes.configs(configs)
+        near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        wished = np.log2(np.maximum(alike.global_batch, 1).astype(np.float64))
-        places, ends, broken = self._measured()
-        away = np.abs(wished[:, None] - places[None, :]).min(axis=1) + self.recipes.strange(configs)
-        outside = (wished < places[0]) | (wished > places[-1])
-        end = np.interp(wished, places, ends)
-        far = away * np.where(outside, _OUTSIDE, 1.0)
-        below, above = _apart(median, np.hypot(_SHIFT, self.pace * far))
-        collapsed = _COLLAPSED * self.range * np.interp(wished, places, broken)
-        always = ((self.level * far + collapsed) ** 2 + self.noise**2)[:, None]
-        later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - end[:, None], 0.0)
-        best = np.minimum(self._best(median) + self._shared(wished, away == 0, places, epochs), self.ceiling)
-        ended = np.clip(np.ceil(2**end).astype(np.int64) - 1, 0, max_epochs - 1)
+        below, above = _apart(median, np.hypot(_SHIFT, self.pace * near.far))
+        always = ((self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2)[:, None]
+        later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
+        best = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
+        ended = np.clip(np.ceil(2**near.end).astype(np.int64) - 1, 0, max_epochs - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
         fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
         self._put_certain(configs, best, spread, fall)
-        # A job that is first evaluated after some epochs meets no target before.
-        first = min(float(curve.epochs[0]) for curve in self.found)
-        if first <= max_epochs:
-            best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
-        source = np.where(away == 0, "measured", np.where(outside, "extrapolated", "interpolated")).astype(object)
-        if self.assumed:
-            source[:] = "assumed"
+        self._put_never(best, epochs)
         other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
-        return Learning(best, spread, fall, median, np.sqrt(other), source, 2**end)
+        return Learning(best, spread, fall, median, np.sqrt(other), self._source(near), 2**near.end)
+
+    def _near(self, alike: Configs, strange: Floats) -> _Near:
+        """Return where recipes lie among the measured batches; `strange` doublings of something else come on top."""
+        wished = np.log2(np.maximum(alike.global_batch, 1).astype(np.float64))
+        of = self._by_batch.values()
+        places = np.log2(list(self._by_batch))
+        ends = np.log2([max(float(curve.epochs[-1]) for curve in same) for same in of])
+        broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
+        return _Near(
+            at=np.interp(wished, places, np.arange(len(places), dtype=np.float64)),
+            away=np.abs(wished[:, None] - places[None, :]).min(axis=1) + strange,
+            outside=(wished < places[0]) | (wished > places[-1]),
+            end=np.interp(wished, places, ends),
+            broken=np.interp(wished, places, broken),
+        )
+
+    def _source(self, near: _Near) -> Sources:
+        if self.assumed:
+            return np.full(len(near.away), "assumed", dtype=object)
+        between = np.where(near.outside, "extrapolated", "interpolated")
+        return np.where(near.away == 0, "measured", between).astype(object)
 
     def _best(self, median: Floats) -> Floats:
         """Return the best of all evaluations so far by the law."""
@@ -143,16 +168,15 @@ class AccuracyOutlook:
         lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
         return np.asarray(np.minimum(median + lift[tries - 1], self.ceiling))
 
-    def _shared(self, wished: Floats, measured: Mask, places: Floats, epochs: Floats) -> Floats:
+    def _shared(self, near: _Near, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
         found = [self._better(batch, epochs) for batch in self._by_batch]
         own, others = (np.stack(part) for part in zip(*found, strict=True))
-        at = np.interp(wished, places, np.arange(len(places), dtype=np.float64))
-        below = np.floor(at).astype(np.int64)
-        above = np.minimum(below + 1, len(places) - 1)
-        share = (at - below)[:, None]
+        below = np.floor(near.at).astype(np.int64)
+        above = np.minimum(below + 1, len(found) - 1)
+        share = (near.at - below)[:, None]
         between = (1 - share) * others[below] + share * others[above]
-        return np.where(measured[:, None], own[below], between)
+        return np.where((near.away == 0)[:, None], own[below], between)
 
     def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
         """Return how much better than by the law the best of a measured batch is, and what that tells of others.
@@ -196,12 +220,11 @@ class AccuracyOutlook:
             for spread in spreads:
                 spread[np.ix_(rows, past)] = _CERTAIN * self.range
 
-    def _measured(self) -> tuple[Floats, Floats, Floats]:
-        """Return log2 of the measured batches, of where their curves end, and which collapsed."""
-        of = self._by_batch.values()
-        ends = [max(float(curve.epochs[-1]) for curve in same) for same in of]
-        broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
-        return np.log2(list(self._by_batch)), np.log2(ends), np.array(broken)
+    def _put_never(self, best: Floats, epochs: Floats) -> None:
+        """Let a job that is first evaluated after some epochs meet no target before."""
+        first = min(float(curve.epochs[0]) for curve in self.found)
+        if first <= epochs[-1]:
+            best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
 
 
 @lru_cache(KEPT)
