@@ -16,7 +16,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,32 +58,41 @@ def read(path: Path, only: Mapping[str, str] | None = None, *, skip_bad: bool = 
     unknown = sorted(set(only or {}) - set(header.columns))
     if unknown:
         raise InvalidFile(f"{path} has no column {unknown[0]!r} to choose by; there are {', '.join(header.columns)}")
-    jobs: list[Submission] = []
-    seen: dict[str, int] = {}
-    make = reader.open(header.columns, path)
     wanted = [(header.columns.index(name), value) for name, value in (only or {}).items()]
-    for line in lines:
-        try:
-            if len(line.columns) != len(header.columns):
-                raise ValueError(f"{len(line.columns)} fields where the header has {len(header.columns)}")
-            if any(line.columns[place] != value for place, value in wanted):
-                continue
-            job = make(line)
-            if job is None:
-                continue
-            if job.name in seen:
-                raise ValueError(f"job_id {job.name!r} was used before, in line {seen[job.name]}")
-        except ValueError as error:
-            left_out.append(BadLine(line.number, str(error)))
-            continue
-        seen[job.name] = line.number
-        jobs.append(job)
+    jobs, bad = _jobs(lines, len(header.columns), wanted, reader.open(header.columns, path))
+    left_out += bad
     if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}")
     if not jobs:
         chosen = " with " + ", ".join(f"{name}={value}" for name, value in only.items()) if only else ""
         raise InvalidFile(f"{path} has no jobs{chosen}")
     return Trace(path, reader.name, tuple(jobs), tuple(str(bad) for bad in left_out))
+
+
+def _jobs(
+    lines: Iterator[TraceLine],
+    fields: int,
+    wanted: Sequence[tuple[int, str]],
+    make: Callable[[TraceLine], Submission | None],
+) -> tuple[list[Submission], list[BadLine]]:
+    """Return the jobs of those lines that have the wanted values at some places, and the lines that cannot be jobs."""
+    jobs: list[Submission] = []
+    bad: list[BadLine] = []
+    seen: dict[str, int] = {}
+    for line in lines:
+        try:
+            if len(line.columns) != fields:
+                raise ValueError(f"{len(line.columns)} fields where the header has {fields}")
+            job = make(line) if all(line.columns[place] == value for place, value in wanted) else None
+            if job is not None and job.name in seen:
+                raise ValueError(f"job_id {job.name!r} was used before, in line {seen[job.name]}")
+        except ValueError as error:
+            bad.append(BadLine(line.number, str(error)))
+            continue
+        if job is not None:
+            seen[job.name] = line.number
+            jobs.append(job)
+    return jobs, bad
 
 
 def fitting(trace: Trace, cluster: Cluster, *, skip_bad: bool = False) -> Trace:
