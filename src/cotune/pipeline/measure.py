@@ -24,7 +24,7 @@ from torch import Tensor
 
 from cotune.pipeline.channels import Message, Told
 from cotune.pipeline.layers import Flow, Network, Segment
-from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
+from cotune.pipeline.meeting import connect, from_first, gathered, join
 from cotune.pipeline.order import Share, rows
 from cotune.pipeline.placed import Placed
 from cotune.pipeline.unit import Neighbour, Seat, Unit, together
@@ -32,6 +32,7 @@ from cotune.types import Stage
 from cotune.workloads.clicks import made_up
 from cotune.workloads.ctr import network
 from cotune.workloads.program import exit_code
+from cotune.workloads.workers import leave
 
 _WARM_UP = 3
 _LEAST, _MOST = 5, 50  # repetitions

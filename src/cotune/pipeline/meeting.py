@@ -81,13 +81,6 @@ def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Nei
     return before, after
 
 
-def leave() -> None:
-    """Wait for the slowest; a unit that leaves early tears the others' connections."""
-    if dist.is_initialized():
-        dist.barrier()
-        dist.destroy_process_group()
-
-
 def gathered(value: Any) -> list[Any]:
     """Return what every rank gives, on every rank."""
     if not dist.is_initialized():

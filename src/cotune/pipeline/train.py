@@ -26,7 +26,7 @@ import cotune
 from cotune.errors import UsageError
 from cotune.pipeline.channels import Told
 from cotune.pipeline.layers import Flow, Network
-from cotune.pipeline.meeting import connect, from_first, gathered, join, leave
+from cotune.pipeline.meeting import connect, from_first, gathered, join
 from cotune.pipeline.order import ahead, deeds, rows
 from cotune.pipeline.placed import Placed
 from cotune.pipeline.saving import save
@@ -35,6 +35,7 @@ from cotune.pipeline.unit import OPTIMISERS, Seat, Unit, together
 from cotune.workloads.clicks import read, shards_of
 from cotune.workloads.ctr import network
 from cotune.workloads.program import exit_code, positive
+from cotune.workloads.workers import leave
 
 _REPORT_SECONDS = 0.1
 
