@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cotune.run import Event, Launch
+from cotune.run import Launch
 from cotune.run.local import Local
 from cotune.types import Config, Job
 
-from launching import Played, until_ended  # isort: skip
+from launching import Make, Play, player  # isort: skip
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def local() -> Iterator[Local]:
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Callable[..., Launch]:
+def launch(tmp_path: Path) -> Make:
     """Return a function that makes a launch of a script given as text, or of a command."""
 
     def make(
@@ -49,12 +49,6 @@ def launch(tmp_path: Path) -> Callable[..., Launch]:
 
 
 @pytest.fixture
-def play(local: Local, launch: Callable[..., Launch]) -> Callable[..., Played]:
+def play(local: Local, launch: Make) -> Play:
     """Return a function that runs a launch to its end."""
-
-    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
-        made = launch(*args, **kwargs)
-        local.start(made)
-        return Played(made.folder, until_ended(local, made.id, each))
-
-    return run
+    return player(local, launch)

@@ -1,15 +1,17 @@
-"""Following a real launch: its events until the end, and the files it left."""
+"""Following a real launch: its events until the end, the files and the processes it left."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cotune.run import Ended, Event
-from cotune.run.local import Local
+from cotune.run import Ended, Engine, Event, Launch, Reported, Started
 
 PATIENCE = 60.0
+# Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
+PLAIN = (sys.executable, "-X", "utf8", "train.py")
 
 
 class Played:
@@ -29,7 +31,22 @@ class Played:
         return (self.folder / f"rank-{rank}.log").read_text()
 
 
-def until_ended(engine: Local, launch: str, each: Callable[[Event], None] = lambda _: None) -> list[Event]:
+Make = Callable[..., Launch]
+Play = Callable[..., Played]
+
+
+def player(engine: Engine, launch: Make) -> Play:
+    """Return a function that runs a launch on an engine to its end."""
+
+    def play(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
+        made = launch(*args, **kwargs)
+        engine.start(made)
+        return Played(made.folder, until_ended(engine, made.id, each))
+
+    return play
+
+
+def until_ended(engine: Engine, launch: str, each: Callable[[Event], None] = lambda _: None) -> list[Event]:
     """Return the events of a launch up to its end."""
     events: list[Event] = []
     while not (events and isinstance(events[-1], Ended)):
@@ -50,3 +67,40 @@ def writing_to(logs: str) -> list[int]:
                 if (entry / "fd" / "1").readlink().match(logs):
                     found.append(int(entry.name))
     return sorted(found)
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the processes on this machine that work for a launch, wherever they hang."""
+    mark = str(folder).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def stopped(engine: Engine, play: Play) -> tuple[Played, Played]:
+    """Return what becomes of a script that asks whether to stop, and of two that hear nothing, when they shall."""
+    asks = """
+        import cotune, os, pathlib, time
+        epoch = 0
+        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
+            time.sleep(0.01)
+        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
+    """
+    hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
+
+    def stop(event: Event) -> None:
+        if isinstance(event, Reported):
+            engine.stop("asks", grace=30)
+
+    def end(event: Event) -> None:
+        if isinstance(event, Started):
+            engine.stop("hangs", grace=0)
+
+    return (
+        play(asks, name="asks", each=stop, command=PLAIN),
+        play(hangs, workers=2, name="hangs", each=end, command=PLAIN),
+    )

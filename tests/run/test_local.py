@@ -4,22 +4,19 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cotune.errors import EngineError, NotFound, UsageError
-from cotune.run import Ended, Launch, Reported, Started
+from cotune.run import Ended, Reported, Started
 from cotune.run._messages import Record
 from cotune.run.local import Local
 from cotune.types import Config, Job, LearningRate, axes_of
 
-from launching import Played, until_ended  # isort: skip
+from launching import Make, Play, Played, until_ended  # isort: skip
 
-Play = Callable[..., Played]
-Make = Callable[..., Launch]
 
 DDP = """
     import torch, torch.distributed as dist, cotune

@@ -15,9 +15,7 @@ from cotune.run._processes import descendants
 from cotune.run.local import Local
 from cotune.types import Cause, Failure, Job
 
-from launching import Played, until_ended  # isort: skip
-
-Play = Callable[..., Played]
+from launching import Play, until_ended  # isort: skip
 
 
 @pytest.mark.parametrize(

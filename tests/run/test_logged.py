@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +11,8 @@ from cotune.errors import InvalidFile
 from cotune.run import Reported, _hearing
 from cotune.types import Job
 
-from launching import Played  # isort: skip
+from launching import PLAIN, Play, Played  # isort: skip
 
-Play = Callable[..., Played]
-PLAIN = (sys.executable, "-X", "utf8", "train.py")  # nothing imports torch in vain
 PATTERN = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
 
 

@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,8 @@ from cotune.run._memory import Memory, machine_bytes, most
 from cotune.run._seat import Peer, Seat
 from cotune.run.local import Local
 
-from launching import Played  # isort: skip
+from launching import Play  # isort: skip
 
-Play = Callable[..., Played]
 LARGE = 300 << 20
 _TAKING = f"import cotune, os\ntaken = b'1' * {LARGE} if int(os.environ['RANK']) == 1 else b''\n"
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,8 @@ from cotune.run._nodes import Nodes
 from cotune.run.local import Local
 from cotune.types import Config, Job
 
-from launching import Played, until_ended  # isort: skip
+from launching import Make, Played, until_ended  # isort: skip
 
-Make = Callable[..., Launch]
 
 # Times its own parts as a user would, and knows nothing of nodes.
 TIMED = """

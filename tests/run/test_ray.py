@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,16 +25,12 @@ from cotune.run.ray import Ray
 from cotune.supervise import supervise
 from cotune.types import Config, Failure, Job, Sample
 
-from launching import Played, until_ended, writing_to  # isort: skip
+from launching import Make, PLAIN, Play, player, stopped, until_ended, workers_of, writing_to  # isort: skip
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all
 
-Make = Callable[..., Launch]
-Play = Callable[..., Played]
 
-# Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
-PLAIN = (sys.executable, "-X", "utf8", "train.py")
 TRAIN = """
     import os, sys, torch, torch.distributed as dist, cotune
     dist.init_process_group("gloo")
@@ -85,25 +80,7 @@ def engine(cluster: object) -> Iterator[Ray]:
 @pytest.fixture
 def play_on(engine: Ray, launch: Make) -> Play:
     """Return a function that runs a launch on the cluster to its end."""
-
-    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
-        made = launch(*args, **kwargs)
-        engine.start(made)
-        return Played(made.folder, until_ended(engine, made.id, each))
-
-    return run
-
-
-def workers_of(folder: Path) -> list[int]:
-    """Return the processes on this machine that work for a launch, wherever they hang."""
-    mark = str(folder).encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-    return found
+    return player(engine, launch)
 
 
 def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
@@ -181,30 +158,11 @@ def test_a_worthless_number_ends_the_launch(play_on: Play) -> None:
 
 
 def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(engine: Ray, play_on: Play) -> None:
-    asks = """
-        import cotune, os, pathlib, time
-        epoch = 0
-        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
-            time.sleep(0.01)
-        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
-    """
-
-    def stop(event: Event) -> None:
-        if isinstance(event, Reported):
-            engine.stop("asks", grace=30)
-
-    played = play_on(asks, name="asks", each=stop, command=PLAIN)
-    assert played.ended.outcome == "stopped"
-    assert (played.folder / "checkpoint" / "last").exists()
-
-    def end(event: Event) -> None:
-        if isinstance(event, Started):
-            engine.stop("hangs", grace=0)
-
-    hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
-    played = play_on(hangs, workers=2, name="hangs", each=end, command=PLAIN)
-    assert (played.ended.outcome, played.ended.failure) == ("stopped", None)
-    assert workers_of(played.folder) == []
+    asked, hanging = stopped(engine, play_on)
+    assert asked.ended.outcome == "stopped"
+    assert (asked.folder / "checkpoint" / "last").exists()
+    assert (hanging.ended.outcome, hanging.ended.failure) == ("stopped", None)
+    assert workers_of(hanging.folder) == []
 
 
 def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engine: Ray, launch: Make) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,13 @@ from cotune.run._slurm_batch import time_limit
 from cotune.run.slurm import Slurm
 from cotune.types import Cause, Config, Failure, Job
 
-from launching import Played, until_ended  # isort: skip
+from launching import Make, PLAIN, Play, player, stopped, workers_of  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
 
 pytestmark = pytest.mark.xdist_group("slurm")  # one cluster for all
 needs_slurm = pytest.mark.skipif(
     bool(missing()), reason=f"needs Slurm ({', '.join(missing())}): apt-get install slurm-wlm munge"
 )
-
-Make = Callable[..., Launch]
-Play = Callable[..., Played]
-# Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
-PLAIN = (sys.executable, "-X", "utf8", "train.py")
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +39,7 @@ def engine() -> Iterator[Slurm]:
 @pytest.fixture
 def submit(engine: Slurm, launch: Make) -> Play:
     """Return a function that runs a launch as a Slurm job to its end."""
-
-    def run(*args: object, each: Callable[[Event], None] = lambda _: None, **kwargs: object) -> Played:
-        made = launch(*args, **kwargs)
-        engine.start(made)
-        return Played(made.folder, until_ended(engine, made.id, each))
-
-    return run
+    return player(engine, launch)
 
 
 def in_queue() -> dict[str, str]:
@@ -59,18 +47,6 @@ def in_queue() -> dict[str, str]:
     command = ["squeue", "-h", "-t", "PENDING,RUNNING,SUSPENDED", "-o", "%i %j"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return dict(line.split(maxsplit=1) for line in shown.splitlines())  # type: ignore[misc]
-
-
-def workers_of(folder: Path) -> list[int]:
-    """Return the processes that work for a launch."""
-    mark = str(folder).encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-    return found
 
 
 @needs_slurm
@@ -131,30 +107,11 @@ def test_one_rank_that_crashes_ends_its_peers_and_is_the_one_named(submit: Play)
 
 @needs_slurm
 def test_stop_lets_a_script_that_asks_finish_and_cancels_one_that_hangs(engine: Slurm, submit: Play) -> None:
-    asks = """
-        import cotune, os, pathlib, time
-        epoch = 0
-        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
-            time.sleep(0.01)
-        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
-    """
-
-    def stop(event: Event) -> None:
-        if isinstance(event, Reported):
-            engine.stop("asks", grace=30)
-
-    played = submit(asks, name="asks", each=stop, command=PLAIN)
-    assert played.ended.outcome == "stopped"
-    assert (played.folder / "checkpoint" / "last").exists()
-
-    def end(event: Event) -> None:
-        if isinstance(event, Started):
-            engine.stop("hangs", grace=0)
-
-    hangs = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
-    played = submit(hangs, workers=2, name="hangs", each=end, command=PLAIN)
-    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("stopped", None, None)
-    assert workers_of(played.folder) == []
+    asked, hanging = stopped(engine, submit)
+    assert asked.ended.outcome == "stopped"
+    assert (asked.folder / "checkpoint" / "last").exists()
+    assert (hanging.ended.outcome, hanging.ended.failure, hanging.ended.warning) == ("stopped", None, None)
+    assert workers_of(hanging.folder) == []
 
 
 @needs_slurm
