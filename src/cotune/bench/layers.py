@@ -102,6 +102,13 @@ def _judge(task: Task) -> Row | None:
     off: Floats = np.abs(found / task.judged.ms - 1)
     rmse = float(np.sqrt(np.mean((found - task.judged.ms) ** 2)))
     return Row(
-        task.judged.kind, task.device, task.model, task.seen, len(task.learnt), len(task.judged),
-        float(off.mean()), float(np.median(off)), rmse,
-    )  # fmt: skip
+        kind=task.judged.kind,
+        device=task.device,
+        model=task.model,
+        seen=task.seen,
+        learnt=len(task.learnt),
+        judged=len(task.judged),
+        mape=float(off.mean()),
+        median=float(np.median(off)),
+        rmse=rmse,
+    )

@@ -148,16 +148,16 @@ def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
     plain = np.array([row.score for row in rows])
     full = np.array([row.score_with_profile for row in rows])
     return Summary(
-        strategy,
-        len(rows),
-        float(np.mean([row.met for row in rows])),
-        float(np.median(plain)),
-        float(plain.mean()),
-        float(np.quantile(plain, 0.9)),
-        float(np.median(full)),
-        float(full.mean()),
-        float(np.quantile(full, 0.9)),
-        float(np.mean([row.profile_samples for row in rows])),
+        strategy=strategy,
+        goals=len(rows),
+        met=float(np.mean([row.met for row in rows])),
+        median=float(np.median(plain)),
+        mean=float(plain.mean()),
+        p90=float(np.quantile(plain, 0.9)),
+        median_with_profile=float(np.median(full)),
+        mean_with_profile=float(full.mean()),
+        p90_with_profile=float(np.quantile(full, 0.9)),
+        profile_samples=float(np.mean([row.profile_samples for row in rows])),
     )
 
 

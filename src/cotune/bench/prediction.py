@@ -107,16 +107,16 @@ def summaries(rows: Iterable[Row]) -> list[Summary]:
         groups.setdefault((row.quantity, row.samples, row.predictor), []).append(row)
     totals = [
         Summary(
-            quantity,
-            predictor,
-            samples,
-            len(own),
-            float(np.median([row.mre for row in own])),
-            float(np.median([row.mape for row in own])),
-            float(np.max([row.mape for row in own])),
-            float(np.mean([row.coverage for row in own])),
-            float(np.min([row.coverage for row in own])),
-            float(np.median([row.interval_score for row in own])),
+            quantity=quantity,
+            predictor=predictor,
+            samples=samples,
+            recordings=len(own),
+            mre=float(np.median([row.mre for row in own])),
+            mape=float(np.median([row.mape for row in own])),
+            worst_mape=float(np.max([row.mape for row in own])),
+            coverage=float(np.mean([row.coverage for row in own])),
+            lowest_coverage=float(np.min([row.coverage for row in own])),
+            interval_score=float(np.median([row.interval_score for row in own])),
         )
         for (quantity, samples, predictor), own in groups.items()
     ]

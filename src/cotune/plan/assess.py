@@ -199,7 +199,17 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
         in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None])
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
-    found = Assessment(outlook, goal, rate, cluster.unit, sign, needed, probability, middle, cap)
+    found = Assessment(
+        outlook=outlook,
+        goal=goal,
+        rate=rate,
+        unit=cluster.unit,
+        sign=sign,
+        needed=needed,
+        probability=probability,
+        seconds=middle,
+        epochs=cap,
+    )
     found = _longest(found) if found.all_epochs else found
     return found if trained is None else replace(found, trained=trained, left=_seconds_left(found, trained))
 

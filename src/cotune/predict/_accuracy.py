@@ -275,7 +275,18 @@ def accuracy_outlook(
     pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
     later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
     ceiling = natural_ceiling(job, found)
-    return AccuracyOutlook(model, tuple(found), span, ceiling, noise, pace, _LEVEL * span, later, assumed, recipes)
+    return AccuracyOutlook(
+        model=model,
+        found=tuple(found),
+        range=span,
+        ceiling=ceiling,
+        noise=noise,
+        pace=pace,
+        level=_LEVEL * span,
+        per_epoch=later,
+        assumed=assumed,
+        recipes=recipes,
+    )
 
 
 def _factor(errors: AccuracyErrors, span: float) -> float:

@@ -78,20 +78,20 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
     starts = _starts(row, at, moment, scene)
     holding = sorted((one.job.name, one.held, max(one.left, 0.0)) for one in moment.present if one.running)
     return Explanation(
-        name,
-        at,
-        "waiting",
-        job.gpus,
-        free,
-        blocker(job.gpus, free),
-        tuple(one.job.name for one in _ahead(active, moment.present, policy)),
-        tuple(sorted(holding, key=lambda held: held[2])),
-        percentile(starts, 0.5),
-        percentile(starts, 0.9),
-        scene.spread,
-        _change(active, moment.present, cluster, policy),
-        began if active.starts else None,
-        max((spell.end for spell in moment.spells if spell.number == row), default=None),
+        job=name,
+        at=at,
+        state="waiting",
+        gpus=job.gpus,
+        free=free,
+        blocked_by=blocker(job.gpus, free),
+        ahead=tuple(one.job.name for one in _ahead(active, moment.present, policy)),
+        holding=tuple(sorted(holding, key=lambda held: held[2])),
+        start_p50=percentile(starts, 0.5),
+        start_p90=percentile(starts, 0.9),
+        spread=scene.spread,
+        change=_change(active, moment.present, cluster, policy),
+        started=began if active.starts else None,
+        stopped=max((spell.end for spell in moment.spells if spell.number == row), default=None),
     )
 
 
