@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cotune.cli._options import one_of, whole_numbers
-from cotune.counting.trace import STATES, Optimiser
+from cotune.counting.update import STATES, Optimiser
 from cotune.devices import PRECISIONS, Precision
 from cotune.errors import NotFound
 from cotune.predict.model import TrainingWork

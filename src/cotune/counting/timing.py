@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from cotune.counting.trace import Optimiser
+from cotune.counting.update import Optimiser
 from cotune.counting.workload import Workload, autocast
 from cotune.devices import Precision
 

@@ -1,13 +1,13 @@
-"""Counting a step over fake tensors: shapes without numbers, so no GPU and hardly any memory.
+"""Counting a step over tensors that have shapes and no numbers, so without a GPU and with hardly any memory.
 
 Every operator that torch dispatches passes here once, in forward, backward and the optimiser. What is
 alive is known at any moment from the storages that were made and not yet let go:
 
     peak = parameters + optimiser state + the most that was alive beside them
 
-A model whose control flow or shapes depend on its numbers cannot be traced so; its step is then
-run for real, on the CPU, and counted on the way. What fails even then is told with what was
-counted until there.
+A network of common operators is traced by `shapes`, any other by torch's fake tensors. A model whose control
+flow or shapes depend on its numbers cannot be traced so; its step is then run for real, on the CPU, and
+counted on the way. What fails even then is told with what was counted until there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -36,13 +36,13 @@ from torch.utils.module_tracker import ModuleTracker
 
 from cotune.counting import formulas
 from cotune.counting.counts import Call, Counts, Layer, Partial, Phase
+from cotune.counting.shapes import Shapes
+from cotune.counting.update import STATES, Optimiser, first_update
 from cotune.counting.workload import Workload, autocast
 from cotune.devices import Precision
 from cotune.errors import CotuneError
 
 How = Literal["traced", "run"]
-Optimiser = Literal["sgd", "momentum", "adam"]
-STATES: dict[Optimiser, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 _LARGEST_RUN = 2**31  # bytes of parameters; a larger model is not run only to be counted
 _FAKE_FAILS = (
     DataDependentOutputException,
@@ -67,6 +67,8 @@ def count(
     workload: Workload, batch: int, *, precision: Precision = "fp32", optimiser: Optimiser = "momentum"
 ) -> Counts:
     """Return the counts of one step, traced if it can be and run otherwise."""
+    with suppress(_Stopped), Shapes():  # whatever stops it is tried again below, and told from there
+        return _Step(workload, batch, precision, optimiser).counts("traced")
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             return _Step(workload, batch, precision, optimiser).counts("traced")
@@ -118,6 +120,10 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
         self.alive: dict[int, _Alive] = {}
         self.now = self.most = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch would import its compiler only to keep it away from here
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         out = func(*args, **keywords)
@@ -142,7 +148,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
 
     def layer(self) -> str:
         """Return the innermost module that is at work."""
-        return max(self.tracker.parents, key=lambda name: (name != "Global", name.count("."), len(name)))
+        return max(self.tracker.parents, key=lambda name: (name != "Global", name.count("."), len(name), name))
 
     def _made(self, tensor: Tensor, layer: str) -> None:
         storage = tensor.untyped_storage()
@@ -190,7 +196,7 @@ class _Step:
         self.most = counter.most
         counter.phase = "update"
         counter.tracker.parents = {"Global"}
-        _update(model, self.optimiser)
+        first_update(model.parameters(), self.optimiser)
         return kept
 
     def _counts(
@@ -243,14 +249,6 @@ def _by_faking(error: Exception) -> bool:
         return True
     frames = traceback.extract_tb(error.__traceback__)
     return any("_subclasses" in frame.filename or "symbolic_shapes" in frame.filename for frame in frames)
-
-
-def _update(model: nn.Module, optimiser: Optimiser) -> None:
-    weights = [one for one in model.parameters() if one.requires_grad]
-    if optimiser == "adam":
-        torch.optim.Adam(weights, lr=1e-3, foreach=True).step()
-    else:
-        torch.optim.SGD(weights, lr=1e-3, momentum=0.9 if optimiser == "momentum" else 0.0, foreach=True).step()
 
 
 @contextmanager
