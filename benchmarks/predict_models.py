@@ -34,7 +34,8 @@ from cotune.counting.trace import count
 from cotune.devices import known
 from cotune.devices.calibration import Calibration
 from cotune.predict._roofline import Rates
-from cotune.predict.model import Prediction, StepTime, Target, from_counts, from_steps
+from cotune.predict._step_law import StepTime
+from cotune.predict.model import Prediction, Target, from_counts, from_steps
 from cotune.types import Config
 from cotune.workloads.fathom import FATHOM
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
+import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +20,9 @@ from cotune.counting.trace import count
 from cotune.devices import table
 from cotune.predict._history import correction, distance
 from cotune.predict._roofline import Rates, ring, split
+from cotune.predict._step_law import StepLaw, StepTime
 from cotune.predict.model import (
     Prediction,
-    StepTime,
     Target,
     TrainingWork,
     from_another,
@@ -28,7 +31,7 @@ from cotune.predict.model import (
     trained,
 )
 from cotune.store import Fingerprint, ModelStep
-from cotune.types import Config
+from cotune.types import Z90, Config
 
 A100 = Target("a100", Rates.published(table()["a100"]))
 UNKNOWN = Target("z9", None)
@@ -121,6 +124,49 @@ def test_a_measured_batch_is_what_was_measured_and_others_lie_on_the_line() -> N
     assert outside.step_seconds.mid > 3.5 * 0.044
     assert outside.step_seconds.source == "extrapolated"
     assert width(known) < width(between) < width(outside) < width(from_counts(counts(), config(), A100))
+
+
+def test_the_drift_of_launching_widens_a_gpus_step_by_its_share_of_it() -> None:
+    launched = (StepTime(8, 1, 0.020, 0.01), StepTime(32, 1, 0.020, 0.01))
+    computed = (StepTime(8, 1, 0.011, 0.01), StepTime(32, 1, 0.044, 0.01))
+    cpu = Target("cpu", Rates.published(table()["epyc_9654"]))
+    widths = {
+        name: width(from_steps(counts(16), config(16), target, times))
+        for name, target, times in (
+            ("computing", A100, computed),
+            ("both", A100, TIMES),
+            ("launching", A100, launched),
+            ("a core", cpu, launched),
+        )
+    }
+    assert widths["a core"] == pytest.approx(widths["computing"])
+    assert widths["computing"] < widths["both"] < widths["launching"]
+    reach = math.log(widths["launching"]) / 2 / Z90
+    assert reach == pytest.approx(math.hypot(math.log(widths["computing"]) / 2 / Z90, 0.12))
+
+
+def test_one_measured_batch_leaves_the_share_of_launching_to_the_counts() -> None:
+    small = replace(counts(8), calls=(Call("relu", "elementwise", "forward", "a", 1.0, 1.0, "float32", 500),))
+    alone = [StepTime(8, 1, 0.020, 0.01)]
+    assert width(from_steps(small, config(8), A100, alone)) > 1.2 * width(from_steps(counts(8), config(8), A100, alone))
+
+
+RECORDED = Path(__file__).parents[2] / "recordings"
+
+
+def test_four_of_five_measured_steps_lie_in_the_interval_between_two_batches() -> None:
+    held = []
+    for recorded in (RECORDED / "models-h200.json", RECORDED / "models-h200-busy.json"):
+        rows = json.loads(recorded.read_text(encoding="utf-8"))["rows"]
+        for _, series in itertools.groupby(rows, key=lambda row: (row["model"], row["precision"])):
+            times = [StepTime(row["batch"], 1, row["seconds"], row["spread"]) for row in series]
+            ends = [times[0], times[-1]]
+            law = StepLaw.of(ends, "gpu", 0.0)
+            for time in times[1:-1]:
+                _, spread = law.trust(config(time.batch), ends, 0.0)
+                held.append(abs(math.log(time.seconds / law.seconds(time.batch))) <= Z90 * spread)
+    assert len(held) == 64
+    assert 0.7 <= sum(held) / len(held) <= 0.9
 
 
 def test_a_core_takes_the_dispatch_and_the_work_one_after_the_other() -> None:

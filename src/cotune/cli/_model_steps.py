@@ -16,7 +16,7 @@ from cotune.counting.workload import Workload
 from cotune.errors import EngineError
 from cotune.predict._history import distance
 from cotune.predict._roofline import split
-from cotune.predict.model import StepTime
+from cotune.predict._step_law import StepTime
 from cotune.run import Launch
 from cotune.run.attempt import Until, attempt
 from cotune.run.local import Local

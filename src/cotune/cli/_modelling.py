@@ -24,8 +24,8 @@ from cotune.devices import Spec
 from cotune.errors import NotFound
 from cotune.predict import habitat
 from cotune.predict._history import correction
-from cotune.predict._paleo_torch import from_paleo
-from cotune.predict.model import Prediction, StepTime, from_another, from_counts, from_steps, trained
+from cotune.predict._step_law import StepTime
+from cotune.predict.model import Prediction, from_another, from_counts, from_steps, trained
 from cotune.store import Store
 from cotune.types import Cluster, Config
 
@@ -85,6 +85,8 @@ def _predicted(
     store: Store,
 ) -> Prediction:
     if asked.tier.startswith("paleo"):
+        from cotune.predict._paleo_torch import from_paleo  # and scipy with it, which no other tier needs
+
         scheme = algorithms.create("predict", asked.tier).checked_scheme()
         return from_paleo(workload, counts, config, place.target, spec=place.spec, scheme=scheme)
     if times:

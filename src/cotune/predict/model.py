@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from scipy.optimize import nnls
-
 from cotune.devices import table
 from cotune.predict._history import Correction
 from cotune.predict._roofline import SIDE_BY_SIDE, Rates, Split, entering, split
+from cotune.predict._step_law import StepLaw, StepTime, measured_at
 from cotune.types import Z90, Config, Quantity, Source
 
 if TYPE_CHECKING:
@@ -35,10 +33,6 @@ _ANOTHER = 0.35  # where operator times were carried from one GPU to another
 _STRANGE = 0.8  # and where nothing is known of the device
 _NETWORK = 100e9 / 8  # bytes per second between nodes, where nobody says
 _NEW_NETWORK = 0.3
-_LINE = 0.08  # of the law through measured batches, inside them
-_PER_DOUBLING = 0.10
-_CLOCK = 0.03
-_COUNTED_RING = 0.7  # of a communication that was only counted
 PER_NODE = 8
 _FRAGMENTS = 1.1  # what an allocator keeps beside what is alive
 _CONTEXT = 0.5e9  # what a GPU's driver and libraries take
@@ -61,17 +55,6 @@ class Target:
         if self.rates is not None:
             return [self.rates]
         return [Rates.published(spec) for spec in table().values() if spec.kind == "gpu"]
-
-
-@dataclass(frozen=True, slots=True)
-class StepTime:
-    """The measured seconds of a step: of so many examples on each of so many workers."""
-
-    batch: int
-    workers: int
-    seconds: float
-    spread: float
-    peak_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +143,22 @@ def from_steps(
     network, notes = _network(config.workers, target)
     counted = split(counts, target.rates, config.workers, precision, network)
     together = [time for time in times if time.workers > 1]
-    power = SIDE_BY_SIDE if target.rates.kind == "gpu" else 1.0
-    single = _alone(alone, config.batch_size, power)
+    law = StepLaw.of(alone, target.rates.kind, _dispatched(counted))
+    single = law.seconds(config.batch_size)
     communication = 0.0
     if config.workers > 1 and together:
-        communication = _ring(alone, together, power) * (config.workers - 1) / config.workers
+        communication = law.ring(together) * (config.workers - 1) / config.workers
     elif config.workers > 1:
         communication = counted.communication
         notes = (*notes, "several workers were not measured: their communication is counted")
     late = max(entering(counts, target.rates) - single - communication, 0.0)
     seconds = single + communication + late
-    source, wider = _trust(config, times, communication / seconds if not together else 0.0)
+    source, wider = law.trust(config, times, communication / seconds if not together else 0.0)
     reach = math.exp(Z90 * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
     return Prediction(
         config=config,
         tier="probe" if together else "steps",
-        known_from=_words(times),
+        known_from=measured_at(times),
         step_seconds=Quantity(seconds / reach, seconds, seconds * reach, source, "s"),
         split=_as_measured(counted, single, communication, late),
         peak_bytes=_memory(counts, target, times),
@@ -231,55 +214,15 @@ def _scaled(parts: Split, seconds: float) -> Split:
     return Split(*(part * factor for part in scaled))
 
 
+def _dispatched(counted: Split) -> float:
+    """Return the counted share of launching in what one worker's step takes on a GPU, in its p-th power."""
+    return 1 - math.pow(counted.compute / (counted.compute + counted.overhead), SIDE_BY_SIDE)
+
+
 def _as_measured(counted: Split, single: float, communication: float, late: float) -> Split:
     """Return a measured step of one worker, shared out as counted, with what is added to it."""
     computing = counted.compute / (counted.compute + counted.overhead)
     return Split(single * computing, communication, late, single * (1 - computing))
-
-
-def _alone(times: Sequence[StepTime], batch: int, power: float) -> float:
-    """Return the seconds of one worker's step: as measured, or by a law in which launching and computing join."""
-    same = [time.seconds for time in times if time.batch == batch]
-    if same:
-        return sum(same) / len(same)
-    if len({time.batch for time in times}) == 1:
-        return times[0].seconds * batch / times[0].batch
-    shares = np.array([[1.0, time.batch**power] for time in times])
-    raised = np.array([time.seconds**power for time in times])
-    (fixed, slope), _ = nnls(shares / raised[:, None], np.ones(len(times)))
-    return float((fixed + slope * batch**power) ** (1 / power))
-
-
-def _ring(alone: Sequence[StepTime], together: Sequence[StepTime], power: float) -> float:
-    """Return k of the ring k (n - 1) / n, the mean over the probes of several workers; it is never negative."""
-    found = [(time.seconds - _alone(alone, time.batch, power)) * time.workers / (time.workers - 1) for time in together]
-    return max(sum(found) / len(found), 0.0)
-
-
-def _trust(config: Config, times: Sequence[StepTime], counted: float) -> tuple[Source, float]:
-    """Return where seconds come from and the spread of their logarithm; `counted` is the share only counted."""
-    noise = max(time.spread for time in times) / 2
-    if any((time.batch, time.workers) == (config.batch_size, config.workers) for time in times):
-        return "measured", math.hypot(_CLOCK, noise)
-    batches = [time.batch for time in times if time.workers == 1]
-    outside = _doublings(config.batch_size, batches)
-    most = max(time.workers for time in times)
-    further = max(math.log2(config.workers / most), 0.0) if most > 1 else 0.0
-    ends = 1.0 if len(batches) > 1 else 3.0
-    wider = math.hypot(_LINE * ends, noise, _PER_DOUBLING * (outside + further), _COUNTED_RING * counted)
-    inside = outside == 0 and config.workers <= most
-    return ("interpolated" if inside else "extrapolated"), wider
-
-
-def _doublings(batch: int, seen: Sequence[int]) -> float:
-    return max(math.log2(min(seen) / batch), math.log2(batch / max(seen)), 0.0)
-
-
-def _words(times: Sequence[StepTime]) -> str:
-    alone = ", ".join(str(batch) for batch in sorted({time.batch for time in times if time.workers == 1}))
-    together = sorted({(time.workers, time.batch) for time in times if time.workers > 1})
-    probed = "".join(f"; {workers} workers at batch {batch}" for workers, batch in together)
-    return f"steps measured here at batch {alone}{probed}"
 
 
 def _memory(counts: Counts, target: Target, times: Sequence[StepTime]) -> Quantity:
