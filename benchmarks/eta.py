@@ -162,7 +162,7 @@ def main() -> int:
     held: dict[float, list[bool]] = {share: [] for share in SHARES}
     for trace in traces:
         config = Config.data_parallel(1, 1)
-        usual = usual_scatter(trace["load"], trace["cores"])
+        usual = usual_scatter(trace["load"], trace["cores"], "gpu" if trace["name"].startswith("gpu") else "cpu")
         rows = judged([thick(step, config) for step in trace["steps"]], trace["epochs"], usual)
         cells = []
         for share, (left, really, whole) in zip(SHARES, rows, strict=False):

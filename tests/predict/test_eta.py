@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.predict.eta import Countdown, Eta, expected_end, seconds_left
+from cotune.predict.eta import Countdown, Eta, expected_end, seconds_left, usual_scatter
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Quantity, Sample, Terms
 from predict.worlds import EXAMPLES, JOB
@@ -81,6 +81,25 @@ def test_evaluations_to_come_are_counted_apart() -> None:
     assert expected == pytest.approx(really, rel=0.02)
     untold, really = at_share(trace(10, evaluation=8.0, told=False), 0.55, 10)
     assert untold == pytest.approx(really, rel=0.1)
+
+
+def test_a_slow_first_evaluation_is_no_slow_training_once_others_are_known() -> None:
+    took = (4.0, 0.5, 0.5)
+    countdown = Countdown()
+    countdown.see(Sample(CONFIG, 0.0, seconds=5.0, id="a"))
+    countdown.see(Sample(CONFIG, 0.05, 10.0, seconds=5.5, id="a"))
+    for done in (1, 2, 3):
+        curve = tuple(Evaluation(float(one), 0.5, 0.0) for one in range(1, done + 1))
+        usual = Terms(evaluation=float(np.median(took[:done])))
+        seconds = 5 + 10.0 * done + sum(took[:done])
+        countdown.see(Sample(CONFIG, float(done), 10.0, terms=usual, curve=curve, seconds=seconds, id="a"))
+    left = countdown.left(end(10.0))
+    assert left is not None
+    assert left.mid == pytest.approx(7 * 10.5, rel=0.06)
+
+
+def test_the_pace_on_a_gpu_is_trusted_less_and_more_so_on_a_crowded_host() -> None:
+    assert usual_scatter(0.0, 4) < usual_scatter(0.0, 4, "gpu") < usual_scatter(16.0, 4, "gpu")
 
 
 def test_a_resumed_start_leans_on_the_one_before_and_pays_no_start_up_twice() -> None:

@@ -26,7 +26,7 @@ def train(
 ) -> Sample:
     """Run to the end, in several starts if need be; return the sample of the last."""
     launch, sample = first
-    countdown = Countdown(_usual_scatter(settings))
+    countdown = Countdown(_usual_scatter(settings, launch.config.device))
     with running_engine(settings, "cotune run --resume") as engine, progress(float(launch.epochs)) as shown:
         change = Moving(settings, kept, launch, None if fixed else plan)
         until = _until(settings, launch, plan)
@@ -45,10 +45,11 @@ def _until(settings: Settings, launch: Launch, plan: Plan | None) -> Until:
     return Until(epochs=launch.epochs, silence=settings.timeout or forecast, grace=FINISH_SECONDS, gaps=GAPS)
 
 
-def _usual_scatter(settings: Settings) -> float:
+def _usual_scatter(settings: Settings, device: str) -> float:
     """Return how much epochs scatter on such an engine: on this machine, whatever else it does counts."""
     here = settings.engine == "local" and not settings.engine_settings.get("nodes")
-    return usual_scatter(os.getloadavg()[0], len(os.sched_getaffinity(0))) if here else usual_scatter(0.0, 1)
+    load, cores = (os.getloadavg()[0], len(os.sched_getaffinity(0))) if here else (0.0, 1)
+    return usual_scatter(load, cores, device)
 
 
 def _tell(

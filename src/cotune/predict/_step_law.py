@@ -24,7 +24,7 @@ _LINE = 0.08  # of the law through measured batches, inside them
 _PER_DOUBLING = 0.10
 _CLOCK = 0.03
 _COUNTED_RING = 0.7  # of a communication that was only counted
-_DRIFT = 0.12  # of launching on a GPU's host, in logarithms: between a quiet host and a busy one
+LAUNCHING_DRIFT = 0.12  # of launching on a GPU's host, in logarithms: between a quiet host and a busy one
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ class StepLaw:
         if self.power == 1.0:
             return 0.0
         known = len({time.batch for time in self.times}) > 1
-        return _DRIFT * (self.fixed / (self.fixed + self.slope * batch**self.power) if known else self.launching)
+        return LAUNCHING_DRIFT * (
+            self.fixed / (self.fixed + self.slope * batch**self.power) if known else self.launching
+        )
 
 
 def _doublings(batch: int, seen: Sequence[int]) -> float:

@@ -16,8 +16,9 @@ The interval should hold the end in four runs of five:
 s is the relative scatter of the blocks, and d the drift: how far, in logarithms, the pace of a later
 part of this run has been from that of the part before it, for cuts at a quarter, a half
 and three quarters. Both are drawn to what is usual while little was seen: 6 % on a machine of one's own,
-more on one whose cores are asked for by several (`usual_scatter`), where the others may come
-and go. So the error falls as the run goes on, and the interval says how far it has.
+12 % on its GPU, whose host launches faster now and slower then, and more on a machine whose cores
+are asked for by several (`usual_scatter`), where the others may come and go. So the error
+falls as the run goes on, and the interval says how far it has.
 
 Reference: a master's thesis of UESTC on scheduling TensorFlow tasks, as told in a survey of time prediction of 2020.
 """
@@ -31,6 +32,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotune.predict._samples import per_step, timings
+from cotune.predict._step_law import LAUNCHING_DRIFT
 from cotune.predict.optimus import epochs_to
 from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Job, Plan, Quantity, Sample
@@ -80,7 +82,7 @@ class Countdown:
     usual: float = _USUAL
     _start: str | None = None
     _config: Config | None = None
-    _marks: list[tuple[float, float]] = field(default_factory=list)  # epochs, seconds of training
+    _marks: list[tuple[float, float, int]] = field(default_factory=list)  # epochs, seconds, evaluations in them
     _before: Floats = field(default_factory=lambda: np.empty(0))  # paces of earlier starts of this config
     _lump: float = 0.0
     _evaluated: tuple[float, ...] = ()  # epochs of the evaluations
@@ -96,7 +98,7 @@ class Countdown:
         self._evaluated = tuple(point.epoch for point in sample.curve)
         # Without a first report at its beginning a start tells nothing of its own pace yet.
         if sample.seconds > 0 and (not self._marks or sample.epochs > self._marks[-1][0]):
-            self._marks.append((sample.epochs, sample.seconds - self._lump * len(sample.curve)))
+            self._marks.append((sample.epochs, sample.seconds, len(sample.curve)))
             if len(self._marks) > _MOST_MARKS:
                 self._marks = [self._marks[0], *self._marks[1::2]]
 
@@ -122,7 +124,8 @@ class Countdown:
         """Return the seconds per epoch in blocks of equal progress, the warm-up left out."""
         if len(self._marks) < 2:
             return np.empty(0)
-        epochs, seconds = np.array(self._marks).T
+        epochs, elapsed, evaluations = np.array(self._marks).T
+        seconds = elapsed - self._lump * evaluations  # by what an evaluation is known to take now, at every mark
         done = epochs[-1] - epochs[0]
         if len(epochs) == 2:  # the first report of a step tells of warming up; that of an epoch is all there is
             return np.array([(seconds[1] - seconds[0]) / done]) if done >= 1 else np.empty(0)
@@ -195,9 +198,9 @@ def _spread(end: Quantity, done: float) -> float:
     return math.log(high / low) / (2 * Z90) if high > low else 0.0
 
 
-def usual_scatter(load: float, cores: int) -> float:
-    """Return the scatter to expect of a pace on a machine of which so much is asked."""
-    return _USUAL + _CROWDED * math.log2(max(load / cores, 1.0))
+def usual_scatter(load: float, cores: int, device: str = "cpu") -> float:
+    """Return the scatter to expect of a pace on a machine of which so much is asked; a GPU's drifts with its host."""
+    return (_USUAL if device == "cpu" else LAUNCHING_DRIFT) + _CROWDED * math.log2(max(load / cores, 1.0))
 
 
 def _drifts(paces: Floats) -> Floats:
