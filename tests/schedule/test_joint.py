@@ -54,9 +54,10 @@ def test_with_room_for_all_it_costs_hardly_more_than_each_job_alone(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("slack", [0.0, 0.3])
-def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: float) -> None:
-    found = simulate(jobs(seed, 60, every=25.0), Cluster((Device("gpu", 24),)), Joint(slack=slack))
+@pytest.mark.parametrize(("slack", "restart"), [(0.0, 0.0), (0.3, 0.0), (0.3, 30.0)])
+def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: float, restart: float) -> None:
+    trace, cluster = jobs(seed, 60, every=25.0), Cluster((Device("gpu", 24),))
+    found = simulate(trace, cluster, Joint(slack=slack), restart=restart)
     limit = np.array([job.deadline for job in found.jobs])
     admitted = found.declined == 0
     assert 0 < admitted.sum() < len(admitted)

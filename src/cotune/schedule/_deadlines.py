@@ -109,15 +109,19 @@ class _Room:
         self.free += sign * _promised(job.promise, self.ends + job.synced)
 
     def end(self, options: Options, chosen: Ints) -> tuple[int, float]:
-        """Return the stretch in which a job ends, or the last, and how much of it is left then."""
+        """Return the stretch in which a job ends and how much of it is left then; the last and -inf if it does not."""
         pace = options.speed[chosen]
         done = np.maximum.accumulate(np.cumsum(pace * options.working(chosen, self.lasts[: len(chosen)])))
-        last = min(int(done.searchsorted(1.0 - 1e-9)), len(done) - 1)
-        return last, max((done[last] - 1.0) / pace[last], 0.0) if pace[last] > 0 else 0.0
+        last = int(done.searchsorted(1.0 - 1e-9))
+        if last == len(done):
+            return last - 1, -math.inf
+        return last, max((done[last] - 1.0) / pace[last], 0.0)
 
     def spent(self, options: Options, chosen: Ints) -> float:
-        """Return the unit-seconds until a job ends."""
+        """Return the unit-seconds until a job ends; infinite if it does not."""
         last, surplus = self.end(options, chosen)
+        if surplus < 0:
+            return math.inf
         held = options.units[chosen[: last + 1]]
         return float(held @ self.lasts[: last + 1] - held[-1] * surplus)
 
@@ -163,13 +167,15 @@ def _relaxed(room: _Room, options: Options, chosen: Ints) -> Ints:
     units, speed = options.units[chosen], options.speed[chosen]
     lower = options.within(np.minimum(units, units.max() - 1))
     lasts, slower = room.lasts[: len(chosen)], options.speed[lower]
-    gained = np.cumsum((speed - slower) * lasts)
-    missing = 1.0 - float(slower @ lasts) + options.restart * float(speed.max() + slower.max())
-    at = int(gained.searchsorted(missing))  # the stretch in which the larger share is no longer needed
-    if missing <= 0 or at == len(chosen):
+    less = slower * options.working(lower, lasts)
+    gained = np.cumsum(speed * options.working(chosen, lasts) - less)
+    missing = 1.0 - float(less.sum()) + options.restart * float(slower.max())  # to step down is a start too
+    enough = np.flatnonzero((gained >= missing) & (speed > slower))
+    if missing <= 0 or not len(enough):
         return chosen
+    at = int(enough[0])  # the stretch in which the larger share is no longer needed
     before = room.spent(options, chosen)
-    surplus = (gained[at] - missing) / (speed[at] - slower[at])
+    surplus = min((gained[at] - missing) / (speed[at] - slower[at]), lasts[at])
     if room.cut(room.ends[at] - surplus):
         chosen, lower = _twice(chosen, at), _twice(lower, at)
     mixed = np.concatenate([chosen[: at + 1], lower[at + 1 :]])

@@ -38,6 +38,8 @@ from cotune.schedule._deadlines import Share, fill
 from cotune.schedule._options import Options, cautious, choices, seconds_left
 from cotune.types import Cluster, Config
 
+_HAIR = 1e-5  # seconds, more than sums of seconds are off by
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -75,10 +77,13 @@ class Joint:
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: where its promise turns, or halfway to its deadline.
 
-        An uncertain job looks no more often than each `look` of the time it was given.
+        That is a hair after the turn, when a job that is known to end there has ended: an instant before, it would
+        have to let go of its units, and start again for nothing. An uncertain job looks no more often than each
+        `look` of the time it was given.
         """
         due, promise = active.deadline_left, active.promise
-        left = [due / 2 if active.spread else due] + [end - active.synced for end in (promise.ends if promise else ())]
+        turns = [end - active.synced for end in (promise.ends if promise else ()) if end - active.synced > 1e-6]
+        left = [due / 2, *turns] if active.spread else [due, *(seconds + _HAIR for seconds in turns)]
         soonest = min((seconds for seconds in left if seconds > 1e-6), default=math.inf)
         if not active.spread or not 0 < due < math.inf:
             return soonest
