@@ -84,6 +84,14 @@ def test_a_failed_config_is_left_alone_and_larger_batches_after_no_memory() -> N
     assert len(seen) == 4 * 3 - 2
 
 
+def test_a_config_that_failed_and_has_run_since_is_as_good_as_any() -> None:
+    design = Design(JOB, Goal(target=0.9), SPACE, Cluster())
+    full = Sample(Config.data_parallel(128, 1), failure=Failure("rank 0 ran out of memory", Cause.MEMORY))
+    again = measured(full.config)
+    assert design.able([full, again]).all()
+    assert not design.able([again, full]).all()
+
+
 def test_an_interrupted_start_may_be_tried_again() -> None:
     design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
     cut_short = Sample(Config.data_parallel(16, 1), failure=Failure.interrupted("by the user"))

@@ -20,6 +20,7 @@ import numpy as np
 
 from cotune.plan.assess import rates
 from cotune.predict._memory import MemoryLaw
+from cotune.predict._samples import failing
 from cotune.predict._telling import Telling
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Goal, Job, Mask, Sample
@@ -149,8 +150,9 @@ class Design:
 
     def able(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs can run as far as is known."""
-        able = self._runnable & ~self._mask([sample for sample in samples if sample.failed])
-        for sample in samples:
+        failed = failing(samples)
+        able = self._runnable & ~self._mask(failed)
+        for sample in failed:
             if sample.out_of_memory:
                 able &= ~self._configs.at_least(sample.config)
         memory = MemoryLaw.of(self.job, samples)
@@ -168,7 +170,7 @@ class Design:
         reach = np.ones(len(self.space), dtype=bool)
         if self.job.command and all(sample.epoch_seconds is None for sample in samples):
             reach = self._configs.batch_size <= self._smallest(self._open(samples))
-        for device in {sample.config.device for sample in samples if sample.out_of_memory}:
+        for device in {sample.config.device for sample in failing(samples) if sample.out_of_memory}:
             here = self._configs.device == device
             fitted = [s.config.batch_size for s in samples if s.config.device == device and s.epoch_seconds is not None]
             most = GROWTH * max(fitted) if fitted else self._smallest(here & self.able(samples))

@@ -25,7 +25,7 @@ from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict._groups import fit_seconds
 from cotune.predict._memory import MemoryLaw
 from cotune.predict._recipes import Recipes
-from cotune.predict._samples import curves, timed
+from cotune.predict._samples import curves, failing, timed
 from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
 from cotune.predict.auto import Auto, with_nodes
@@ -176,7 +176,7 @@ def learn(
         startup=_Term.fit(known, "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint"),
         memory=MemoryLaw.of(job, samples),
-        too_large=tuple(sample.config for sample in samples if sample.out_of_memory),
+        too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
         draws=draws,
         seed=seed,
         reason=tuple(line for line in (reason, why) if line),

@@ -70,6 +70,12 @@ def timed(samples: Sequence[Sample]) -> list[Sample]:
     ]
 
 
+def failing(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the failures that still stand: those of configs that have not run since."""
+    last = {sample.config: sample for sample in samples if sample.failed or sample.epoch_seconds is not None}
+    return [sample for sample in samples if sample.failed and last[sample.config].failed]
+
+
 def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
     """Return the median epoch seconds of every measured config, of which there must be some."""
     measured: dict[Config, list[float]] = defaultdict(list)
