@@ -207,6 +207,14 @@ class Configs(Sequence[Config]):
         """Return which rows can be run at all."""
         return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
 
+    def same(self, config: Config) -> Mask:
+        """Return which rows are this config."""
+        alike = (self.batch_size == config.batch_size) & (self.workers == config.workers)
+        rows = np.flatnonzero(alike & (self.accumulate == config.accumulate) & (self.servers == config.servers))
+        result = np.zeros(self.length, dtype=bool)
+        result[[row for row in rows if self[int(row)] == config]] = True
+        return result
+
     def at_least(self, config: Config) -> Mask:
         """Return which rows need as much memory of a worker or more: as large a batch, cut into no more shards."""
         alike = (self.device == config.device) & (self.servers == config.servers)

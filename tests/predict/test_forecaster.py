@@ -145,6 +145,17 @@ def test_out_of_memory_rules_out_larger_batches_of_the_same_kind_only() -> None:
     assert any("ran out of memory" in note for note in outlook.notes)
 
 
+def test_a_config_that_crashed_is_ruled_out_alone_and_until_it_has_run() -> None:
+    samples = timed(plain_step, grid(batches=(16, 32, 128)))
+    crashed = Sample(Config.data_parallel(64, 2), failure=Failure("rank 0 crashed: ValueError"))
+    asked = [Config.data_parallel(64, 2), Config.data_parallel(64, 1), Config.data_parallel(128, 2)]
+    outlook = _outlook([*samples, crashed], *asked)
+    assert np.isfinite(outlook.epoch_seconds).tolist() == [False, True, True]
+    assert any("having failed" in note for note in outlook.notes)
+    again = replace(samples[0], config=crashed.config)
+    assert np.isfinite(_outlook([*samples, crashed, again], *asked).epoch_seconds).all()
+
+
 def test_other_failures_say_nothing_of_speed() -> None:
     samples = timed(plain_step, grid())
     crashed = replace(samples[0], failure=Failure("exit code 1"), epoch_seconds=1e-3)

@@ -30,7 +30,7 @@ from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
 from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
-from cotune.types import Cluster, Config, Floats, Ints, Job, Mask, Sample
+from cotune.types import Cause, Cluster, Config, Floats, Ints, Job, Mask, Sample
 
 _FEW_CONFIGS = 4096
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
@@ -51,6 +51,7 @@ class Forecaster:
     overhead: _Term
     memory: MemoryLaw
     too_large: tuple[Config, ...]
+    broken: tuple[Config, ...]  # whose own error would come again
     draws: int
     seed: int
     reason: tuple[str, ...]
@@ -59,7 +60,8 @@ class Forecaster:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
         median, spread, source = _kept(self.seconds.predict, configs)
         impossible, expected = self._impossible(configs), self.memory.too_large(configs)
-        median = np.where(impossible | expected, np.inf, median)
+        broken = self._broken(configs)
+        median = np.where(impossible | expected | broken, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
         recipe = learning = None
@@ -69,6 +71,10 @@ class Forecaster:
         notes = self.reason
         if impossible.any():
             notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+        if broken.any():
+            first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
+            what = f"{first} and {others} more are" if others else f"{first} is"
+            notes += (f"{what} left out, having failed (profile --retry-failed tries again)",)
         if expected.any():
             notes += (self.memory.note(configs, expected),)
         return Outlook(
@@ -104,6 +110,13 @@ class Forecaster:
         result = np.zeros(configs.length, dtype=bool)
         for failed in self.too_large:
             result |= configs.at_least(failed)
+        return result
+
+    def _broken(self, configs: Configs) -> Mask:
+        """Return which configs ended by an error of their own."""
+        result = np.zeros(configs.length, dtype=bool)
+        for failed in self.broken:
+            result |= configs.same(failed)
         return result
 
 
@@ -177,10 +190,18 @@ def learn(
         overhead=_Term.fit(known, "evaluation", "checkpoint"),
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
+        broken=_broken(samples, known),
         draws=draws,
         seed=seed,
         reason=tuple(line for line in (reason, why) if line),
     )
+
+
+def _broken(samples: Sequence[Sample], known: Sequence[Sample]) -> tuple[Config, ...]:
+    """Return the configs that ended by an error of their own whenever they were started."""
+    ran = {sample.config for sample in known}
+    failed = {sample.config for sample in samples if sample.failure and sample.failure.cause is Cause.JOB}
+    return tuple(failed - ran)
 
 
 def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
