@@ -92,6 +92,13 @@ def test_a_config_that_failed_and_has_run_since_is_as_good_as_any() -> None:
     assert not design.able([again, full]).all()
 
 
+def test_workers_that_train_alone_are_measured_one_by_one() -> None:
+    design = Design(JOB, Goal(target=0.9), SPACE, Cluster())
+    apart = Sample(Config.data_parallel(16, 4), failure=Failure("4 workers never met", Cause.APART))
+    able = design.able([apart])
+    assert able.tolist() == (SPACE.configs().workers == 1).tolist()
+
+
 def test_an_interrupted_start_may_be_tried_again() -> None:
     design = Design(JOB, Goal(epochs=1), Space((Axis("workers", (1,)), Axis("batch_size", (16,)))), Cluster())
     cut_short = Sample(Config.data_parallel(16, 1), failure=Failure.interrupted("by the user"))

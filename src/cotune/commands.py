@@ -13,12 +13,19 @@ from cotune.types import Job
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+_SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
 _TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
 
 
 def takes(job: Job, name: str) -> bool:
     """Return whether a number of this name reaches the job."""
     return any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
+
+
+def shares_work(job: Job) -> bool:
+    """Return whether workers may share the work by other means than torch's process groups, as far as can be read."""
+    module = "-m" in job.command[:2]
+    return module or takes(job, "workers") or reads_environment(job, *_SHARING)
 
 
 def require_settable(job: Job, source: str) -> None:

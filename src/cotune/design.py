@@ -155,6 +155,8 @@ class Design:
         for sample in failed:
             if sample.out_of_memory:
                 able &= ~self._configs.at_least(sample.config)
+            if sample.apart:
+                able &= self._configs.workers == 1
         memory = MemoryLaw.of(self.job, samples)
         return np.asarray(able & (~memory.too_large(self._configs) | memory.worth_a_try(self._configs, GROWTH)))
 

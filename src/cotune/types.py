@@ -283,6 +283,7 @@ class Cause(StrEnum):
 
     JOB = "job"  # its own error, which would come again
     MEMORY = "memory"  # the config needs more than there is
+    APART = "apart"  # its workers never met: each trained alone, as those of any other config would
     OUTSIDE = "outside"  # a kill, silence, a lost node: it may go on from its checkpoint
     INTERRUPTED = "interrupted"  # no fault of the config, which may be tried again
     NOT_RECORDED = "not recorded"  # a recording does not say
@@ -344,6 +345,11 @@ class Sample:
     def out_of_memory(self) -> bool:
         """Return whether the config needs more memory than there is."""
         return self.failure is not None and self.failure.cause is Cause.MEMORY
+
+    @property
+    def apart(self) -> bool:
+        """Return whether its workers never met, so that each trained alone."""
+        return self.failure is not None and self.failure.cause is Cause.APART
 
     @property
     def device_seconds(self) -> float:

@@ -156,6 +156,13 @@ def test_a_config_that_crashed_is_ruled_out_alone_and_until_it_has_run() -> None
     assert np.isfinite(_outlook([*samples, crashed, again], *asked).epoch_seconds).all()
 
 
+def test_several_workers_are_ruled_out_where_each_trains_alone() -> None:
+    apart = Sample(Config.data_parallel(16, 2), failure=Failure("2 workers never met", Cause.APART))
+    alone = timed(plain_step, grid(workers=(1,)))
+    outlook = _outlook([*alone, apart], Config.data_parallel(64, 1), Config.data_parallel(32, 4))
+    assert np.isfinite(outlook.epoch_seconds).tolist() == [True, False]
+
+
 def test_other_failures_say_nothing_of_speed() -> None:
     samples = timed(plain_step, grid())
     crashed = replace(samples[0], failure=Failure("exit code 1"), epoch_seconds=1e-3)

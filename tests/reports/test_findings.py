@@ -155,6 +155,15 @@ def test_a_run_is_compared_with_the_plan_that_was_made_before_it() -> None:
     assert outcome.cost == pytest.approx(11.0 * first.config.workers)
 
 
+def test_a_run_without_a_plan_is_judged_by_the_goal_it_was_for() -> None:
+    curve = (Evaluation(1.0, 0.8, 2.0),)
+    run = Sample(
+        Config.data_parallel(16, 2), 1.0, 2.0, 0.8, curve=curve, seconds=2.0, purpose="run", id="run", goal=GOAL
+    )
+    (outcome,) = found(samples=[run]).runs
+    assert outcome.missed is not None
+
+
 def test_a_run_in_several_starts_is_one_outcome() -> None:
     config = Config.data_parallel(16, 2)
     starts = [

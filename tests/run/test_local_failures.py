@@ -97,6 +97,28 @@ def test_an_abort_after_a_complete_record_is_only_a_warning(play: Play) -> None:
     assert (ended.outcome, ended.warning) == ("done", "rank 0 ended by SIGABRT after its work was done")
 
 
+APART = """
+    import torch, cotune
+    for epoch in range(1, 3):
+        cotune.report(epoch=epoch, accuracy=0.5)
+"""
+
+
+def test_a_probe_whose_workers_each_train_alone_fails_and_a_run_says_so(play: Play) -> None:
+    probe = play(APART, workers=2, probe_epochs=2.0).ended
+    assert probe.failure is not None
+    assert probe.failure.cause is Cause.APART
+    run = play(APART, workers=2, name="run").ended
+    assert run.outcome == "done"
+    assert "2 workers never met" in str(run.warning)
+
+
+def test_workers_that_may_share_the_work_by_other_means_are_trusted(play: Play) -> None:
+    sharing = APART.replace("import torch", "import torch, os, sys; os.environ['WORLD_SIZE']; import sys")
+    assert play(sharing, workers=2, probe_epochs=2.0).ended.failure is None
+    assert play(APART, workers=1, probe_epochs=2.0, name="one").ended.failure is None
+
+
 def test_a_line_of_the_report_that_cannot_be_read_is_a_warning(play: Play) -> None:
     ended = play("import os; open(os.environ['COTUNE_REPORT'], 'w').write('{torn')").ended
     assert (ended.outcome, ended.warning) == ("done", "1 line of the report could not be read")

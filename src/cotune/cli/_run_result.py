@@ -63,6 +63,8 @@ def _print(settings: Settings, run: EndedRun) -> None:
     if run.probe and run.probe.curve:
         several += f" ({run.probe.curve[-1].epoch:g} of them by probe {run.probe.id})"
     say(f"{last.config}: {last.epochs:g} epochs{several}, {run.missed or 'goal met'}; logs in {last.folder}")
+    if last.warning:
+        say(f"note      {last.warning}")
 
 
 def _compared(settings: Settings, run: EndedRun) -> list[tuple[str, str, str]]:

@@ -52,6 +52,7 @@ class Forecaster:
     memory: MemoryLaw
     too_large: tuple[Config, ...]
     broken: tuple[Config, ...]  # whose own error would come again
+    apart: bool  # workers train alone, so that several are of no use
     draws: int
     seed: int
     reason: tuple[str, ...]
@@ -60,8 +61,8 @@ class Forecaster:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
         median, spread, source = _kept(self.seconds.predict, configs)
         impossible, expected = self._impossible(configs), self.memory.too_large(configs)
-        broken = self._broken(configs)
-        median = np.where(impossible | expected | broken, np.inf, median)
+        broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
+        median = np.where(impossible | expected | broken | alone, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
         recipe = learning = None
@@ -75,6 +76,8 @@ class Forecaster:
             first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
             what = f"{first} and {others} more are" if others else f"{first} is"
             notes += (f"{what} left out, having failed (profile --retry-failed tries again)",)
+        if alone.any():
+            notes += ("several workers are left out: each would train alone, as none makes a process group",)
         if expected.any():
             notes += (self.memory.note(configs, expected),)
         return Outlook(
@@ -191,6 +194,7 @@ def learn(
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
         broken=_broken(samples, known),
+        apart=any(sample.apart for sample in failing(samples)),
         draws=draws,
         seed=seed,
         reason=tuple(line for line in (reason, why) if line),

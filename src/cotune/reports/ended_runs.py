@@ -57,7 +57,7 @@ def ended_runs(
     for last in reversed(ended):
         trail = trail_of(last, samples)
         plan = _followed(next(start for start in trail if start.purpose == "run"), plans)
-        found.append(ended_run(job, cluster, trail, plan, plan.goal if plan else None))
+        found.append(ended_run(job, cluster, trail, plan, last.goal or (plan.goal if plan else None)))
     return tuple(found)
 
 

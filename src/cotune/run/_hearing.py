@@ -11,14 +11,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from cotune.commands import shares_work
 from cotune.errors import CotuneError
 from cotune.run import Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
 from cotune.run._memory import most
 from cotune.run._tail import Tail, begins_at_zero, from_log, from_report
-from cotune.types import Failure
+from cotune.types import Cause, Failure
 
 FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
+_APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
 _UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
 
 
@@ -40,6 +42,8 @@ class Hearing:
     terminate_at: float | None = None
     spoiled: str | None = None
     unread: int = 0
+    learnt: bool = False  # an epoch or a part of one was told
+    apart: bool = False  # several workers, and no process group was ever made
     from_zero: bool | None = None  # known once a line tells an epoch and how good the model is after it
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
@@ -58,6 +62,7 @@ class Hearing:
             if said.epoch is not None and said.epoch > self.last_epoch:
                 self.went_on = True
                 continue
+            self.learnt = self.learnt or bool(said.epoch)
             if not self.target_met and self.launch.job.meets(self.launch.target, said.accuracy):
                 self.target_met = True
                 self.last_epoch = math.inf if said.epoch is None else said.epoch
@@ -82,6 +87,11 @@ class Hearing:
 
     def _outcome(self, at: float, why: Failure | None, warnings: list[str | None]) -> Ended:
         name = self.launch.id
+        if self.learnt and self.apart and not shares_work(self.launch.job):
+            words = f"{self.launch.config.workers} workers {_APART}"
+            if self.launch.probe_epochs is not None:
+                return Ended(name, at, "failed", Failure(words, Cause.APART), _joined(warnings))
+            warnings.append(words)
         if self.spoiled:
             return Ended(name, at, "failed", Failure(self.spoiled), _joined(warnings))
         if self.target_met:

@@ -93,8 +93,14 @@ class _Leader:
                 self._leave_memory(self.alive[pid], how)
         for rank in range(len(self.group.workers)):
             self._record(rank, killed, ended)
-        aborted = [[rank, -how.code] for rank, how in self.exits.items() if how.code < 0 and rank in self.finished]
-        tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted)
+        asked = -signal.SIGTERM if self.terminating else 0  # an end that was asked for is none to wonder at
+        aborted = [
+            [rank, -how.code]
+            for rank, how in self.exits.items()
+            if how.code < 0 and how.code != asked and rank in self.finished
+        ]
+        apart = store is not None and len(self.group.workers) > 1 and store.num_keys() == 0
+        tell(self.events, "ended", launch=self.group.launch, at=ended, failed=self.failed, aborted=aborted, apart=apart)
 
     def _lay_network(self) -> None:
         """Put every worker on a node of its own, if it is to have one and the system lets us."""

@@ -184,8 +184,11 @@ class Growing:
         if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
             alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
             warning = f"{warning}; {alone}" if warning else alone
+        said = self.sample
+        if failure is not None and failure.cause is Cause.APART:  # what was learnt is another recipe's
+            said = replace(said, epoch_seconds=None, accuracy=None, curve=())
         return replace(
-            self.sample,
+            said,
             seconds=seconds,
             failure=failure,
             warning=warning,

@@ -238,7 +238,7 @@ class Local:
             running.started, running.modelled = True, event["modelled"]
             self._events.append(Started(running.launch.id, event["at"], running.modelled))
         elif event["event"] == "ended":
-            failed = event["failed"]
+            failed, running.apart = event["failed"], event["apart"]
             kills = memory_kills() - running.memory_kills
             why = None if failed is None else foreign(reason(running.folder, failed, kills), running.program)
             self._end(running, event["at"], why, aborted([(rank, number) for rank, number in event["aborted"]]))
