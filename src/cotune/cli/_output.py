@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +20,13 @@ from cotune.units import duration
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
+    from rich.table import Table
 
 _WIDEST = 1000
+_AT_INTERVAL = r" (?=\()"
+_BREAKS = ("", _AT_INTERVAL, rf"{_AT_INTERVAL}|(?<=\.\.)", rf"{_AT_INTERVAL}|(?<=\.\.)|(?<=min) ")
+_LEAST_TEXT = 12  # letters of a column of words, before rows wrap as a whole
 
 
 def emit_json(name: str, document: Mapping[str, Any]) -> None:
@@ -52,23 +57,48 @@ def console(stderr: bool = False) -> Console:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """Print a table; the first column is left-aligned, columns of numbers are right-aligned."""
-    from rich import box
+    """Print a table; columns of numbers are right-aligned.
+
+    Without a terminal a row is a line, however long. On one that is too narrow, heads are broken at words, numbers
+    before an interval and within it, text where it must be; if that is not enough, rows wrap as a whole.
+    """
     from rich.measure import Measurement
+
+    out = console()
+    listed = [[str(cell) for cell in row] for row in rows]
+    for breaks in _BREAKS if out.is_terminal else ():
+        grid = _grid(columns, listed, breaks, title, boxed=not breaks)
+        needed = Measurement.get(out, out.options.update(max_width=_WIDEST), grid)
+        if (needed.minimum if breaks else needed.maximum) <= out.width:
+            out.print(grid)
+            return
+    out.width = _WIDEST
+    out.print(_grid(columns, listed, "", title, boxed=False), crop=False, soft_wrap=True)
+
+
+def _grid(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], breaks: str, title: str | None, *, boxed: bool
+) -> Table:
+    """Return a table whose numbers are broken where this expression says and nowhere else."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    out = console()
-    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
-    listed = [[str(cell) for cell in row] for row in rows]
+    style = box.SIMPLE_HEAD if boxed else None
+    grid = Table(title=title, title_justify="left", box=style, pad_edge=False, collapse_padding=bool(breaks))
+    cells = [list(row) for row in rows]
     for place, name in enumerate(columns):
-        numeric = all(row[place][:1].isdigit() or row[place][:1] in "-+~" or row[place] == "" for row in listed)
-        grid.add_column(name, justify="right" if numeric and listed else "left", overflow="fold")
-    for row in listed:
+        numeric = bool(rows) and all(row[place][:1].isdigit() or row[place][:1] in "-+~" for row in rows)
+        head = re.sub(r" |(?<=-)", "\n", name) if breaks else name
+        for row in cells if numeric and breaks else ():
+            row[place] = re.sub(breaks, "\n", row[place])
+        widest = max(len(line) for text in (head, *(row[place] for row in cells)) for line in text.split("\n"))
+        least = widest if numeric else min(widest, _LEAST_TEXT)
+        side: JustifyMethod = "right" if numeric else "left"
+        grid.add_column(head, justify=side, overflow="fold", no_wrap=numeric, min_width=least)
+    for row in cells:
         grid.add_row(*(Text(cell) for cell in row))
-    # A row that is too long wraps as a whole: cells folded letter by letter cannot be read.
-    needed = Measurement.get(out, out.options.update(max_width=_WIDEST), grid).maximum
-    out.print(grid, width=max(out.width, needed), crop=False, soft_wrap=needed > out.width)
+    return grid
 
 
 def say(text: str = "") -> None:
@@ -136,8 +166,11 @@ def progress(total: float) -> Iterator[Progress]:
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
-    columns = (BarColumn(bar_width=24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+    # Where all does not fit on a line, the end of the text is left out rather than the bar.
+    words = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
+    with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
         shown._bar, shown._task = bar, bar.add_task("", total=total)
         yield shown

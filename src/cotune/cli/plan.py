@@ -200,7 +200,7 @@ def more_measuring(settings: Settings, nearest: list[Forecast]) -> str:
     level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
     asked = f" --target {quote(level)}" if level else ""
     asked += "" if goal.deadline is None else f" --deadline {goal.deadline:g}s"
-    chance = f"{best.config} meets it with probability {best.probability:.2f} so far"
+    chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
     return f". More measuring may help, as {chance}: cotune profile --for-goal{asked}"
 
 

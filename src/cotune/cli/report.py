@@ -209,4 +209,4 @@ def _show(found: Findings, *, plots: bool) -> None:
         for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=sys.stdout.isatty())):
             if sketch:
                 say()
-                say(sketch)
+                print(sketch)  # as it is: it has colours of its own, which take no room

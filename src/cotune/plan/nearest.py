@@ -88,7 +88,8 @@ def _outcome(job: Job, goal: Goal, near: Forecast) -> str:
     if goal.max_cost is not None and near.cost.mid > goal.max_cost:
         missed.append(f"{number(near.cost.mid - goal.max_cost)} {near.cost.unit} too dear")
     cost = f" for {number(near.cost.mid)} {near.cost.unit}" if goal.max_cost is not None else ""
-    return f"{reached}{duration(near.seconds.mid)}{cost}, {' and '.join(missed) or f'met in {near.probability:.0%}'}"
+    chance = f"{near.probability:.0%}" if round(near.probability, 2) < goal.confidence else f"{near.probability:.1%}"
+    return f"{reached}{duration(near.seconds.mid)}{cost}, {' and '.join(missed) or f'met in {chance}'}"
 
 
 def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
@@ -108,10 +109,12 @@ def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
     if goal.target is not None and found.outlook.accuracy is not None:
         best = _best_accuracy(found, goal)
         if np.isfinite(best):
-            short = abs(found.sign * goal.target - best)
+            best = min(best, found.sign * goal.target)  # between two draws it may seem to be just enough
+            short = found.sign * goal.target - best
             level = f"{job.metric} {found.sign * best:.4g}"
             words = f"{level} is the best that can be counted on within {goal.max_epochs} epochs"
-            return "target", f"the target binds: {words}, {short:.2g} short", short, job.metric
+            by = f"{short:.2g}" if short else "a trifle"
+            return "target", f"the target binds: {words}, {by} short", short, job.metric
     return "several", f"several constraints bind at once: {_together(job, found)}", None, ""
 
 
