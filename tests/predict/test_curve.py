@@ -82,6 +82,13 @@ def test_a_loss_falls_and_stays_above_zero() -> None:
     assert -signed[19] == pytest.approx(3 / (1 + 20 / (1 + 64 / 300)), rel=0.1)
 
 
+def test_a_perplexity_stays_above_one() -> None:
+    job = replace(JOB, metric="val_ppl", better="lower")
+    points = tuple(Evaluation(epoch, 1.0 + 8.0 / epoch, epoch) for epoch in (1.0, 2.0, 3.0, 4.0))
+    curve = _at([Sample(Config.data_parallel(64, 1), 4.0, 1.0, 3.0, curve=points)], 64, job)
+    assert curve.max() <= -1.0
+
+
 def test_a_collapsed_curve_never_rises_again() -> None:
     def collapse(batch: float, epoch: float) -> float:
         return accuracy(batch, epoch) if epoch <= 12 or batch > 16 else 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,12 @@ from cotune.forecast import LEAST_EVALUATIONS
 from cotune.plan.planner import Forecaster
 from cotune.reuse import Kept, joined
 from cotune.store import Store
-from cotune.types import RECORDED, Goal, Plan, Sample
+from cotune.types import RECORDED, Goal, Job, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
+
+_TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,22 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     if target is not None and shown and min(sign * value for value in shown) >= sign * target:
         found = f"{settings.job.metric} was {min(shown):.4g} to {max(shown):.4g}"
         note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
+
+
+def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
+    """Ask whether an axis changes what is learnt, which would be a recipe and no layout."""
+    shown = [(sample.config, point) for sample in samples for point in sample.curve]
+    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
+    for name in sorted({name for config, _ in shown for name, _ in config.axes}):
+        alike: dict[tuple[object, ...], dict[object, float]] = {}
+        for config, point in shown:
+            axes = dict(config.axes)
+            value = axes.pop(name, None)
+            alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
+        gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+        if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span:
+            by = f"{job.metric} differs by {statistics.median(gaps):.2g} with {name}"
+            note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
 
 
 def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int) -> Plan | None:

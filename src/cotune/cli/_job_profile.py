@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.cli._forecasting import doubt_target, recalled, with_model
+from cotune.cli._forecasting import doubt_axes, doubt_target, recalled, with_model
 from cotune.cli._measuring import measure, nothing_learnt
 from cotune.cli._options import open_store
 from cotune.cli._output import emit_json, say, table
 from cotune.config import Settings
-from cotune.documents import profile_document, sample_document
+from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.profile import Limits
 from cotune.types import Sample
 from cotune.units import duration, number
@@ -38,6 +38,7 @@ def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, j
         new = measure(settings, kept, tried, limits, for_goal=flags.for_goal, history=old, seed=flags.seed)
     everything = [*known, *new]
     doubt_target(settings, everything)
+    doubt_axes(settings.job, everything)
     if not any(sample.epoch_seconds is not None for sample in everything):
         raise nothing_learnt(settings, known, new, limits)
     if json:
@@ -63,12 +64,10 @@ def _sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence
 
 
 def _table(metric: str, samples: list[Sample]) -> None:
-    columns = ("workers", "batch", "global batch", "epochs", "s/epoch", metric, "start-up s", "outcome")
+    shown = config_columns([sample.config for sample in samples])
     rows = [
         (
-            sample.config.workers,
-            sample.config.batch_size,
-            sample.config.global_batch,
+            *config_cells(sample.config, shown),
             f"{sample.epochs:.3g}",
             number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
             number(sample.accuracy) if sample.accuracy is not None else "",
@@ -77,4 +76,4 @@ def _table(metric: str, samples: list[Sample]) -> None:
         )
         for sample in samples
     ]
-    table(columns, rows)
+    table((*head(shown), "epochs", "s/epoch", metric, "start-up s", "outcome"), rows)

@@ -17,7 +17,7 @@ def samples(
     """List what was measured, start by start. Each with its speed, its metric and its cost."""
     from cotune.cli._options import open_store
     from cotune.cli._output import emit_json, say, table
-    from cotune.documents import sample_document
+    from cotune.documents import config_cells, config_columns, head, sample_document
     from cotune.errors import NotFound, suggestion
     from cotune.units import number
 
@@ -37,16 +37,16 @@ def samples(
         return
     metrics = {of.metric for of, _ in found}
     metric = metrics.pop() if len(metrics) == 1 else None
-    columns = ("id", "job", "what", "workers", "batch", "epochs", "s/epoch", metric or "metric", "device-s", "outcome")
+    layout = [name for name in config_columns([sample.config for _, sample in found]) if name != "global_batch"]
+    rest = ("epochs", "s/epoch", metric or "metric", "device-s", "outcome")
     table(
-        columns,
+        ("id", "job", "what", *head(layout), *rest),
         [
             (
                 sample.id,
                 of.name,
                 sample.purpose,
-                sample.config.workers,
-                sample.config.batch_size,
+                *config_cells(sample.config, layout),
                 f"{sample.epochs:.3g}",
                 number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
                 "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),

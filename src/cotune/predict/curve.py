@@ -37,6 +37,7 @@ from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
+_PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _USUAL_BC, _USUAL_BD = 4.0, 1 / 16  # of the largest and the smallest batch measured, before anything is known
 _ROUNDS = 5
@@ -73,13 +74,18 @@ def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
 
 
 def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
-    """Return what sign x metric cannot pass: 1 or 100 where it is like a share, 0 where it is like minus a loss."""
+    """Return what sign x metric cannot pass.
+
+    That is 1 or 100 where it is like a share, 0 where it is like minus a loss, -1 of a perplexity.
+    """
     values = np.concatenate([curve.accuracy for curve in found])
     low, high = float(values.min()), float(values.max())
     if job.sign > 0 and low >= 0 and high <= 1:
         return 1.0
     if job.sign > 0 and low >= 0 and high <= 100 and _SHARE.search(job.metric):
         return 100.0
+    if job.sign < 0 and high <= -1 and _PERPLEXITY.search(job.metric):
+        return -1.0
     return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 

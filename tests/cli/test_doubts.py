@@ -1,0 +1,23 @@
+"""What the verbs ask when measurements do not fit what was said of the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotune.cli._forecasting import doubt_axes
+from cotune.types import Config, Evaluation, Job, Sample, axes_of
+
+JOB = Job("made-up")
+
+
+def trained(optim: str, precision: str, pace: float) -> Sample:
+    config = Config.data_parallel(64, 1, axes=axes_of({"optim": optim, "precision": precision}))
+    curve = tuple(Evaluation(epoch, 1 - pace / (1 + epoch), epoch) for epoch in (1.0, 2.0, 3.0))
+    return Sample(config, 3.0, 1.0, curve[-1].accuracy, curve=curve)
+
+
+def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    doubt_axes(JOB, [trained("sgd", "fp32", 0.9), trained("adamw", "fp32", 0.5), trained("sgd", "bf16", 0.91)])
+    said = capsys.readouterr().err
+    assert "with optim" in said
+    assert "precision" not in said
