@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cotune.cli._forecasting import doubt_axes
-from cotune.types import Config, Evaluation, Job, Sample, axes_of
+from cotune.cli._job_profile import sum_up
+from cotune.profile import Limits
+from cotune.types import Config, Evaluation, Failure, Job, Sample, Terms, axes_of
 
 JOB = Job("made-up")
 
@@ -21,3 +23,13 @@ def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "with optim" in said
     assert "precision" not in said
+
+
+def test_a_profile_counts_what_told_something_and_says_why_nothing_did(capsys: pytest.CaptureFixture[str]) -> None:
+    good, cut = trained("sgd", "fp32", 0.9), Sample(Config.data_parallel(64, 1), failure=Failure.interrupted("budget"))
+    sum_up([], [good, cut], [good, cut], Limits(60.0))
+    assert "measured 1 new sample in" in (said := capsys.readouterr().out)
+    assert "1 cut short" in said
+    slow = Sample(good.config, 1.0, 1.0, terms=Terms(startup=20.0))
+    sum_up([slow], [], [slow], Limits(5.0))
+    assert "even a start takes 20 s" in capsys.readouterr().out

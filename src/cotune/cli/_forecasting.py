@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from cotune.cli._output import note
@@ -126,6 +127,14 @@ def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
         if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span:
             by = f"{job.metric} differs by {statistics.median(gaps):.2g} with {name}"
             note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
+
+
+def goal_flags(settings: Settings) -> str:
+    """Return the flags by which a verb is asked for the same target and deadline."""
+    job, goal = settings.job, settings.goal
+    level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
+    asked = f" --target {quote(level)}" if level else ""
+    return asked + ("" if goal.deadline is None else f" --deadline {goal.deadline:g}s")
 
 
 def for_goal(settings: Settings, kept: Store, plan: Plan, goal: Goal, seed: int) -> Plan | None:

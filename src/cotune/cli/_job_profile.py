@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.cli._forecasting import doubt_axes, doubt_target, recalled, with_model
+from cotune.cli._forecasting import doubt_axes, doubt_target, goal_flags, recalled, with_model
 from cotune.cli._measuring import measure, nothing_learnt
 from cotune.cli._options import open_store
 from cotune.cli._output import emit_json, say, table
 from cotune.config import Settings
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
-from cotune.profile import Limits
+from cotune.profile import Limits, least_seconds
 from cotune.types import Sample
 from cotune.units import duration, number
 
@@ -47,20 +47,27 @@ def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, j
         return
     if new:
         _table(settings.job.metric, new)
-    _sum_up(tried, new, everything)
+    sum_up(tried, new, everything, limits)
+    say(f"next: cotune plan{goal_flags(settings) or ' --target ... --deadline ...'}")
 
 
-def _sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample]) -> None:
+def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample], limits: Limits) -> None:
+    """Say what a profile measured, or why it measured nothing."""
     usable = [sample for sample in everything if sample.epoch_seconds is not None]
-    failed = sum(sample.failed for sample in new)
-    spent = sum(sample.device_seconds for sample in new)
-    say(
-        f"measured {len(new) - failed} new samples in {duration(sum(sample.seconds for sample in new))} "
-        f"({spent:.3g} device-seconds)" + (f", {failed} failed" if failed else "") + f"; {len(usable)} usable in all"
-    )
+    if new:
+        failed = sum(sample.failed for sample in new)
+        good = sum(sample.epoch_seconds is not None and not sample.failed for sample in new)
+        others = {"failed": failed, "cut short": len(new) - failed - good}
+        spent = sum(sample.device_seconds for sample in new)
+        took = f"{duration(sum(sample.seconds for sample in new))} ({spent:.3g} device-seconds)"
+        rest = "".join(f", {count} {what}" for what, count in others.items() if count)
+        say(f"measured {good} new sample{'' if good == 1 else 's'} in {took}{rest}; {len(usable)} usable in all")
+    elif limits.seconds < least_seconds(tried):
+        say(f"measured nothing: even a start takes {duration(least_seconds(tried))}, more than the budget")
+    else:
+        say(f"measured nothing, as no probe would tell enough for its cost; {len(usable)} samples are usable")
     if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
         say(f"{skipped} configs failed before and were not tried again; --retry-failed tries them")
-    say("next: cotune plan --target ... --deadline ...")
 
 
 def _table(metric: str, samples: list[Sample]) -> None:

@@ -186,22 +186,17 @@ def planned(settings: Settings, samples: list[Sample], on: Grounds, search: str 
 
 def more_measuring(settings: Settings, nearest: list[Forecast]) -> str:
     """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
-    from shlex import quote
-
+    from cotune.cli._forecasting import goal_flags
     from cotune.types import RECORDED
 
-    job, goal = settings.job, settings.goal
     best = max(nearest, key=lambda forecast: forecast.probability, default=None)
-    if best is None or not job.command or settings.engine == RECORDED:
+    if best is None or not settings.job.command or settings.engine == RECORDED:
         return ""
     known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
     if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
         return ""
-    level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
-    asked = f" --target {quote(level)}" if level else ""
-    asked += "" if goal.deadline is None else f" --deadline {goal.deadline:g}s"
     chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
-    return f". More measuring may help, as {chance}: cotune profile --for-goal{asked}"
+    return f". More measuring may help, as {chance}: cotune profile --for-goal{goal_flags(settings)}"
 
 
 def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
