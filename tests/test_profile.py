@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 
 from cotune.design import CURVES, Design, Probe
-from cotune.profile import Limits, ProfileStep, hopeless, profile
+from cotune.profile import Limits, ProfileStep, hopeless, patience, profile
 from cotune.space import Axis, Space
-from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample
+from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
 from run.clockwork import Clockwork
 
 JOB = Job("made-up", examples=10_000)
@@ -173,6 +173,12 @@ def test_a_curve_is_taken_up_again_only_when_it_can_go_much_further() -> None:
     assert design.worth(16, 16.0, known)
     assert design.curves(known) == [16]
     assert Design(JOB, Goal(target=0.1), space, Cluster()).curves(known) == []
+
+
+def test_a_job_that_was_slow_to_start_may_be_so_again() -> None:
+    slow = Sample(Config.data_parallel(16, 1), 1.0, 0.5, terms=Terms(startup=25.0))
+    assert (patience([slow]) or 0.0) > 50.0
+    assert patience([measured(slow.config)]) == 20.0
 
 
 def test_failures_of_an_earlier_profile_do_not_make_this_one_hopeless() -> None:

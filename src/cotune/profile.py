@@ -22,6 +22,7 @@ from cotune.types import Sample
 
 HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds
+SLOWER_START = 4  # times the longest start-up so far that another may take
 CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enough was seen
 
 
@@ -110,14 +111,20 @@ def hopeless(samples: Sequence[Sample]) -> bool:
 
 
 def patience(samples: Sequence[Sample]) -> float | None:
-    """Return the seconds of silence after which a probe counts as hanging: far longer than any epoch so far."""
+    """Return the seconds of silence after which a probe counts as hanging: far longer than any epoch or start."""
     known = [sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None]
-    return max(LEAST_PATIENCE, 10 * max(known)) if known else None
+    starts = SLOWER_START * max(map(_start, samples), default=0.0)
+    return max(LEAST_PATIENCE, 10 * max(known), starts) if known else None
 
 
 def least_seconds(samples: Sequence[Sample]) -> float:
     """Return what even the shortest probe takes, as far as is known: the start-up of engine and job."""
-    return min((sum(s.terms.known().get(n, 0.0) for n in ("engine", "startup")) for s in samples), default=0.0)
+    return min(map(_start, samples), default=0.0)
+
+
+def _start(sample: Sample) -> float:
+    """Return the seconds before the first step, as far as they are known."""
+    return sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup"))
 
 
 def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Sample | None) -> Launch:
