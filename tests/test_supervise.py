@@ -8,7 +8,7 @@ import pytest
 
 from cotune.run import Launch
 from cotune.run.attempt import Until
-from cotune.supervise import supervise
+from cotune.supervise import Move, supervise
 from cotune.types import Cause, Config, Failure, Job, Sample
 from run.clockwork import Clockwork
 
@@ -35,6 +35,20 @@ def test_only_what_comes_from_outside_is_outlived(tmp_path: Path, cause: Cause, 
 def test_a_run_goes_on_with_the_workers_that_there_is_room_for(tmp_path: Path, room: int | None, workers: int) -> None:
     last = starts(tmp_path, Failure("no room", Cause.OUTSIDE, room))[-1]
     assert (last.config.workers, last.config.global_batch) == (workers, 32)
+
+
+@pytest.mark.parametrize(("kept", "number"), [(True, 2), (False, 1)])
+def test_a_run_moves_only_from_a_checkpoint_and_else_goes_on_as_it_is(tmp_path: Path, kept: bool, number: int) -> None:
+    if kept:
+        (tmp_path / "checkpoint").mkdir()
+        (tmp_path / "checkpoint" / "model").write_text("trained")
+    config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
+    engine, job = Clockwork(), Job("job", command=("python", "train.py"), pattern="epoch")
+    launch = Launch("first", job, config, EPOCHS, tmp_path)
+    change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
+    moments = list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    assert len(engine.launches) == number
+    assert moments[-1].sample.epochs == EPOCHS
 
 
 def test_a_run_ends_where_there_is_no_room_for_any_worker(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
+_KEEPING = ("COTUNE_CHECKPOINT", "cotune.callbacks", "cotune.workloads")
 _TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
 
 
@@ -26,6 +27,12 @@ def shares_work(job: Job) -> bool:
     """Return whether workers may share the work by other means than torch's process groups, as far as can be read."""
     module = "-m" in job.command[:2]
     return module or takes(job, "workers") or reads_environment(job, *_SHARING)
+
+
+def may_keep_checkpoints(job: Job) -> bool:
+    """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
+    told = job.pattern is None and job.log is None
+    return told and ("-m" in job.command[:2] or reads_environment(job, *_KEEPING))
 
 
 def require_settable(job: Job, source: str) -> None:

@@ -8,7 +8,8 @@
 
 Every start is a sample of its own in the store and knows the one it goes on from. The recipe
 (global batch, learning rate, epochs) stays; only the layout changes. A run that left no
-checkpoint is not begun anew without being asked: it ends with what broke it.
+checkpoint is not begun anew without being asked: it ends with what broke it. One that could
+leave none is not moved.
 
 A layout is changed for gain only when
 
@@ -23,11 +24,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cotune.commands import may_keep_checkpoints
 from cotune.reuse import has_checkpoint
 from cotune.run import Engine, Launch
 from cotune.run.attempt import Until, attempt
 from cotune.stamps import new_id, timestamp
-from cotune.types import Cause, Config, Failure, Sample, Stage
+from cotune.types import Cause, Config, Failure, Job, Sample, Stage
 
 HYSTERESIS = 0.05
 RESIZE = "resize"
@@ -62,7 +64,8 @@ def supervise(
         move: Move | None = None
         for sample in attempt(engine, launch, until, sample):  # noqa: B020, PLR1704  # it grows
             yield RunMoment(sample)
-            if move is None and not (sample.ended or _met(launch, sample)) and (move := change(sample)) is not None:
+            settled = move is not None or sample.ended or _met(launch, sample)
+            if not settled and can_move(launch.job, launch.folder) and (move := change(sample)) is not None:
                 engine.stop(launch.id, _STOP_SECONDS)
         unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
         if move is not None and sample.failure is None and unfinished and has_checkpoint(launch.folder):
@@ -80,6 +83,11 @@ def supervise(
         fewer = f" with {left}" if left != launch.config else ""
         launch, sample = going_on(launch, sample, left)
         yield RunMoment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
+
+
+def can_move(job: Job, folder: str | Path) -> bool:
+    """Return whether a run that is stopped now could go on: it left a checkpoint, or may do so when it is told."""
+    return has_checkpoint(folder) or may_keep_checkpoints(job)
 
 
 def _met(launch: Launch, sample: Sample) -> bool:

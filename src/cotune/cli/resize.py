@@ -22,7 +22,7 @@ def resize(
     from cotune.cli._options import load_settings, open_store
     from cotune.cli._output import emit_json, say, writing
     from cotune.errors import NotFound, UsageError
-    from cotune.supervise import RESIZE, resized
+    from cotune.supervise import RESIZE, can_move, resized
 
     settings = load_settings(file, {"name": name})
     with open_store(store, reading=True) as kept:
@@ -35,6 +35,10 @@ def resize(
         batch = last.config.global_batch
         fits = ", ".join(str(count) for count in range(1, 65) if resized(last.config, count))
         raise UsageError(f"{workers} workers cannot share a global batch of {batch} evenly; it could be {fits}")
+    if settings.job.command and not can_move(settings.job, last.folder):
+        raise UsageError(
+            f"run {last.id} has left no checkpoint (COTUNE_CHECKPOINT) that other workers could go on from"
+        )
     asked = Path(last.folder) / RESIZE
     with writing(asked):
         asked.write_text(str(workers))
