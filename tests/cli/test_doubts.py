@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from cotune.cli._forecasting import doubt_axes
+from cotune.cli._forecasting import doubt_axes, doubt_target
 from cotune.cli._job_profile import sum_up
+from cotune.config import loads
 from cotune.profile import Limits
 from cotune.types import Config, Evaluation, Failure, Job, Sample, Terms, axes_of
 
@@ -33,3 +36,14 @@ def test_a_profile_counts_what_told_something_and_says_why_nothing_did(capsys: p
     slow = Sample(good.config, 1.0, 1.0, terms=Terms(startup=20.0))
     sum_up([slow], [], [slow], Limits(5.0))
     assert "even a start takes 20 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("target", "asked"), [("80", "same unit (0.8)?"), ("0.1", "every evaluation"), ("0.8", "")])
+def test_a_target_in_another_unit_is_asked_about(
+    target: str, asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = loads(f"name: made-up\ntarget: {{metric: accuracy, at_least: {target}}}", {}, "a test", tmp_path)
+    doubt_target(settings, [trained("sgd", "fp32", 0.9)])
+    said = capsys.readouterr().err
+    assert asked in said
+    assert bool(said) == bool(asked)

@@ -105,12 +105,21 @@ def require_curves(settings: Settings, samples: Sequence[Sample], history: Histo
 
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
-    """Ask whether the target is in the unit of the metric where even the worst evaluation meets it."""
-    sign, target = settings.job.sign, settings.goal.target
+    """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
+    from cotune.predict._samples import curves
+    from cotune.predict.curve import natural_ceiling
+
+    job, sign, target = settings.job, settings.job.sign, settings.goal.target
     shown = [point.accuracy for sample in samples for point in sample.curve]
-    if target is not None and shown and min(sign * value for value in shown) >= sign * target:
-        found = f"{settings.job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+    if target is None or not shown:
+        return
+    found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+    most = sign * natural_ceiling(job, curves(job, samples))
+    if min(sign * value for value in shown) >= sign * target:
         note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
+    elif sign * target > sign * most:
+        instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
+        note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
 
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
