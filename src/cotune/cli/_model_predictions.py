@@ -110,6 +110,7 @@ def _counts(counts: Counts) -> dict[str, Any]:
 def _show(answered: ModelAnswer, explain: bool) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import spread
+    from cotune.units import gibibytes
 
     rows = [
         (
@@ -119,7 +120,7 @@ def _show(answered: ModelAnswer, explain: bool) -> None:
             _time(found.step_seconds),
             _time(found.epoch_seconds),
             _time(found.seconds),
-            f"{found.peak_bytes.mid / 2**30:.3g} GiB" + (" too much" if found.fits is False else ""),
+            gibibytes(found.peak_bytes.mid) + (" too much" if found.fits is False else ""),
             f"{spread(found.cost)} {found.cost.unit}" if found.cost else "unknown",
             found.step_seconds.source,
         )

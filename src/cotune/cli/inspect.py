@@ -119,7 +119,7 @@ def _bar(before: float, after: float) -> str:
 
 def _show_layers(counts: Counts, most: int | None) -> None:
     from cotune.cli._output import say, table
-    from cotune.units import number
+    from cotune.units import gibibytes, number
 
     ranked = sorted(counts.layers, key=lambda layer: -layer.flops)
     kept = set(ranked[:most])
@@ -141,7 +141,7 @@ def _show_layers(counts: Counts, most: int | None) -> None:
         say(f"{len(counts.layers) - len(rows)} smaller layers; --all shows them")
     say(
         f"in all    {number(counts.flops / 1e9)} GFLOP, {number(counts.bytes / 1e9)} GB moved by {counts.operators} "
-        f"operators, {counts.parameters:,} parameters, peak memory {counts.peak_bytes / 2**30:.3g} GiB"
+        f"operators, {counts.parameters:,} parameters, peak memory {gibibytes(counts.peak_bytes)}"
     )
     for name, calls in counts.without_formula.items():
         say(f"note      no formula for {name} ({calls} calls): only its bytes count")
