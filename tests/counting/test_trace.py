@@ -105,6 +105,19 @@ def test_layers_add_up_to_the_step() -> None:
     assert sum(layer.activation_bytes for layer in found.layers) == found.activation_bytes
 
 
+def of_layers(counts: Counts, phase: str, family: str) -> dict[str, float]:
+    calls = [call for call in counts.calls if (call.phase, call.family) == (phase, family)]
+    return {name: sum((c.flops or 0) * c.calls for c in calls if c.layer == name) for name in {c.layer for c in calls}}
+
+
+def test_backward_belongs_to_the_layer_it_goes_through() -> None:
+    found = count(find("resnet18"), 2)  # with ways around that do nothing, and an input that wants no gradient
+    forward, backward = (of_layers(found, phase, "convolution") for phase in ("forward", "backward"))
+    assert backward == {name: (1 if name == "Sequential.0" else 2) * flops for name, flops in forward.items()}
+    words = count(find("memnet"), 2)  # whose inputs are whole numbers
+    assert set(of_layers(words, "backward", "normalise")) == set(of_layers(words, "forward", "normalise"))
+
+
 class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()

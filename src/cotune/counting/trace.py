@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._C._autograd import _get_sequence_nr
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -119,6 +120,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
         self.phase: Phase = "forward"
         self.alive: dict[int, _Alive] = {}
         self.now = self.most = 0
+        self.made_in: dict[int, str] = {}  # the layer of each node of autograd, by its place in forward
+        self.latest = "Global"
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -127,10 +130,10 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         out = func(*args, **keywords)
+        layer = self.layer()
         if formulas.is_free(func) or func.namespace in ("prim", "profiler"):
             return out
         kind = formulas.family(func)
-        layer = self.layer()
         self.calls[
             Call(
                 str(func.overloadpacket).replace("aten.", ""),
@@ -147,8 +150,15 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
         return out
 
     def layer(self) -> str:
-        """Return the innermost module that is at work."""
-        return max(self.tracker.parents, key=lambda name: (name != "Global", name.count("."), len(name), name))
+        """Return the innermost module that is at work; in backward, the one that made what is gone through."""
+        if self.phase == "backward":
+            node: Any = torch._C._current_autograd_node()  # None before the first
+            self.latest = self.made_in.get(node._sequence_nr(), self.latest) if node is not None else self.latest
+            return self.latest
+        name = max(self.tracker.parents, key=lambda name: (name != "Global", name.count("."), len(name), name))
+        if self.phase == "forward":
+            self.made_in.setdefault(_get_sequence_nr() - 1, name)
+        return name
 
     def _made(self, tensor: Tensor, layer: str) -> None:
         storage = tensor.untyped_storage()
