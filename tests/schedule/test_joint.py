@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from cotune.schedule import Submission, rigid_config
+from cotune.schedule import COUNTED, Nodes, Submission, rigid_config
+from cotune.schedule._options import packing
 from cotune.schedule._work import Steady
 from cotune.schedule.elasticflow import Elasticflow
 from cotune.schedule.joint import Joint
-from cotune.simulate import simulate
+from cotune.simulate import Outcome, simulate
 from cotune.simulate.beliefs import mistaken
 from cotune.simulate.metrics import metrics
-from cotune.types import Cluster, Device
+from cotune.types import Cluster, Config, Device
 
 SIZES = (1, 2, 4, 8, 16)
 
 
-def jobs(seed: int, count: int, *, every: float = 0.0) -> list[Submission]:
+class OnFours(Steady):
+    """Work that is slower on more nodes of four GPUs than it needs."""
+
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:
+        torn = len(nodes.gpus) > -(-config.workers // 4)
+        return super().rate(config, nodes, done) / (1.5 if torn else 1.0)
+
+
+def jobs(
+    seed: int, count: int, *, every: float = 0.0, sizes: Sequence[int] = SIZES, kind: type[Steady] = Steady
+) -> list[Submission]:
     """Return jobs that need more than one GPU to be in time, arriving together or one after the other."""
     rng = np.random.default_rng(seed)
     trace, now = [], 0.0
@@ -25,7 +38,7 @@ def jobs(seed: int, count: int, *, every: float = 0.0) -> list[Submission]:
         now += float(rng.exponential(every)) if every else 0.0
         shape, work = float(rng.uniform(0.5, 0.95)), float(rng.uniform(500.0, 5000.0))
         limit = now + work / 16**shape * float(rng.uniform(1.5, 8.0))
-        steady = Steady(work, {rigid_config(gpus): gpus**shape for gpus in SIZES})
+        steady = kind(work, {rigid_config(gpus): gpus**shape for gpus in sizes})
         trace.append(Submission(str(number), now, 4, work / 4**shape, limit, steady, rigid_config(4)))
     return trace
 
@@ -58,10 +71,34 @@ def test_with_room_for_all_it_costs_hardly_more_than_each_job_alone(seed: int) -
 def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: float, restart: float) -> None:
     trace, cluster = jobs(seed, 60, every=25.0), Cluster((Device("gpu", 24),))
     found = simulate(trace, cluster, Joint(slack=slack), restart=restart)
+    assert in_time(found)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_on_nodes_hardly_a_job_is_torn_apart_and_all_who_were_admitted_are_in_time(seed: int) -> None:
+    trace = jobs(seed, 60, every=25.0, sizes=range(1, 17), kind=OnFours)
+    cluster = Cluster((Device("gpu", 24, per_node=4),))
+    found = simulate(trace, cluster, Joint(), restart=10.0, keep_spells=True)
+    torn = [spell for spell in found.spells if len(spell.nodes) > -(-spell.gpus // 4)]
+    assert len(torn) <= 0.05 * len(found.spells)
+    assert in_time(found)
+
+
+def in_time(found: Outcome) -> bool:
+    """Return whether all who were admitted ended in time; some, but not all, have to be."""
     limit = np.array([job.deadline for job in found.jobs])
     admitted = found.declined == 0
     assert 0 < admitted.sum() < len(admitted)
-    assert (found.end[admitted] <= limit[admitted]).all()
+    return bool((found.end[admitted] <= limit[admitted]).all())
+
+
+def test_sizes_that_pack_are_whole_nodes_and_parts_that_divide_one() -> None:
+    every = [rigid_config(gpus) for gpus in range(1, 17)]
+    found = {size: packing(every, Cluster((Device("gpu", 48, per_node=size),))) for size in (None, 4, 6)}
+    assert found[None] == every
+    assert [config.workers for config in found[4]] == [1, 2, 4, 8, 12, 16]
+    assert [config.workers for config in found[6]] == [1, 2, 3, 6, 12]
+    assert packing(every[2:3], Cluster((Device("gpu", 8, per_node=4),))) == every[2:3]
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.3])

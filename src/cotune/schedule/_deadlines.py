@@ -39,7 +39,7 @@ class Share:
 def fill(
     active: Sequence[Active],
     gpus: int,
-    options: Callable[[Active], Options] | None = None,
+    options: Callable[[Active], Options],
     *,
     first: Sequence[int] = (),
     last: Collection[int] = (),
@@ -52,7 +52,6 @@ def fill(
     numbers in `last` choose last, out of what was promised to them and what all others leave.
     With `relaxed` a job goes one step down from the time on at which that still ends in time.
     """
-    options = options or Options.of
     turn = {number: place for place, number in enumerate(first)}
     urgent = sorted(
         (job for job in active if math.isfinite(job.deadline_left)),

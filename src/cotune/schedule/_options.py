@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from cotune.schedule import COUNTED, Active
-from cotune.types import Config, Floats, Ints
+from cotune.types import Cluster, Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
 _LEAST = 1e-3  # of the whole
@@ -23,6 +23,23 @@ def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
     if active.belief is None:
         return (active.job.config,)
     return active.belief.recipes if any_batch else active.belief.configs
+
+
+def packing(configs: Sequence[Config], cluster: Cluster) -> Sequence[Config]:
+    """Return the configs that break no node in two: whole nodes, or a part that divides one; all if none does.
+
+    Jobs of such sizes fit beside each other, and stand on as few nodes as their forecasts count on. Where GPUs are
+    only counted every size does.
+    """
+    sizes = {device.name: device.per_node for device in cluster.devices if device.per_node}
+    if not sizes:
+        return configs
+    whole = [one for one in configs if _divides(one.units, sizes.get(one.device, 1))]
+    return whole or configs
+
+
+def _divides(gpus: int, per_node: int) -> bool:
+    return gpus % per_node == 0 or per_node % gpus == 0
 
 
 def seconds_left(active: Active, config: Config) -> float:
@@ -75,8 +92,8 @@ class Options:
     restart: float  # seconds that it takes to get to work in another
 
     @classmethod
-    def of(cls, active: Active, needs: Needs | None = None, *, any_batch: bool = False) -> Options:
-        took = {config: (needs or seconds_left)(active, config) for config in choices(active, any_batch=any_batch)}
+    def of(cls, active: Active, allowed: Sequence[Config], needs: Needs = seconds_left) -> Options:
+        took = {config: needs(active, config) for config in allowed}
         configs = sorted(took, key=lambda config: (config.units, took[config]))
         sizes = np.array([config.units for config in configs], dtype=np.int64)
         speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])

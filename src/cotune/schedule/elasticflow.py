@@ -2,7 +2,8 @@
 
 A new job is admitted if earliest-deadline-first filling (`_deadlines`) still meets every
 admitted deadline with it. GPUs beyond the shares go, one step at a time, to the job whose
-time falls the most per GPU; jobs without a deadline come after all that have one.
+time falls the most per GPU; jobs without a deadline come after all that have one. On nodes
+jobs get sizes that leave nodes whole (`packing`), as the paper's powers of two do.
 
 Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPLOS 2023.
 """
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from cotune.schedule import Active, capacity
-from cotune.schedule._deadlines import fill
-from cotune.schedule._options import choices, seconds_left
+from cotune.schedule._deadlines import Share, fill
+from cotune.schedule._options import Options, choices, packing, seconds_left
 from cotune.types import Cluster, Config
 
 
@@ -27,8 +28,7 @@ class Elasticflow:
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:
             return True
-        shares = fill(active, sum(capacity(cluster).values()))
-        return all(share.met for share in shares)
+        return all(share.met for share in _least(active, cluster))
 
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: the plan turns over at every deadline."""
@@ -36,22 +36,28 @@ class Elasticflow:
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())
-        shares = fill(active, free)
+        shares = _least(active, cluster)
         given: dict[int, Config] = {}
         for share in shares:
             if share.config is not None and share.config.units <= free:
                 given[share.active.number] = share.config
                 free -= share.config.units
-        hand_out([share.active for share in shares], given, free)
+        hand_out([share.active for share in shares], given, free, cluster)
         free = sum(capacity(cluster).values()) - sum(config.units for config in given.values())
-        hand_out([job for job in active if job.job.deadline is None], given, free)
+        hand_out([job for job in active if job.job.deadline is None], given, free, cluster)
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
 
-def hand_out(active: Sequence[Active], given: dict[int, Config], free: int) -> None:
+def _least(active: Sequence[Active], cluster: Cluster) -> list[Share]:
+    """Return the least shares with which deadlines are met."""
+    gpus = sum(capacity(cluster).values())
+    return fill(active, gpus, lambda job: Options.of(job, packing(choices(job), cluster)))
+
+
+def hand_out(active: Sequence[Active], given: dict[int, Config], free: int, cluster: Cluster) -> None:
     """Give free GPUs, step by step, to the job whose time left falls the most per GPU."""
-    jobs = {job.number: job for job in active}
-    heap = [step for job in active if (step := _step(job, given.get(job.number), free))]
+    jobs = {job.number: (job, packing(choices(job), cluster)) for job in active}
+    heap = [step for job, allowed in jobs.values() if (step := _step(job, allowed, given.get(job.number), free))]
     heapify(heap)
     while heap and free > 0:
         _, number, more, config = heappop(heap)
@@ -59,16 +65,18 @@ def hand_out(active: Sequence[Active], given: dict[int, Config], free: int) -> N
             continue
         given[number] = config
         free -= more
-        if step := _step(jobs[number], config, free):
+        if step := _step(*jobs[number], config, free):
             heappush(heap, step)
 
 
-def _step(job: Active, config: Config | None, free: int) -> tuple[float, int, int, Config] | None:
+def _step(
+    job: Active, allowed: Sequence[Config], config: Config | None, free: int
+) -> tuple[float, int, int, Config] | None:
     """Return the best next step up: minus the seconds saved per GPU, whose, GPUs, config."""
     held = 0 if config is None else config.units
     now = float(job.total) * 1e3 + 1e9 if config is None else seconds_left(job, config)
     best: tuple[float, int, int, Config] | None = None
-    for bigger in choices(job):
+    for bigger in allowed:
         more = bigger.units - held
         if 0 < more <= free:
             saved = (now - seconds_left(job, bigger)) / more

@@ -17,6 +17,10 @@ what it was promised and gets what those in time leave besides, and newcomers ar
 they make nobody late. A promise is looked at again
 whenever it asks for more or less, and when half of the time to the deadline is gone.
 
+A forecast counts on as few nodes as can hold a config. Where GPUs are on nodes a job therefore gets whole nodes, or
+a part that divides one: jobs of other sizes leave rests on which the next one stands torn apart, and is slower than
+it was promised (ElasticFlow allots powers of two for this reason).
+
 While others are there no job is taken on that needs more than `widest` of the whole cluster until its
 deadline and more than most of them asked for: it would turn away many (trunk reservation, as telephone
 networks have against wide calls).
@@ -35,7 +39,7 @@ from statistics import median
 
 from cotune.schedule import Active, capacity
 from cotune.schedule._deadlines import Share, fill
-from cotune.schedule._options import Options, cautious, choices, seconds_left
+from cotune.schedule._options import Options, cautious, choices, packing, seconds_left
 from cotune.types import Cluster, Config
 
 _HAIR = 1e-5  # seconds, more than sums of seconds are off by
@@ -57,14 +61,14 @@ class Joint:
         if new.job.deadline is None:
             return True
         gpus = sum(capacity(cluster).values())
-        needs = {config: self._needs(new, config) for config in choices(new, any_batch=True)}
+        needs = {config: self._needs(new, config) for config in _allowed(new, cluster)}
         limit = new.deadline_left - new.restart
         costs = [config.units * seconds for config, seconds in needs.items() if seconds <= limit]
         if not costs or self._crowds_out(min(costs), new, active, gpus):
             return False
-        plan = self._plan(active, gpus)
+        plan = self._plan(active, cluster)
         late = set(_late(plan))
-        if late and late - set(_late(self._plan([job for job in active if job is not new], gpus))):
+        if late and late - set(_late(self._plan([job for job in active if job is not new], cluster))):
             return False
         _promise(plan)
         return True
@@ -92,7 +96,7 @@ class Joint:
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = sum(capacity(cluster).values())
         given: dict[int, Config] = {}
-        shares = self._plan(active, free)
+        shares = self._plan(active, cluster)
         _promise(shares)
         for share in shares:
             if share.config is not None and share.config.units <= free:
@@ -100,13 +104,15 @@ class Joint:
                 free -= share.config.units
         idle = [share.active for share in shares] + [job for job in active if job.job.deadline is None]
         for job in sorted(idle, key=lambda job: (job.deadline_left, job.number)):
-            config = self._thrifty(job, given.get(job.number), free)
+            config = self._thrifty(job, given.get(job.number), free, cluster)
             if config is not None:
                 free -= config.units - (given[job.number].units if job.number in given else 0)
                 given[job.number] = config
-        return {job.job.name: given[job.number] for job in active if job.number in given}
+        # who needs the most nodes chooses them first
+        starts = sorted((job for job in active if job.number in given), key=lambda job: -given[job.number].units)
+        return {job.job.name: given[job.number] for job in starts}
 
-    def _plan(self, active: Sequence[Active], gpus: int) -> list[Share]:
+    def _plan(self, active: Sequence[Active], cluster: Cluster) -> list[Share]:
         """Return the least shares that meet all deadlines, or those by which as few as can be are late.
 
         What was promised is a plan too, followed until now: it holds where small shares, which last longer,
@@ -114,7 +120,8 @@ class Joint:
         their deadlines choose first in the next attempt. Where all fail promises are kept, and whoever
         is late with what was promised chooses last.
         """
-        options = cache(lambda job: Options.of(job, self._needs, any_batch=True))
+        gpus = sum(capacity(cluster).values())
+        options = cache(lambda job: Options.of(job, _allowed(job, cluster), self._needs))
         first: list[int] = []
         for promised in (False, True, *[False] * self.repairs):
             plan = fill(active, gpus, options, first=first, promised=promised, relaxed=True)
@@ -137,10 +144,10 @@ class Joint:
         """Return the standard deviations above a forecast that are set aside for it."""
         return min(self.sure, self.most / spread)
 
-    def _thrifty(self, job: Active, config: Config | None, free: int) -> Config | None:
+    def _thrifty(self, job: Active, config: Config | None, free: int, cluster: Cluster) -> Config | None:
         """Return the fastest config in reach that wastes little, or None to leave things as they are."""
         held = 0 if config is None else config.units
-        lasts = {one: _with_start(job, one) for one in choices(job, any_batch=True)}
+        lasts = {one: _with_start(job, one) for one in _allowed(job, cluster)}
         reach = [one for one in lasts if one.units <= held + free]
         if not reach:
             return None
@@ -151,6 +158,11 @@ class Joint:
         if not thrifty:
             return None if config is not None else min(reach, key=lambda one: one.units * lasts[one])
         return min(thrifty, key=lambda one: (lasts[one], one.units))
+
+
+def _allowed(job: Active, cluster: Cluster) -> Sequence[Config]:
+    """Return what a job may run in: any batch, on GPUs that leave the nodes whole for others."""
+    return packing(choices(job, any_batch=True), cluster)
 
 
 def _late(plan: Sequence[Share]) -> list[int]:
