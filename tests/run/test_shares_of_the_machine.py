@@ -51,6 +51,14 @@ def test_engines_keep_out_of_each_other_s_way() -> None:
     third = Shares("core", range(4))
     assert third.take(1) == (3,)
     other.give_back((0, 1, 2))
+    assert other.take(1) == (0,)
+    assert [third.take(1), third.take(1), third.take(1)] == [
+        (1,),
+        (2,),
+        (0,),
+    ]  # each its own first, if in use elsewhere
+    third.give_back((1, 2, 0))
+    other.give_back((0,))
     third.give_back((3,))
     assert third.take(1) == (0,)
     third.give_back((0,))

@@ -1,8 +1,8 @@
 """Shares of the machine: which worker gets which cores or GPUs.
 
-Each worker takes the units that are least in use, in order; so the workers of one
-launch get neighbouring cores, several launches keep out of each other's way, those of
-another engine on this machine too, and when there are more workers than units they go round.
+Each worker takes the units that are least in use by its own engine, and among these one that no other
+engine on this machine uses, in order; so the workers of one launch get neighbouring cores, several launches
+and several engines keep out of each other's way, and when there are more workers than units they go round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Shares:
 
     def take(self, count: int) -> tuple[int, ...]:
         """Return the `count` least used units and count them as held once more."""
-        use = {unit: self._held[unit] + self._claims.others(unit) for unit in self.units}
+        use = {unit: (self._held[unit], self._claims.others(unit)) for unit in self.units}
         chosen = tuple(sorted(sorted(self.units, key=use.__getitem__)[:count]))
         self._held.update(chosen)
         for unit in chosen:
