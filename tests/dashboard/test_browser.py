@@ -77,9 +77,7 @@ def test_sliders_plan_anew_and_come_back(browser: Any, served: Served) -> None:
         page.keyboard.press("End")
         page.wait_for_selector("#answer:not(.refused)")
         cost = page.locator("#answer .tile").nth(2).inner_text()
-        page.get_by_label("Price of t4").evaluate(
-            "input => { input.value = 1000; input.dispatchEvent(new Event('input')) }"
-        )
+        page.get_by_label("Price of t4").fill("1000")
         page.wait_for_function("cost => document.querySelectorAll('#answer .tile')[2].innerText !== cost", arg=cost)
         assert "USD" in page.locator("#answer .tile").nth(2).inner_text()
         page.get_by_label("no price: count device-seconds").check()
@@ -94,9 +92,7 @@ def test_the_target_moves_the_plan(browser: Any, served: Served) -> None:
         page = watched.page
         job_page(page, served)
         before = page.locator("#answer .tile").all_inner_texts()
-        page.get_by_label("Target accuracy").evaluate(
-            "input => { input.value = 400; input.dispatchEvent(new Event('input')) }"
-        )
+        page.get_by_label("Target accuracy").fill("400")
         tiles = "[...document.querySelectorAll('#answer .tile')].map(tile => tile.innerText)"
         page.wait_for_function(f"before => {tiles}.some(text => !before.includes(text))", arg=before)
         page.get_by_label("no target").check()
@@ -108,9 +104,8 @@ def test_a_moved_slider_keeps_its_answer_when_the_store_changes(browser: Any, se
         page = watched.page
         job_page(page, served)
         page.wait_for_selector("#link.live")
-        page.get_by_label("Target accuracy").evaluate(
-            "input => { input.value = 700; input.dispatchEvent(new Event('input')) }"
-        )
+        page.get_by_label("Target accuracy").fill("700")
+        page.get_by_label("Target accuracy").blur()
         asked = f"of {page.locator('#slide-target').get_attribute('aria-valuetext')} asked"
         page.wait_for_selector(f"#answer >> text={asked}")
         page.evaluate("document.querySelector('#answer').dataset.old = 'yes'")

@@ -31,7 +31,8 @@ export async function job(root, [key], state) {
       running(live, here());
       if (!changed) return;
       told = await ask(`/api/jobs/${key}`);
-      if (!body.contains(document.activeElement)) render();
+      const held = body.contains(document.activeElement) || body.querySelector(":active"); // by keys, or by a pointer
+      if (!held) render();
     },
   };
 }
