@@ -6,6 +6,12 @@ import os
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS", "same"))
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores would wait for one another
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times, and compiled once

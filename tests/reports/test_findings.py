@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cotune.documents import price_words
@@ -240,6 +240,7 @@ def test_times_are_shown_in_a_unit_of_their_size(seconds: float, unit: str) -> N
     assert clock(seconds)[1] == unit
 
 
+@example(3.0, 8.0)
 @given(st.floats(1e-3, 1e6), st.floats(1.0, 1e7))
 def test_a_logarithmic_axis_has_round_numbers_about_its_values(low: float, ratio: float) -> None:
     axis = logarithmic([low, low * ratio])

@@ -68,7 +68,7 @@ def logarithmic(values: Sequence[float]) -> dict[str, Any]:
         return {"type": "log"}
     low, high = min(known), max(known)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    if high > 8 * low:
+    if high >= 8 * low:
         leads = (1, 2, 5) if len(decades) <= 4 else (1,)
         ticks = [lead * 10.0**power for power in decades for lead in leads]
         return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
