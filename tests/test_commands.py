@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
-from cotune.commands import line, require_settable, without_launcher
+from cotune.commands import line, require_settable, shares_work, without_launcher
 from cotune.errors import UsageError
 from cotune.types import Job
 
@@ -39,3 +40,17 @@ def test_a_command_that_cannot_be_set_is_answered_with_one_that_can(command: str
     with pytest.raises(UsageError) as refused:
         require_settable(Job("test", tuple(shlex.split(command))), "here")
     assert words in str(refused.value)
+
+
+def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path: Path) -> None:
+    (tmp_path / "alone.py").write_text("print('epoch 1')")
+    (tmp_path / "shared.py").write_text("import os; rank = os.environ['RANK']")
+    for command, shares in {
+        "python alone.py": False,
+        "python -u alone.py -m fast": False,
+        "python alone.py --workers {workers}": True,
+        "python shared.py": True,
+        "python -m package.train": True,
+        "python -u -m package.train": True,
+    }.items():
+        assert shares_work(Job("job", tuple(command.split()), folder=str(tmp_path))) is shares, command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Sequence
@@ -25,14 +26,19 @@ def takes(job: Job, name: str) -> bool:
 
 def shares_work(job: Job) -> bool:
     """Return whether workers may share the work by other means than torch's process groups, as far as can be read."""
-    module = "-m" in job.command[:2]
-    return module or takes(job, "workers") or reads_environment(job, *_SHARING)
+    return _is_module(job) or takes(job, "workers") or reads_environment(job, *_SHARING)
 
 
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
     told = job.pattern is None and job.log is None
-    return told and ("-m" in job.command[:2] or reads_environment(job, *_KEEPING))
+    return told and (_is_module(job) or reads_environment(job, *_KEEPING))
+
+
+def _is_module(job: Job) -> bool:
+    """Return whether the command runs a module, whose text is not looked for."""
+    flags = itertools.takewhile(lambda word: word.startswith("-"), job.command[1:])
+    return "-m" in flags
 
 
 def require_settable(job: Job, source: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli._forecasting import doubt_axes, doubt_target
+from cotune.cli._doubts import doubt_axes, doubt_target
 from cotune.cli._job_profile import sum_up
 from cotune.config import loads
 from cotune.profile import Limits

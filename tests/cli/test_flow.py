@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune import config
-from cotune.cli._forecasting import doubt_target
+from cotune.cli._doubts import doubt_target
 from cotune.cli._options import load_settings
 from cotune.cli.main import VERBS, app
 from cotune.cli.plan import more_measuring

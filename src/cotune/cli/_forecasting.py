@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +15,10 @@ from cotune.forecast import LEAST_EVALUATIONS
 from cotune.plan.planner import Forecaster
 from cotune.reuse import Kept, joined
 from cotune.store import Store
-from cotune.types import RECORDED, Goal, Job, Plan, Sample
+from cotune.types import RECORDED, Goal, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
-
-_TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,40 +99,6 @@ def require_curves(settings: Settings, samples: Sequence[Sample], history: Histo
             f"the longest learning curve of {job.name} has {words} of {job.metric}: too little to judge a target by; "
             "measure more: cotune profile --budget 5m (the job must report its metric)"
         )
-
-
-def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
-    """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
-    from cotune.predict._samples import curves
-    from cotune.predict.curve import natural_ceiling
-
-    job, sign, target = settings.job, settings.job.sign, settings.goal.target
-    shown = [point.accuracy for sample in samples for point in sample.curve]
-    if target is None or not shown:
-        return
-    found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
-    most = sign * natural_ceiling(job, curves(job, samples))
-    if min(sign * value for value in shown) >= sign * target:
-        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
-    elif sign * target > sign * most:
-        instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
-        note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
-
-
-def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
-    """Ask whether an axis changes what is learnt, which would be a recipe and no layout."""
-    shown = [(sample.config, point) for sample in samples for point in sample.curve]
-    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
-    for name in sorted({name for config, _ in shown for name, _ in config.axes}):
-        alike: dict[tuple[object, ...], dict[object, float]] = {}
-        for config, point in shown:
-            axes = dict(config.axes)
-            value = axes.pop(name, None)
-            alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
-        gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
-        if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span:
-            by = f"{job.metric} differs by {statistics.median(gaps):.2g} with {name}"
-            note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
 
 
 def goal_flags(settings: Settings) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.cli._forecasting import doubt_axes, doubt_target, goal_flags, recalled, with_model
+from cotune.cli._doubts import doubt_axes, doubt_target
+from cotune.cli._forecasting import goal_flags, recalled, with_model
 from cotune.cli._measuring import measure, nothing_learnt
 from cotune.cli._options import open_store
 from cotune.cli._output import emit_json, say, table

@@ -71,7 +71,8 @@ def plan(
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
-    from cotune.cli._forecasting import Grounds, doubt_target, recalled, with_model
+    from cotune.cli._doubts import doubt_target
+    from cotune.cli._forecasting import Grounds, recalled, with_model
     from cotune.cli._options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay

@@ -1,0 +1,46 @@
+"""Questions to a user whose goal or search does not go with what was measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from cotune.cli._output import note
+from cotune.config import Settings
+from cotune.types import Job, Sample
+
+_TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
+
+
+def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
+    from cotune.predict._samples import curves
+    from cotune.predict.curve import natural_ceiling
+
+    job, sign, target = settings.job, settings.job.sign, settings.goal.target
+    shown = [point.accuracy for sample in samples for point in sample.curve]
+    if target is None or not shown:
+        return
+    found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+    most = sign * natural_ceiling(job, curves(job, samples))
+    if min(sign * value for value in shown) >= sign * target:
+        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
+    elif sign * target > sign * most:
+        instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
+        note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
+
+
+def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
+    """Ask whether an axis changes what is learnt, which would be a recipe and no layout."""
+    shown = [(sample.config, point) for sample in samples for point in sample.curve]
+    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
+    for name in sorted({name for config, _ in shown for name, _ in config.axes}):
+        alike: dict[tuple[object, ...], dict[object, float]] = {}
+        for config, point in shown:
+            axes = dict(config.axes)
+            value = axes.pop(name, None)
+            alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
+        gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+        if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span:
+            by = f"{job.metric} differs by {statistics.median(gaps):.2g} with {name}"
+            note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
