@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.run import Launch
-from cotune.run.attempt import Mark, Until, attempt, speed
+from cotune.run.attempt import Mark, Until, attempt, shares, speed
 from cotune.types import Config, Job, Sample
 from run.clockwork import Clockwork
 
@@ -58,6 +58,14 @@ def test_a_single_report_is_all_there_is() -> None:
     assert speed([Mark(1.0, 12.0)], 2.0) == (10.0, 0.0)
     assert speed([Mark(0.0, 12.0)], 2.0) == (None, None)
     assert speed([], 2.0) == (None, None)
+
+
+def test_the_parts_of_an_epoch_leave_out_what_the_first_steps_took_longer() -> None:
+    slow = [Mark(0.1, 9.0, {"compute": 8.0}), Mark(0.2, 9.1, {"compute": 8.1, "input": 0.01})]
+    assert shares(slow[:1]) == {"compute": pytest.approx(80.0)}
+    assert shares(slow) == {"compute": pytest.approx(1.0), "input": pytest.approx(0.1)}
+    assert shares([*slow, Mark(0.8, 9.7, {"compute": 8.7, "input": 0.07})])["compute"] == pytest.approx(1.0)
+    assert shares([]) == shares([Mark(0.0, 1.0, {"compute": 1.0})]) == {}
 
 
 def test_engine_start_up_training_and_evaluation_are_told_apart() -> None:

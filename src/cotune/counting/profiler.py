@@ -69,7 +69,7 @@ def profiled(
             stepper.step()
         plain = (time.perf_counter() - began) / steps
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-        with profile(activities=activities) as recorded:
+        with profile(activities=activities, acc_events=True) as recorded:
             for _ in range(steps):
                 stepper.step()
     on_gpu = device == "cuda"

@@ -14,8 +14,8 @@ the job's own code began; what came before is the engine's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import Final, Literal
@@ -55,10 +55,11 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A report that tells progress: epochs done in this start, and seconds of pure training up to it."""
+    """A report that tells progress: epochs done in this start, seconds of pure training up to it, and their parts."""
 
     epoch: float
     training: float
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Iterator[Sample]:
@@ -98,7 +99,8 @@ class Growing:
     def __init__(self, launch: Launch, begun: float, sample: Sample) -> None:
         self.launch, self.begun, self.sample = launch, begun, sample
         self.marks: list[Mark] = []
-        self.spent: dict[str, list[float]] = {}
+        self.parts: dict[str, float] = {}
+        self.times: dict[str, list[float]] = {}
         self.paused = 0.0
         self.up = begun
         self.resumed_at = sample.epochs
@@ -111,15 +113,19 @@ class Growing:
     def told(self, event: Reported) -> bool:
         """Take in a report; return whether the sample says more than before, or is half a second further."""
         for name, value in event.terms:
-            self.spent.setdefault(name, []).append(value)
-            self.paused += value if name in _TIMES else 0.0
+            if name in _TIMES:
+                self.times.setdefault(name, []).append(value)
+                self.paused += value
+            elif name in _PARTS:
+                self.parts[name] = self.parts.get(name, 0.0) + value
         self.longest_gap = max(self.longest_gap, event.at - self.told_at) if self.told_at else 0.0
         self.told_at = event.at
         if event.epoch is None or not math.isfinite(event.epoch):
             return False
         if self.launch.resume and not self.marks:
             self.resumed_at = event.epoch  # where its checkpoint was, which may lie before its last report
-        self.marks.append(Mark(event.epoch - self.resumed_at, event.at - self.begun - self.paused))
+        training = event.at - self.begun - self.paused
+        self.marks.append(Mark(event.epoch - self.resumed_at, training, dict(self.parts)))
         if len(self.marks) > _MOST_MARKS:
             self.marks = self.marks[::2]
         elapsed = event.at - self.begun
@@ -143,10 +149,8 @@ class Growing:
         )
 
     def _terms(self, startup: float | None) -> Terms:
-        seen = self.marks[-1].epoch if self.marks else 0.0
-        parts = {name: sum(self.spent[name]) / seen for name in _PARTS if name in self.spent and seen > 0}
-        times = {name: median(self.spent[name]) for name in _TIMES if name in self.spent}
-        return Terms(engine=self.up - self.begun, startup=startup, **parts, **times)
+        times = {name: median(each) for name, each in self.times.items()}
+        return Terms(engine=self.up - self.begun, startup=startup, **shares(self.marks), **times)
 
     def reason_to_stop(self, until: Until, now: float, heard: float | None) -> Stop | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
@@ -223,6 +227,17 @@ def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]
         pace = sum(seconds for _, seconds in steps) / passed[-1]
     first = marks[0]
     return pace, max(first.training - up - first.epoch * pace, 0.0)
+
+
+def shares(marks: Sequence[Mark]) -> dict[str, float]:
+    """Return the seconds of an epoch that each part takes, without the warm-up as soon as there is more."""
+    if not marks or marks[-1].epoch <= 0:
+        return {}
+    last = marks[-1]
+    warm = (mark for mark in marks if _WARM_UP * last.epoch <= mark.epoch < last.epoch)
+    since = next(warm, Mark(0.0, 0.0))
+    epochs = last.epoch - since.epoch
+    return {name: (spent - since.parts.get(name, 0.0)) / epochs for name, spent in last.parts.items()}
 
 
 def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
