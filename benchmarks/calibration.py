@@ -130,10 +130,9 @@ def seconds_table(folders: list[Path]) -> None:
             cells.append(f"{anew:6.0%}{shipped:6.0%}" if own else f"{'':12s}")
         print(f"{family:14s}{few:8.0f}{least:6.2f}" + "".join(cells))
     for count in COUNTS:
-        own = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
-        if not own:
-            continue
-        print(f"{count:3d} samples, shipped: {np.mean(own):.0%} pooled, {np.min(own):.0%} at the lowest")
+        covered = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
+        if covered:
+            print(f"{count:3d} samples, shipped: {np.mean(covered):.0%} pooled, {np.min(covered):.0%} at the lowest")
 
 
 def outside_table(folders: list[Path]) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from cotune.devices.present import visible_gpus
 from cotune.predict.eta import Countdown, usual_scatter
@@ -87,7 +88,7 @@ def train(engine: Engine, kind: Kind, folder: Path) -> list[Sample]:
     return [step for step in steps if not step.ended]
 
 
-def thin(step: Sample) -> dict[str, object]:
+def thin(step: Sample) -> dict[str, Any]:
     """Return what the ETA reads of a sample, ready for JSON."""
     terms = step.terms.known()
     return {
@@ -96,13 +97,13 @@ def thin(step: Sample) -> dict[str, object]:
     }  # fmt: skip
 
 
-def thick(step: dict[str, object], config: Config) -> Sample:
-    curve = tuple(Evaluation(epoch, 0.5, 0.0) for epoch in step["evaluated"])  # type: ignore[attr-defined]
-    evaluation, checkpoint = step["lump"]  # type: ignore[misc]
+def thick(step: dict[str, Any], config: Config) -> Sample:
+    curve = tuple(Evaluation(epoch, 0.5, 0.0) for epoch in step["evaluated"])
+    evaluation, checkpoint = step["lump"]
+    terms = Terms(evaluation=evaluation, checkpoint=checkpoint)
     return Sample(
-        config, step["epochs"], step["epoch_seconds"], terms=Terms(evaluation=evaluation, checkpoint=checkpoint),  # type: ignore[arg-type]
-        curve=curve, seconds=step["seconds"], id=step["id"],  # type: ignore[arg-type]
-    )  # fmt: skip
+        config, step["epochs"], step["epoch_seconds"], terms=terms, curve=curve, seconds=step["seconds"], id=step["id"]
+    )
 
 
 def judged(steps: Sequence[Sample], epochs: int, usual: float) -> list[tuple[Quantity, float, float]]:
@@ -131,9 +132,9 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def collected(asked: argparse.Namespace) -> list[dict[str, object]]:
+def collected(asked: argparse.Namespace) -> list[dict[str, Any]]:
     kinds = [kind for kind in (*KINDS, *ON_GPU * bool(visible_gpus())) if not asked.only or asked.only in kind.name]
-    traces: list[dict[str, object]] = []
+    traces: list[dict[str, Any]] = []
     machine, nodes = Local(), Local(nodes=4, cores=0.3, link=100e6)
     engines = {"machine": machine, "gpu": machine, "nodes": nodes}
     with tempfile.TemporaryDirectory() as scratch:

@@ -86,7 +86,8 @@ def predicted(samples: Sequence[Sample], seen: Sequence[int], predictor: str) ->
 
 def telling(samples: Sequence[Sample]) -> list[int]:
     """Return the rows that the product would measure."""
-    design, rows = Telling(Configs.of([sample.config for sample in samples]), 8), []
+    design = Telling(Configs.of([sample.config for sample in samples]), 8)
+    rows: list[int] = []
     for _ in range(ROWS):
         gains = design.gains(np.array(rows, dtype=np.int64))
         gains[rows] = -np.inf

@@ -116,7 +116,7 @@ def _goal(folder: Path, target: float, deadline: float, before: float) -> Row:
     # The whole training is run, so that the forecast is held against all of it.
     ran = _cotune(folder, "run", "--from-scratch")
     config, seconds = planned["plan"]["config"], planned["plan"]["forecast"]["seconds"]
-    run = ran["run"] if ran and "run" in ran else {"seconds": 0.0, "accuracy": None}
+    run: dict[str, Any] = ran["run"] if ran and "run" in ran else {"seconds": 0.0, "accuracy": None}
     return Row(
         target,
         deadline,

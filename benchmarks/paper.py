@@ -204,7 +204,7 @@ def _both(off: Callable[[Sequence[int], Sequence[int]], float], count: int) -> t
 def fixed_time(work: Workload) -> Iterator[str]:
     """Tell the accuracy that each method gets to in a fixed time, on the workers that joint chose."""
     full = work.recording.last_epoch * float(np.median(work.truth.epoch_seconds))
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for share, told in zip(SHARES, paper.FIXED_TIME[work.paper], strict=True):
         goal = Goal(deadline=share * full, max_epochs=work.recording.last_epoch)
         joint = _accurate(work, goal)
@@ -233,7 +233,7 @@ def _with_workers(work: Workload, goal: Goal, joint: Config) -> list[Config]:
 
 def fixed_accuracy(work: Workload) -> Iterator[str]:
     """Tell the seconds that each method takes to a target, on the workers that joint chose (Cynthia its own)."""
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for target, told in zip(work.truth.targets[-4:], paper.FIXED_ACCURACY[work.paper], strict=True):
         goal = work.goal(target)
         joint, cynthia = (decide(work, name, goal)[0] for name in ("joint", "cynthia"))

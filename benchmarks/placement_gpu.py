@@ -94,7 +94,7 @@ def oracle(asked: argparse.Namespace) -> dict[str, Any]:
                 continue
             if time.perf_counter() - begun > asked.budget:
                 break
-            plan = problem.placement([(("cpu", "gpu").index(kind), *where, units) for kind, units, *where in listed])
+            plan = problem.placement([(("cpu", "gpu").index(s.device), s.first, s.last, s.workers) for s in stages])
             count = batches(plan.seconds, asked.seconds)
             flags = ["--model", model, "--data", "zipf:2x8192", "--batch-size", asked.batch, "--batches", count]
             flags += ["--in-flight", IN_FLIGHT, "--mode", "async"]

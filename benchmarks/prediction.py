@@ -123,8 +123,8 @@ def main() -> None:
         + "".join(f"{n:>10s}" for n in JOBS)
     )
     for name in of_accuracy:
-        cells = [score_accuracy(name, job, curves(folder / job.name, job)) for job in JOBS.values()]
-        print(f"{name:26s}" + "".join(f"{cell:10.1f}" for cell in cells))
+        missed = [score_accuracy(name, job, curves(folder / job.name, job)) for job in JOBS.values()]
+        print(f"{name:26s}" + "".join(f"{cell:10.1f}" for cell in missed))
 
 
 if __name__ == "__main__":

@@ -119,9 +119,9 @@ class Row:
         return [word for word, holds in found.items() if holds]
 
     def __str__(self) -> str:
-        cells = (self.workers, self.batch_size, f"{median(self.epoch_seconds):.2f}", f"{self.spread:.1%}")
-        cells += (f"{self.compute * 1e3:.1f}", f"{self.against_one:+.1%}")
-        cells += (f"{self.all_reduce * 1e3:.1f}", f"{self.ring_bound * 1e3:.1f}")
+        cells = [self.workers, self.batch_size, f"{median(self.epoch_seconds):.2f}", f"{self.spread:.1%}"]
+        cells += [f"{self.compute * 1e3:.1f}", f"{self.against_one:+.1%}"]
+        cells += [f"{self.all_reduce * 1e3:.1f}", f"{self.ring_bound * 1e3:.1f}"]
         verdict = "NOT met: " + ", ".join(self.missed) if self.missed else "met"
         return "  ".join([*(f"{cell:>13}" for cell in cells), verdict, f"({self.again} again)" * bool(self.again)])
 

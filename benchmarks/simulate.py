@@ -27,7 +27,7 @@ from cotune.adapters.traces.goals import with_deadlines, with_targets
 from cotune.adapters.traces.speeds import malleable, speed_tables
 from cotune.design import Design
 from cotune.predict import forecaster
-from cotune.schedule import Active, Submission, rigid_config
+from cotune.schedule import Active, Policy, Submission, rigid_config
 from cotune.schedule._placement import OnNodes
 from cotune.schedule._work import Steady
 from cotune.schedule.elasticflow import Elasticflow
@@ -90,15 +90,15 @@ def decisions() -> None:
     begun = perf_counter()
     given = Optimus().allocate(active, cluster)
     chosen = perf_counter() - begun
-    for job in active:
-        job.config = given.get(job.job.name)
-    for job in sorted((job for job in active if job.config), key=lambda job: job.config.workers if job.config else 0):
-        nodes.take(job)
+    for one in active:
+        one.config = given.get(one.job.name)
+    for one in sorted((one for one in active if one.config), key=lambda one: one.config.workers if one.config else 0):
+        nodes.take(one)
     took = perf_counter() - begun
     tasks = sum(config.workers for config in given.values())
     print(f"optimus    {tasks} tasks of {len(given)} jobs on 16000 nodes: {chosen:.2f} s, with placement {took:.2f} s")
-    for job in active:
-        job.config = None
+    for one in active:
+        one.config = None
     begun = perf_counter()
     Las().allocate(active, cluster)
     print(f"las        4000 jobs: {perf_counter() - begun:.3f} s")
@@ -141,7 +141,8 @@ def itp(name: str, cluster: Cluster) -> Trace:
 def uncertain() -> None:
     """Count who is admitted and who is late under noise, over parts of clusters (jobs from, to) and seeds."""
     print("noise  policy        admitted  missed")
-    for noise, policy in product((0.1, 0.3), (Joint(), Elasticflow())):
+    policies: tuple[Policy, ...] = (Joint(), Elasticflow())
+    for noise, policy in product((0.1, 0.3), policies):
         admitted = missed = 0
         for name, gpus, begin, end, seeds in PARTS_OF:
             cluster = parse_cluster(gpus)

@@ -58,7 +58,7 @@ def errors(law: str, seen: Sequence[Sample], unseen: Sequence[Sample]) -> Floats
     assert isinstance(predictor, SecondsPredictor)
     found = predictor.fit_seconds(Job("bench", examples=EXAMPLES), seen)
     predicted = found.predict(Configs.of([sample.config for sample in unseen]))
-    return np.abs(predicted / np.array([sample.epoch_seconds for sample in unseen]) - 1)
+    return np.asarray(np.abs(predicted / np.array([sample.epoch_seconds for sample in unseen]) - 1))
 
 
 def series(folder: Path) -> dict[tuple[str, str], list[list[Sample]]]:
@@ -88,7 +88,8 @@ def designed(samples: Sequence[Sample], count: int = 4) -> list[int]:
         chosen: float(np.trace(np.linalg.inv(rows[list(chosen)].T @ rows[list(chosen)] + ridge)))
         for chosen in itertools.combinations(range(len(samples)), count)
     }
-    return list(min(scores, key=lambda chosen: scores[chosen]))
+    best = min(scores, key=scores.__getitem__)
+    return list(best)
 
 
 def dlperf(folder: Path) -> dict[str, object]:
@@ -127,7 +128,7 @@ def _by_nodes(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]] | 
     return (small, large) if large else None
 
 
-def means(found: dict[str, dict[str, Floats]]) -> dict[str, dict[str, float]]:
+def means(found: dict[str, dict[str, Floats]]) -> dict[str, object]:
     return {law: {name: float(values.mean()) for name, values in rows.items()} for law, rows in found.items()}
 
 

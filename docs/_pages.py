@@ -67,7 +67,7 @@ def _verbs() -> str:
     for name, command in _inner(typer.main.get_command(app)).items():
         parts += _verb(f"cotune {name}", command, "##")
     codes = {0: "Done.", 1: "Something unexpected: please report it."}
-    codes |= {kind.exit_code: kind.__doc__.partition("\n")[0] for kind in CotuneError.__subclasses__()}
+    codes |= {kind.exit_code: (kind.__doc__ or "").partition("\n")[0] for kind in CotuneError.__subclasses__()}
     rows = [f"| {code} | {codes[code]} |" for code in sorted(codes)]
     parts.append("\n".join(["## Exit codes", "", "| code | meaning |", "| --- | --- |", *rows]))
     return "\n\n".join(parts)
