@@ -21,7 +21,7 @@ import numpy as np
 from cotune.bench.truth import Truth
 from cotune.cli.main import app
 from cotune.errors import CotuneError
-from cotune.forecast import Outlook, standard_draws
+from cotune.forecast import Learning, Outlook, standard_draws
 from cotune.plan.grid import Grid
 from cotune.plan.planner import choose
 from cotune.plan.tabu import Tabu
@@ -40,20 +40,26 @@ def outlook_of(configs: Configs, max_epochs: int) -> Outlook:
     pace = configs.steps(EXAMPLES) * (0.002 + 1e-5 * configs.batch_size + 0.001 * (configs.workers > 1))
     epochs = np.arange(1, max_epochs + 1)
     accuracy = 1 - 0.3 * (epochs / (1 + batches[:, None] / 2000) + 0.1) ** -0.7
-    words = np.full(len(configs), "interpolated", dtype=object)
+    spread, words = np.full(accuracy.shape, 0.004), np.full(len(configs), "interpolated", dtype=object)
     return Outlook(
-        configs,
-        pace,
-        np.full(len(configs), 0.05),
-        words,
-        np.full(len(configs), 0.5),
-        np.full(len(configs), 0.1),
-        z_time,
-        z_accuracy,
-        recipe,
-        accuracy,
-        np.full(accuracy.shape, 0.004),
-        words[: len(batches)],
+        configs=configs,
+        epoch_seconds=pace,
+        spread=np.full(len(configs), 0.05),
+        seconds_source=words,
+        startup=np.full(len(configs), 0.5),
+        overhead=np.full(len(configs), 0.1),
+        z_time=z_time,
+        z_accuracy=z_accuracy,
+        learning=Learning(
+            recipe=recipe,
+            best=accuracy,
+            spread=spread,
+            fall=spread,
+            evaluation=accuracy,
+            evaluation_spread=spread,
+            source=words[: len(batches)],
+            told=np.full(len(batches), float(max_epochs)),
+        ),
     )
 
 

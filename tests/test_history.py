@@ -87,8 +87,8 @@ def test_without_a_measurement_of_its_own_everything_is_assumed_and_wide() -> No
     outlook = history.doubted(forecaster(JOB, history.blended(()), Cluster()), ())(CONFIGS, 20)
     assert set(outlook.seconds_source) == {"assumed"}
     assert outlook.spread.min() >= UNKNOWN_DOUBT
-    assert outlook.accuracy_source is not None
-    assert "measured" not in set(outlook.accuracy_source)
+    assert outlook.learning is not None
+    assert "measured" not in set(outlook.learning.source)
 
 
 def test_old_samples_make_way_for_own_ones() -> None:

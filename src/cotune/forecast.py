@@ -4,9 +4,9 @@
 
 Draw d of config i takes  startup[i] * exp(startup_spread * z_time[d])  seconds to begin and
 epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
-and its accuracy after epoch e is  accuracy[m, e] + accuracy_spread[m, e] * z_accuracy[d]
+and its accuracy after epoch e is  best[m, e] + spread[m, e] * z_accuracy[d]
 with m = recipe[i]: configs of one recipe share one learning curve. Below the median the spread may
-be another (`falls`), as curves that level off have more to lose than to gain. Keeping the factors
+be another (`fall`), as curves that level off have more to lose than to gain. Keeping the factors
 instead of the draws makes a hundred thousand configs fit into memory. The draws are the
 same for all configs, so that two configs are compared under the same luck.
 """
@@ -27,9 +27,28 @@ Sources = npt.NDArray[np.object_]
 LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judged by a forecast
 
 
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What recipes (rows) have learnt after epoch 1, 2, ... (columns); accuracy rises (sign applied)."""
+
+    recipe: Ints  # the row of each config
+    best: Floats  # median of the best so far
+    spread: Floats  # of the best above its median
+    fall: Floats  # and below
+    evaluation: Floats  # median of what one evaluation after that epoch shows
+    evaluation_spread: Floats
+    source: Sources  # of each recipe, up to the epoch that is told
+    told: Floats  # of each recipe: beyond it all is extrapolated
+    ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
+
+    def at(self, luck: float) -> Floats:
+        """Return the best so far, so many deviations above its median."""
+        return self.best + luck * (self.spread if luck > 0 else self.fall)
+
+
 @dataclass(frozen=True)
 class Outlook:
-    """Forecasts of many configs in factored form; accuracy rises (sign applied)."""
+    """Forecasts of many configs in factored form; nothing is known of accuracy where it is left to the user."""
 
     configs: Configs
     epoch_seconds: Floats  # (n,) median
@@ -39,26 +58,13 @@ class Outlook:
     overhead: Floats  # (n,) seconds of evaluation and checkpoint, each epoch
     z_time: Floats  # (draws,) standard normal
     z_accuracy: Floats  # (draws,) standard normal
-    recipe: Ints | None = None  # (n,) row of `accuracy`
-    accuracy: Floats | None = None  # (recipes, epochs) median of the best after epoch 1, 2, ...
-    accuracy_spread: Floats | None = None  # (recipes, epochs) above the median
-    accuracy_fall: Floats | None = None  # (recipes, epochs) below it, where that differs
-    accuracy_source: Sources | None = None  # (recipes,) up to the epoch that is told
-    accuracy_told: Floats | None = None  # (recipes,) beyond it all is extrapolated
-    evaluation: Floats | None = None  # (recipes, epochs) median of what one evaluation after that epoch shows
-    evaluation_spread: Floats | None = None  # (recipes, epochs)
-    accuracy_ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
+    learning: Learning | None = None
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
 
     @property
     def draws(self) -> int:
         return len(self.z_time)
-
-    @property
-    def falls(self) -> Floats | None:
-        """Return the spread of accuracy below its median."""
-        return self.accuracy_spread if self.accuracy_fall is None else self.accuracy_fall
 
     def begun(self, rows: Ints) -> Floats:
         """Return the seconds before the first step of some configs, in every draw."""

@@ -209,16 +209,15 @@ def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[in
         seconds_source=source,
         notes=(*outlook.notes, note),
     )
-    if outlook.accuracy is None or outlook.accuracy_spread is None or outlook.falls is None or outlook.recipe is None:
+    if (learning := outlook.learning) is None:
         return wider
-    assert outlook.accuracy_source is not None
-    first = np.unique(outlook.recipe, return_index=True)[1]
+    first = np.unique(learning.recipe, return_index=True)[1]
     foreign = ~np.isin(outlook.configs.global_batch[first], list(trained))
-    sources = outlook.accuracy_source.copy()
+    sources = learning.source.copy()
     sources[foreign & (sources == "measured")] = "extrapolated"
-    extra = np.where(foreign, ACCURACY_DOUBT * float(np.ptp(outlook.accuracy)), 0.0)
-    above, below = (np.hypot(spread, extra[:, None]) for spread in (outlook.accuracy_spread, outlook.falls))
-    return replace(wider, accuracy_spread=above, accuracy_fall=below, accuracy_source=sources)
+    extra = np.where(foreign, ACCURACY_DOUBT * float(np.ptp(learning.best)), 0.0)
+    above, below = (np.hypot(spread, extra[:, None]) for spread in (learning.spread, learning.fall))
+    return replace(wider, learning=replace(learning, spread=above, fall=below, source=sources))
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,14 @@ def slow_choice(goal: Goal, space: Space) -> tuple[float, Config] | None:
     """The definition in plain loops: every config, every draw, every epoch."""
     best: tuple[tuple[float, float, int], Config] | None = None
     outlook = outlook_of(space.configs(), goal.max_epochs)
+    learning = outlook.learning
+    assert learning is not None
     for row, config in enumerate(outlook.configs):
         spent, met = [], 0
         for z_time, z_accuracy in zip(outlook.z_time, outlook.z_accuracy, strict=True):
             needed = math.inf
             for epoch in range(1, goal.max_epochs + 1):
-                curve, spread = outlook.accuracy[outlook.recipe[row]], outlook.accuracy_spread[outlook.recipe[row]]
+                curve, spread = learning.best[learning.recipe[row]], learning.spread[learning.recipe[row]]
                 if curve[epoch - 1] + spread[epoch - 1] * z_accuracy >= goal.target:
                     needed = epoch
                     break
@@ -148,8 +150,7 @@ def test_more_workers_than_devices_are_never_planned() -> None:
 
 def test_a_fixed_recipe_plans_the_layout_without_an_accuracy_model() -> None:
     def seconds_only(configs: Configs, max_epochs: int) -> Outlook:
-        outlook = outlook_of(configs, max_epochs)
-        return replace(outlook, recipe=None, accuracy=None, accuracy_spread=None, accuracy_source=None)
+        return replace(outlook_of(configs, max_epochs), learning=None)
 
     space = Space((Axis("workers", (1, 2, 3, 4)), Axis("accumulate", (1, 2))), global_batch=256)
     plan = choose(JOB, Goal(epochs=5, prefer="fast"), space, CLUSTER, forecast=seconds_only, search=Grid())
@@ -172,12 +173,12 @@ def test_prefer_accurate_uses_the_time_there_is() -> None:
 def test_prefer_accurate_takes_what_can_be_counted_on_and_not_the_boldest_guess() -> None:
     def bold(configs: Configs, max_epochs: int) -> Outlook:
         outlook = outlook_of(configs, max_epochs)
-        assert outlook.accuracy is not None
-        assert outlook.accuracy_spread is not None
-        accuracy, spread = outlook.accuracy.copy(), outlook.accuracy_spread.copy()
-        guessed = int(np.argmin(accuracy[:, -1]))
-        accuracy[guessed], spread[guessed] = accuracy.max(axis=0) + 0.01, 0.3
-        return replace(outlook, accuracy=accuracy, accuracy_spread=spread)
+        learning = outlook.learning
+        assert learning is not None
+        best, spread = learning.best.copy(), learning.spread.copy()
+        guessed = int(np.argmin(best[:, -1]))
+        best[guessed], spread[guessed] = best.max(axis=0) + 0.01, 0.3
+        return replace(outlook, learning=replace(learning, best=best, spread=spread, fall=spread))
 
     goal = Goal(deadline=60, prefer="accurate")
     plan = choose(JOB, goal, SPACE, CLUSTER, forecast=bold, search=Grid())
@@ -222,8 +223,9 @@ def test_the_deadline_that_binds_is_enough_when_granted() -> None:
 def test_a_metric_that_should_fall_is_planned_the_same_way() -> None:
     def loss(configs: Configs, max_epochs: int) -> Outlook:
         outlook = outlook_of(configs, max_epochs)
-        assert outlook.accuracy is not None
-        return replace(outlook, accuracy=outlook.accuracy - 1)  # minus the loss, which rises
+        assert outlook.learning is not None
+        loss = outlook.learning.best - 1  # minus the loss, which rises
+        return replace(outlook, learning=replace(outlook.learning, best=loss))
 
     job = replace(JOB, metric="loss", better="lower")
     plan = choose(job, Goal(target=0.1, deadline=300), SPACE, CLUSTER, forecast=loss, search=Grid())

@@ -60,15 +60,14 @@ def test_nothing_degenerates(samples: list[Sample]) -> None:
     assert possible.any()
     assert np.all(outlook.epoch_seconds[possible] > 0)
     assert np.all(np.isfinite(outlook.spread) & (outlook.spread > 0))
-    if outlook.accuracy is not None and outlook.accuracy_spread is not None:
-        assert np.all(np.isfinite(outlook.accuracy))
-        assert np.all(np.isfinite(outlook.accuracy_spread) & (outlook.accuracy_spread > 0))
+    if outlook.learning is not None:
+        assert np.all(np.isfinite(outlook.learning.best))
+        assert np.all(np.isfinite(outlook.learning.spread) & (outlook.learning.spread > 0))
 
 
 def test_a_curve_that_only_falls_is_never_expected_to_rise() -> None:
     falling = trained([16, 64, 256], value=lambda _, epoch: 0.9 - 0.04 * epoch, epochs=10)
     outlook = forecaster(JOB, falling, Cluster())(Configs.of([Config.data_parallel(64, 1)]), 30)
-    assert outlook.accuracy is not None
-    assert outlook.evaluation is not None
-    assert outlook.evaluation[0, 10:].max() <= 0.9 - 0.04 * 8
-    assert outlook.accuracy[0] == pytest.approx(0.9 - 0.04, abs=0.001)  # its best was the first
+    assert outlook.learning is not None
+    assert outlook.learning.evaluation[0, 10:].max() <= 0.9 - 0.04 * 8
+    assert outlook.learning.best[0] == pytest.approx(0.9 - 0.04, abs=0.001)  # its best was the first

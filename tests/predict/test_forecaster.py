@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.errors import UsageError
-from cotune.forecast import Outlook
+from cotune.forecast import Learning, Outlook
 from cotune.plan.assess import assess
 from cotune.predict import TooFewSamples, forecaster
 from cotune.predict._forecaster import _times_alone
@@ -22,6 +22,12 @@ WIDE = 1.2816  # standard deviations on each side that hold 80 %
 
 def _outlook(samples: list[Sample], *configs: Config, job: Job = JOB, max_epochs: int = 20) -> Outlook:
     return forecaster(job, samples, CLUSTER)(Configs.of(configs), max_epochs)
+
+
+def _learning(samples: list[Sample], *configs: Config, max_epochs: int = 20) -> Learning:
+    found = _outlook(samples, *configs, max_epochs=max_epochs).learning
+    assert found is not None
+    return found
 
 
 def test_sources_say_where_seconds_come_from() -> None:
@@ -73,13 +79,13 @@ def test_a_predictor_of_the_other_quantity_is_refused() -> None:
 
 
 def test_without_curves_there_is_no_accuracy() -> None:
-    assert _outlook(timed(plain_step, grid()), Config.data_parallel(32, 2)).accuracy is None
+    assert _outlook(timed(plain_step, grid()), Config.data_parallel(32, 2)).learning is None
     recipe = forecaster(JOB, trained([16, 64]), CLUSTER, accuracy=None)
-    assert recipe(Configs.of([Config.data_parallel(16, 1)]), 5).accuracy is None
+    assert recipe(Configs.of([Config.data_parallel(16, 1)]), 5).learning is None
 
 
 def test_configs_of_one_global_batch_share_a_learning_curve() -> None:
-    outlook = _outlook(
+    learning = _learning(
         trained([16, 64, 256]),
         Config.data_parallel(64, 1),
         Config.data_parallel(16, 4),
@@ -87,36 +93,29 @@ def test_configs_of_one_global_batch_share_a_learning_curve() -> None:
         Config.data_parallel(128, 1),
         Config.data_parallel(256, 4),
     )
-    assert outlook.recipe is not None
-    assert outlook.accuracy is not None
-    assert outlook.accuracy_source is not None
-    assert len(set(outlook.recipe[:3].tolist())) == 1
-    assert [outlook.accuracy_source[row] for row in outlook.recipe[2:]] == ["measured", "interpolated", "extrapolated"]
-    assert outlook.accuracy[outlook.recipe[3], 9] == pytest.approx(accuracy(128, 10), abs=0.01)
+    assert len(set(learning.recipe[:3].tolist())) == 1
+    assert learning.source[learning.recipe[2:]].tolist() == ["measured", "interpolated", "extrapolated"]
+    assert learning.best[learning.recipe[3], 9] == pytest.approx(accuracy(128, 10), abs=0.01)
 
 
 def test_accuracy_is_less_sure_after_the_curves_and_between_them() -> None:
-    outlook = _outlook(
+    learning = _learning(
         trained([16, 64, 256], epochs=10, noise=0.005),
         Config.data_parallel(64, 1),
         Config.data_parallel(128, 1),
         Config.data_parallel(1024, 1),
         max_epochs=40,
     )
-    assert outlook.accuracy_spread is not None
-    assert outlook.evaluation_spread is not None
-    assert np.all(np.diff(outlook.accuracy_spread[:, 9]) > 0)
-    assert outlook.evaluation_spread[0, 39] > outlook.evaluation_spread[0, 9]
+    assert np.all(np.diff(learning.spread[:, 9]) > 0)
+    assert learning.evaluation_spread[0, 39] > learning.evaluation_spread[0, 9]
 
 
 def test_a_run_that_is_out_of_luck_takes_more_epochs_and_never_falls_back() -> None:
     """A curve that levels off after its end: time will do, however unlucky a run is, and nothing is unlearnt."""
     shown = trained([16, 64, 256], epochs=10, value=lambda _, epoch: 0.9 - 0.5 * 0.7**epoch)
     target = shown[1].curve[7].accuracy
-    outlook = _outlook(shown, Config.data_parallel(64, 1), max_epochs=40)
-    assert outlook.accuracy is not None
-    assert outlook.accuracy_fall is not None
-    unlucky = outlook.accuracy[0] - 2 * outlook.accuracy_fall[0]
+    learning = _learning(shown, Config.data_parallel(64, 1), max_epochs=40)
+    unlucky = learning.best[0] - 2 * learning.fall[0]
     assert unlucky[7] < target < unlucky[39]
     assert np.all(np.diff(unlucky[9:]) > -1e-3)
 
@@ -210,7 +209,9 @@ def test_the_same_seed_gives_the_same_outlook() -> None:
     samples = trained([16, 64, 256], noise=0.01)
     first, second = (_outlook(samples, Config.data_parallel(64, 2)) for _ in range(2))
     np.testing.assert_array_equal(first.z_time, second.z_time)
-    np.testing.assert_array_equal(first.accuracy, second.accuracy)
+    assert first.learning is not None
+    assert second.learning is not None
+    np.testing.assert_array_equal(first.learning.best, second.learning.best)
 
 
 def test_the_draws_are_standard_normal_and_independent() -> None:
@@ -270,7 +271,8 @@ def test_no_draw_of_an_accuracy_passes_one() -> None:
     curve = tuple(Evaluation(epoch, 1 - 0.5 / epoch**2, float(epoch)) for epoch in range(1, 9))
     samples = [Sample(Config.data_parallel(batch, 1), 8, 1.0, curve[-1].accuracy, curve=curve) for batch in (16, 64)]
     outlook = forecaster(Job("made-up", examples=1000), samples, Cluster())(Configs.of([samples[0].config]), 30)
-    assert outlook.accuracy_ceiling == 1.0
+    assert outlook.learning is not None
+    assert outlook.learning.ceiling == 1.0
     forecast = assess(outlook, Goal(max_epochs=30), Cluster(), 1).forecast(0)
     assert forecast.accuracy is not None
     assert forecast.accuracy.high <= 1.0
@@ -279,20 +281,16 @@ def test_no_draw_of_an_accuracy_passes_one() -> None:
 
 def test_the_best_so_far_lies_above_what_one_evaluation_shows() -> None:
     samples = trained([16, 64, 256], epochs=30, noise=0.01)
-    outlook = _outlook(samples, Config.data_parallel(128, 1), max_epochs=60)
-    assert outlook.accuracy is not None
-    assert outlook.evaluation is not None
-    assert np.all(outlook.accuracy >= outlook.evaluation)
-    assert outlook.accuracy[0, -1] > outlook.evaluation[0, -1]
-    assert outlook.evaluation[0, 29] == pytest.approx(accuracy(128, 30), abs=0.01)
+    learning = _learning(samples, Config.data_parallel(128, 1), max_epochs=60)
+    assert np.all(learning.best >= learning.evaluation)
+    assert learning.best[0, -1] > learning.evaluation[0, -1]
+    assert learning.evaluation[0, 29] == pytest.approx(accuracy(128, 30), abs=0.01)
 
 
 def test_a_short_curve_says_nothing_of_the_epochs_that_a_longer_one_reached() -> None:
     short, long = trained([64], epochs=3)[0], trained([64], epochs=12)[0]
-    alone, both = (_outlook(samples, long.config, max_epochs=12) for samples in ([long], [short, long]))
-    assert alone.accuracy is not None
-    assert both.accuracy is not None
-    assert both.accuracy[0] == pytest.approx(alone.accuracy[0])
+    alone, both = (_learning(samples, long.config, max_epochs=12) for samples in ([long], [short, long]))
+    assert both.best[0] == pytest.approx(alone.best[0])
 
 
 def test_a_run_that_goes_on_from_a_probe_has_its_past_for_certain() -> None:
@@ -310,9 +308,9 @@ def test_a_recording_of_several_seeds_judges_a_run_by_all_of_them() -> None:
     probes = [replace(sample, id=str(place), seconds=1.0, engine="recorded") for place, sample in shown]
     recipe = Configs.of([Config.data_parallel(64, 1)])
     alone, several = (forecaster(replace(JOB, seeds=seeds), probes, CLUSTER)(recipe, 20) for seeds in (1, 3))
-    assert alone.accuracy_spread is not None
-    assert several.accuracy_spread is not None
-    assert several.accuracy_spread[0, 9] > 100 * alone.accuracy_spread[0, 9]
+    assert alone.learning is not None
+    assert several.learning is not None
+    assert several.learning.spread[0, 9] > 100 * alone.learning.spread[0, 9]
 
 
 def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
@@ -329,10 +327,7 @@ def test_the_best_of_a_batch_is_shared_with_those_beside_it() -> None:
     """A plateau that was never passed at one batch is not expected to be passed at the next."""
     shown = trained([100], epochs=60, value=lambda _, epoch: 0.9 - 0.5 * 0.8**epoch, noise=0.004)
     best = max(point.accuracy for point in shown[0].curve)
-    own, beside = (
-        _outlook(shown, Config.data_parallel(batch, 1), max_epochs=60).accuracy[0, -1]  # type: ignore[index]
-        for batch in (100, 101)
-    )
+    own, beside = (_learning(shown, Config.data_parallel(batch, 1), max_epochs=60).best[0, -1] for batch in (100, 101))
     assert own == pytest.approx(best)
     assert beside == pytest.approx(best, abs=0.001)
 
@@ -349,5 +344,5 @@ def test_many_repeats_of_a_config_tell_no_more_than_their_median() -> None:
 def test_hundreds_of_curves_are_learnt_like_a_few() -> None:
     times, batches = timed(plain_step, grid()), [16, 64, 256, 1024]
     config = Config.data_parallel(128, 1)
-    some, many = (_outlook([*times, *trained(batches) * count], config).evaluation for count in (1, 150))
+    some, many = (_learning([*times, *trained(batches) * count], config).evaluation for count in (1, 150))
     np.testing.assert_allclose(some, many, atol=0.01)

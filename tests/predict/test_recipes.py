@@ -50,8 +50,8 @@ def test_curves_tell_how_workers_count_beside_the_global_batch(power: float) -> 
 def test_recipes_of_other_workers_are_forecast_by_what_counts(power: float) -> None:
     asked = Config.data_parallel(64, 16)
     found = forecaster(NORMED, trained(by_power(power), *LAYOUTS), Cluster())(Configs.of([asked]), 20)
-    assert found.accuracy is not None
-    assert found.accuracy[0, -1] == pytest.approx(by_power(power)(64, 16, 20.0), abs=0.01)
+    assert found.learning is not None
+    assert found.learning.best[0, -1] == pytest.approx(by_power(power)(64, 16, 20.0), abs=0.01)
     assert f"workers^{power:g}" in found.notes[-1]
 
 
@@ -60,14 +60,12 @@ def test_one_batch_on_other_workers_is_in_more_doubt_and_not_called_measured() -
     samples = trained(by_power(0.0), (64, 1), (256, 1))
     alike = forecaster(JOB, samples, Cluster())(Configs.of([one, other]), 20)
     apart = forecaster(NORMED, samples, Cluster())(Configs.of([one, other]), 20)
-    assert alike.recipe is not None
-    assert len(set(alike.recipe)) == 1
-    assert apart.recipe is not None
-    assert apart.accuracy_spread is not None
-    assert apart.accuracy_source is not None
-    same, strange = apart.recipe
-    assert apart.accuracy_spread[strange, -1] > apart.accuracy_spread[same, -1]
-    assert (apart.accuracy_source[same], apart.accuracy_source[strange]) == ("measured", "interpolated")
+    assert alike.learning is not None
+    assert len(set(alike.learning.recipe)) == 1
+    assert apart.learning is not None
+    same, strange = apart.learning.recipe
+    assert apart.learning.spread[strange, -1] > apart.learning.spread[same, -1]
+    assert (apart.learning.source[same], apart.learning.source[strange]) == ("measured", "interpolated")
 
 
 def test_servers_that_do_not_wait_make_workers_matter() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cotune.documents import price_words
-from cotune.forecast import Outlook, standard_draws
+from cotune.forecast import Learning, Outlook, standard_draws
 from cotune.reports import Findings, find
 from cotune.reports.document import document
 from cotune.reports.ended_runs import cost_of
@@ -35,7 +35,7 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
     count = len(configs)
     given = np.array(seconds) if seconds else 8.0 / configs.workers + 0.4 * configs.workers
     z_time, z_accuracy = standard_draws(128, 0)
-    rising = np.minimum(0.4 + 0.1 * np.arange(1, 11), accuracy)
+    rising, spread = np.minimum(0.4 + 0.1 * np.arange(1, 11), accuracy)[None, :], np.full((1, 10), 0.001)
     return Outlook(
         configs=configs,
         epoch_seconds=given,
@@ -45,12 +45,16 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
         overhead=np.zeros(count),
         z_time=z_time,
         z_accuracy=z_accuracy,
-        recipe=np.zeros(count, dtype=np.int64),
-        accuracy=rising[None, :],
-        accuracy_spread=np.full((1, 10), 0.001),
-        evaluation=rising[None, :],
-        evaluation_spread=np.full((1, 10), 0.001),
-        accuracy_source=np.array(["measured"], dtype=object),
+        learning=Learning(
+            recipe=np.zeros(count, dtype=np.int64),
+            best=rising,
+            spread=spread,
+            fall=spread,
+            evaluation=rising,
+            evaluation_spread=spread,
+            source=np.array(["measured"], dtype=object),
+            told=np.full(1, np.inf),
+        ),
     )
 
 
@@ -91,8 +95,10 @@ def test_configs_that_cannot_run_at_all_leave_empty_figures() -> None:
 
 
 def test_a_metric_that_should_fall_is_drawn_as_it_is() -> None:
-    losses = -(2.0 - outlook().accuracy)  # type: ignore[operator]
-    falling = replace(outlook(), accuracy=losses, evaluation=losses, accuracy_ceiling=0.0)
+    risen = outlook().learning
+    assert risen is not None
+    losses = risen.best - 2.0
+    falling = replace(outlook(), learning=replace(risen, best=losses, evaluation=losses, ceiling=0.0))
     job = replace(JOB, metric="loss", better="lower")
     result = find(job, replace(GOAL, target=1.2), SPACE, CLUSTER, outlook=falling)
     assert result.plan is not None

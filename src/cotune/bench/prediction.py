@@ -231,14 +231,12 @@ def _judge(
 ) -> _Judged:
     model = forecaster(seen.job, samples, seen.cluster, predictor="ring", accuracy=name)
     last = max(epoch for _, epoch, _ in points)
-    outlook = model(Configs.of([config for config, _, _ in points]), last)
-    assert outlook.evaluation is not None
-    assert outlook.evaluation_spread is not None
-    assert outlook.recipe is not None
+    learning = model(Configs.of([config for config, _, _ in points]), last).learning
+    assert learning is not None
     epochs = np.array([epoch for _, epoch, _ in points]) - 1
     right = np.array([value for _, _, value in points])
-    middle = seen.job.sign * outlook.evaluation[outlook.recipe, epochs]
-    spread = outlook.evaluation_spread[outlook.recipe, epochs]
+    middle = seen.job.sign * learning.evaluation[learning.recipe, epochs]
+    spread = learning.evaluation_spread[learning.recipe, epochs]
     return _Judged(right, middle, middle - Z90 * spread, middle + Z90 * spread)
 
 

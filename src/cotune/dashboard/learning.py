@@ -169,8 +169,9 @@ def _seconds_range(outlook: Outlook, goal: Goal) -> tuple[float, float]:
 
 
 def _accuracy_range(job: Job, outlook: Outlook) -> tuple[float, float] | None:
-    if outlook.accuracy is None or not outlook.accuracy.size:
+    learning = outlook.learning
+    if learning is None or not learning.best.size:
         return None
-    worst, best = float(np.nanmin(outlook.accuracy)), float(np.nanmax(outlook.accuracy))
-    best = min(best + 0.02 * (best - worst), outlook.accuracy_ceiling)
+    worst, best = float(np.nanmin(learning.best)), float(np.nanmax(learning.best))
+    best = min(best + 0.02 * (best - worst), learning.ceiling)
     return job.sign * worst, job.sign * best

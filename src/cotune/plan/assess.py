@@ -24,7 +24,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from cotune.forecast import Outlook
+from cotune.forecast import Learning, Outlook
 from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
@@ -78,7 +78,7 @@ class Assessment:
     @property
     def final_accuracy(self) -> Floats | None:
         """Return the median accuracy (which rises) of each config after its cap of epochs."""
-        return None if self.outlook.accuracy is None else self._at_cap(self.outlook.accuracy)
+        return None if self.outlook.learning is None else self._at_cap(self.outlook.learning, 0.0)
 
     @property
     def sure_accuracy(self) -> Floats | None:
@@ -86,17 +86,15 @@ class Assessment:
 
         By medians, recipes that were never tried would win by being unknown: the best of many is the luckiest guess.
         """
-        median, unlucky = self.final_accuracy, -NormalDist().inv_cdf(self.goal.confidence)
-        spread = self.outlook.accuracy_spread if unlucky > 0 else self.outlook.falls
-        if median is None or spread is None:
+        if self.outlook.learning is None:
             return None
-        return median + self._at_cap(spread) * unlucky
+        return self._at_cap(self.outlook.learning, -NormalDist().inv_cdf(self.goal.confidence))
 
-    def _at_cap(self, learnt: Floats) -> Floats:
-        """Return what each config has after its cap of epochs, of what recipes (rows) have after each epoch."""
-        assert self.outlook.recipe is not None
+    def _at_cap(self, learning: Learning, luck: float) -> Floats:
+        """Return the accuracy of each config after its cap of epochs, so many deviations above the median."""
+        learnt = learning.at(luck)
         column = np.maximum(np.minimum(self.epochs, learnt.shape[1]) - 1, 0)
-        return np.asarray(learnt[self.outlook.recipe, column])
+        return np.asarray(learnt[learning.recipe, column])
 
     def rest(self, row: int) -> Forecast | None:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""
@@ -140,27 +138,23 @@ class Assessment:
         return float((reached & _affordable(self.goal, spent[None, :], self.rate[one])).mean())
 
     def _accuracy(self, row: int, taken: Floats, source: Source | None) -> Quantity | None:
-        outlook = self.outlook
-        if outlook.accuracy is None or outlook.recipe is None or source is None:
+        learning, luck = self.outlook.learning, self.outlook.z_accuracy
+        if learning is None or source is None:
             return None
-        assert outlook.accuracy_spread is not None
-        assert outlook.falls is not None
-        recipe, luck = outlook.recipe[row], outlook.z_accuracy
-        column = np.maximum(np.minimum(taken, outlook.accuracy.shape[1]).astype(np.int64) - 1, 0)
-        spread = np.where(luck > 0, outlook.accuracy_spread[recipe, column], outlook.falls[recipe, column])
-        reached = outlook.accuracy[recipe, column] + spread * luck
-        reached = np.minimum(reached, outlook.accuracy_ceiling)
+        recipe = learning.recipe[row]
+        column = np.maximum(np.minimum(taken, learning.best.shape[1]).astype(np.int64) - 1, 0)
+        spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
+        reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
         return Quantity(*_quantiles(self.sign * reached)[0], source, "")
 
     def _learnt(self, row: int, taken: Floats) -> Source | None:
         """Return where accuracy after so many epochs (in each draw) is known from."""
-        outlook = self.outlook
-        if outlook.recipe is None or outlook.accuracy_source is None:
+        learning = self.outlook.learning
+        if learning is None:
             return None
-        recipe = outlook.recipe[row]
-        source: Source = outlook.accuracy_source[recipe]
-        told = np.inf if outlook.accuracy_told is None else outlook.accuracy_told[recipe]
-        return source if np.median(taken) <= told * (1 + _SAME) else _weakest(source, "extrapolated")
+        recipe = learning.recipe[row]
+        source: Source = learning.source[recipe]
+        return source if np.median(taken) <= learning.told[recipe] * (1 + _SAME) else _weakest(source, "extrapolated")
 
 
 def _weakest(one: Source, other: Source) -> Source:
@@ -294,14 +288,13 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     draws in order, epoch e is still needed by as many of them as lie below the least such
     bound so far; counting those is one look-up per epoch instead of one test per draw.
     """
-    if goal.target is None or outlook.accuracy is None:
+    learning = outlook.learning
+    if goal.target is None or learning is None:
         return np.full((1, outlook.draws), float(goal.cap))
-    assert outlook.accuracy_spread is not None
-    assert outlook.falls is not None
-    if sign * goal.target > outlook.accuracy_ceiling:
-        return np.full((len(outlook.accuracy), outlook.draws), np.inf)
-    missing = sign * goal.target - outlook.accuracy[:, : goal.max_epochs]
-    above, below = (spread[:, : goal.max_epochs] for spread in (outlook.accuracy_spread, outlook.falls))
+    if sign * goal.target > learning.ceiling:
+        return np.full((len(learning.best), outlook.draws), np.inf)
+    best, above, below = (part[:, : goal.max_epochs] for part in (learning.best, learning.spread, learning.fall))
+    missing = sign * goal.target - best
     spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
     bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
     recipes, epochs = bound.shape
@@ -317,9 +310,9 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
 
 def _of_rows(needed: Floats, outlook: Outlook, rows: Ints) -> Floats:
     """Return the epochs needed by some configs."""
-    if len(needed) == 1 or outlook.recipe is None:
+    if len(needed) == 1 or outlook.learning is None:
         return np.repeat(needed[:1], len(rows), axis=0)
-    return needed[outlook.recipe[rows]]
+    return needed[outlook.learning.recipe[rows]]
 
 
 def _blocks(outlook: Outlook, rate: Floats) -> Iterator[Ints]:

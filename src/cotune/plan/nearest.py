@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from cotune.errors import Infeasible
+from cotune.forecast import Learning
 from cotune.plan.assess import Assessment, longest_epochs, runs
 from cotune.types import Floats, Forecast, Goal, Ints, Job
 from cotune.units import duration, number
@@ -106,8 +107,8 @@ def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
             more = least - goal.max_cost
             words = f"the cost binds: it takes {number(least)} {found.unit}, {number(more)} more"
             return "max_cost", words, more, found.unit
-    if goal.target is not None and found.outlook.accuracy is not None:
-        best = _best_accuracy(found, goal)
+    if goal.target is not None and found.outlook.learning is not None:
+        best = _best_accuracy(found, found.outlook.learning, goal)
         if np.isfinite(best):
             best = min(best, found.sign * goal.target)  # between two draws it may seem to be just enough
             short = found.sign * goal.target - best
@@ -122,8 +123,8 @@ def _together(job: Job, found: Assessment) -> str:
     """Return how far off each constraint is when the others are lifted: relaxing one of them would not do."""
     goal, parts = found.goal, []
     free = replace(goal, deadline=None, max_cost=None)
-    if goal.target is not None and found.outlook.accuracy is not None:
-        best = _best_accuracy(found, free)
+    if goal.target is not None and found.outlook.learning is not None:
+        best = _best_accuracy(found, found.outlook.learning, free)
         parts += [
             f"{job.metric} {found.sign * best:.4g} is the best that can be counted on within {goal.max_epochs} epochs"
         ]
@@ -148,20 +149,13 @@ def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:
     return least
 
 
-def _best_accuracy(found: Assessment, goal: Goal) -> float:
+def _best_accuracy(found: Assessment, learning: Learning, goal: Goal) -> float:
     """Return the best accuracy (which rises) had within a goal's limits, at the confidence asked for."""
-    outlook = found.outlook
-    assert outlook.accuracy is not None
-    assert outlook.accuracy_spread is not None
-    assert outlook.falls is not None
-    assert outlook.recipe is not None
-    best = -np.inf
-    unlucky = float(np.quantile(outlook.z_accuracy, 1 - goal.confidence))
-    spread = outlook.accuracy_spread if unlucky > 0 else outlook.falls
-    surest = np.maximum.accumulate(outlook.accuracy + unlucky * spread, axis=1)
-    for rows, epochs in longest_epochs(outlook, goal, found.rate, goal.confidence):
+    unlucky = float(np.quantile(found.outlook.z_accuracy, 1 - goal.confidence))
+    surest, best = np.maximum.accumulate(learning.at(unlucky), axis=1), -np.inf
+    for rows, epochs in longest_epochs(found.outlook, goal, found.rate, goal.confidence):
         fits = epochs > 0
         if fits.any():
             column = np.minimum(epochs[fits], surest.shape[1]) - 1
-            best = max(best, float(surest[outlook.recipe[rows[fits]], column].max()))
+            best = max(best, float(surest[learning.recipe[rows[fits]], column].max()))
     return best

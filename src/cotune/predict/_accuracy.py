@@ -34,7 +34,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from cotune.forecast import Sources
+from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict._fits import KEPT
 from cotune.predict._recipes import Recipes
@@ -64,19 +64,6 @@ _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
-
-
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """Accuracy of recipes (rows) after epochs (columns): the best so far, and what one evaluation shows."""
-
-    best: Floats
-    spread: Floats  # of the best above its median
-    fall: Floats  # and below
-    evaluation: Floats
-    evaluation_spread: Floats
-    source: Sources  # of each recipe, as far as its curves tell
-    told: Floats  # epochs up to which they do
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +110,7 @@ class AccuracyOutlook:
         return _going_on(self, tuple(zip([job.recipe(sample.config) for sample in left], found, strict=True)))
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
-        """Return what each recipe (rows) learns by epoch 1, 2, ... (columns)."""
+        """Return what configs of one recipe each learn by epoch 1, 2, ... `max_epochs`."""
         epochs = np.arange(1.0, max_epochs + 1)
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
@@ -139,7 +126,17 @@ class AccuracyOutlook:
         self._put_certain(configs, best, spread, fall)
         self._put_never(best, epochs)
         other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
-        return Learning(best, spread, fall, median, np.sqrt(other), self._source(near), 2**near.end)
+        return Learning(
+            recipe=np.arange(configs.length),
+            best=best,
+            spread=spread,
+            fall=fall,
+            evaluation=median,
+            evaluation_spread=np.sqrt(other),
+            source=self._source(near),
+            told=2**near.end,
+            ceiling=self.ceiling,
+        )
 
     def _near(self, alike: Configs, strange: Floats) -> _Near:
         """Return where recipes lie among the measured batches; `strange` doublings of something else come on top."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from cotune import algorithms
 from cotune.errors import UsageError
-from cotune.forecast import Outlook, standard_draws
+from cotune.forecast import Learning, Outlook, standard_draws
 from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict._accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict._fits import KEPT, Evaluated, fit_accuracy
@@ -30,7 +30,7 @@ from cotune.predict._seconds import SecondsOutlook, seconds_outlook
 from cotune.predict._validation import accuracy_errors, seconds_errors
 from cotune.predict.auto import Auto, with_nodes
 from cotune.space import Configs
-from cotune.types import Cause, Cluster, Config, Floats, Ints, Job, Mask, Sample
+from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 
 _FEW_CONFIGS = 4096
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
@@ -65,10 +65,6 @@ class Forecaster:
         median = np.where(impossible | expected | broken | alone, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         workers = configs.workers.astype(np.float64)
-        recipe = learning = None
-        if self.accuracy is not None:
-            recipe, recipes = self._recipes(configs)
-            learning = _kept(self.accuracy.predict, recipes, max_epochs)
         notes = self.reason
         if impossible.any():
             notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
@@ -90,23 +86,17 @@ class Forecaster:
             overhead=self.overhead.of(workers),
             z_time=z_time,
             z_accuracy=z_accuracy,
-            recipe=recipe,
-            accuracy=learning.best if learning else None,
-            accuracy_spread=learning.spread if learning else None,
-            accuracy_fall=learning.fall if learning else None,
-            accuracy_source=learning.source if learning else None,
-            accuracy_told=learning.told if learning else None,
-            evaluation=learning.evaluation if learning else None,
-            evaluation_spread=learning.evaluation_spread if learning else None,
-            accuracy_ceiling=self.accuracy.ceiling if self.accuracy is not None else np.inf,
+            learning=self._learning(configs, max_epochs),
             notes=notes,
         )
 
-    def _recipes(self, configs: Configs) -> tuple[Ints, Configs]:
-        """Return the recipe of each config as a number, and one config of each recipe."""
+    def _learning(self, configs: Configs, max_epochs: int) -> Learning | None:
+        """Return what configs learn: it is worked out for one config of each recipe."""
+        if self.accuracy is None:
+            return None
         recipes = configs.batch_size if self.by_worker_batch else configs.recipes(workers_matter=self.workers_matter)
         _, first, recipe = np.unique(recipes, return_index=True, return_inverse=True)
-        return recipe.astype(np.int64), configs.take(first)
+        return replace(_kept(self.accuracy.predict, configs.take(first), max_epochs), recipe=recipe.astype(np.int64))
 
     def _impossible(self, configs: Configs) -> Mask:
         """Return which configs take at least a batch that ran out of memory, other things equal."""

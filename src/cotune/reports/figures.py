@@ -221,12 +221,12 @@ def learning_curves(found: Findings) -> Figure | None:
 
 def _forecast_curve(found: Findings) -> list[Trace]:
     outlook = found.assessed.outlook
-    if outlook.evaluation is None or outlook.evaluation_spread is None or outlook.recipe is None:
+    if (learning := outlook.learning) is None:
         return []
     row = _row(found)
-    recipe, sign = outlook.recipe[row], found.job.sign
-    middle, spread = outlook.evaluation[recipe], outlook.evaluation_spread[recipe]
-    ends = [np.minimum(middle + z * spread, outlook.accuracy_ceiling) * sign for z in (-Z90, Z90)]
+    recipe, sign = learning.recipe[row], found.job.sign
+    middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
+    ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
     x = list(range(1, len(middle) + 1))
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}

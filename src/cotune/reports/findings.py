@@ -44,9 +44,9 @@ class Findings:
         """Return the probability of each config to reach the target within the most epochs."""
         found = self.assessed
         share = np.isfinite(found.needed).mean(axis=1)
-        if len(share) == 1 or found.outlook.recipe is None:
+        if len(share) == 1 or found.outlook.learning is None:
             return np.full(len(found.seconds), share[0])
-        return np.asarray(share[found.outlook.recipe], dtype=np.float64)
+        return np.asarray(share[found.outlook.learning.recipe], dtype=np.float64)
 
     @cached_property
     def frontier(self) -> Ints:
