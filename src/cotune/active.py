@@ -26,7 +26,8 @@ from functools import cached_property
 import numpy as np
 
 from cotune.design import Chooser, Design, Probe
-from cotune.plan.assess import Assessment, assess, rates, runs
+from cotune.plan.assess import Assessment, assess, runs
+from cotune.plan.rates import rates
 from cotune.predict import forecaster
 from cotune.space import Configs, Space
 from cotune.strategies import LAWS

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotune.plan.assess import rates
+from cotune.plan.rates import rates
 from cotune.predict._memory import MemoryLaw
 from cotune.predict._samples import failing
 from cotune.predict._telling import Telling

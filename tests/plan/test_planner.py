@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from cotune import algorithms
 from cotune.errors import Infeasible
 from cotune.forecast import Outlook
-from cotune.plan.assess import assess, rates
+from cotune.plan.assess import assess
 from cotune.plan.grid import Grid
 from cotune.plan.planner import choose
+from cotune.plan.rates import rates
 from cotune.plan.tabu import Tabu
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Config, Device, Goal, Job, Plan

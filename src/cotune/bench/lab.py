@@ -9,8 +9,8 @@ import numpy as np
 
 from cotune.active import design_for
 from cotune.bench.truth import Truth
-from cotune.plan.assess import rates
 from cotune.plan.planner import Forecaster
+from cotune.plan.rates import rates
 from cotune.predict import forecaster
 from cotune.recording import Recording
 from cotune.reuse import Kept, joined, trained

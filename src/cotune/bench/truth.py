@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.plan.assess import rates
+from cotune.plan.rates import rates
 from cotune.recording import Recording
 from cotune.recording.truth import first_meeting
 from cotune.space import Configs, Space

@@ -9,7 +9,8 @@ import numpy as np
 
 from cotune.config import Settings
 from cotune.errors import CotuneError
-from cotune.plan.assess import assess, rates
+from cotune.plan.assess import assess
+from cotune.plan.rates import rates
 from cotune.reuse import joined
 from cotune.run import Launch
 from cotune.space import Configs

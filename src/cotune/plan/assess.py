@@ -25,7 +25,7 @@ from statistics import NormalDist
 import numpy as np
 
 from cotune.forecast import Learning, Outlook
-from cotune.space import Configs
+from cotune.plan.rates import rates
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
 _ROWS = 8192  # rows of draws held in memory at a time
@@ -161,23 +161,6 @@ def _weakest(one: Source, other: Source) -> Source:
     """Return the less certain of two sources."""
     order: tuple[Source, ...] = ("measured", "interpolated", "extrapolated", "assumed")
     return max(one, other, key=order.index)
-
-
-def rates(configs: Configs, cluster: Cluster) -> Floats:
-    """Return the cost per second of each config: device-seconds, or money where prices are given.
-
-    Servers are paid for like workers; `bill: node` counts whole nodes.
-    """
-    rate = np.full(len(configs), np.inf)
-    for device in cluster.devices:
-        rows = configs.device == device.name
-        units = configs.units[rows].astype(np.float64)
-        fits = units <= device.count if device.count else np.ones(len(units), dtype=bool)
-        if device.bill == "node" and device.per_node:
-            units = np.ceil(units / device.per_node) * device.per_node
-        price = device.price_per_hour / 3600 if cluster.priced and device.price_per_hour is not None else 1.0
-        rate[rows] = np.where(fits, units * price, np.inf)
-    return rate
 
 
 def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: Floats | None = None) -> Assessment:

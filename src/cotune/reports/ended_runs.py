@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.plan.assess import rates
+from cotune.plan.rates import rates
 from cotune.run.training import missed
 from cotune.space import Configs
 from cotune.types import Cluster, Goal, Job, Plan, Sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from cotune.plan.assess import rates
+from cotune.plan.rates import rates
 from cotune.space import Configs
 from cotune.strategies import Decision, Lab
 from cotune.types import Sample

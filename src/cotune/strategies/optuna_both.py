@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotune.plan.assess import rates
+from cotune.plan.rates import rates
 from cotune.space import Configs
 from cotune.strategies import Decision, Lab
 from cotune.strategies._study import Sampler, study
