@@ -175,9 +175,14 @@ class Configs(Sequence[Config]):
         """Return the workers and servers, all of which are held and paid for."""
         return self.workers + self.servers
 
+    @property
+    def per_step(self) -> Ints:
+        """Return the examples that one worker takes between two synchronisations."""
+        return self.batch_size * self.accumulate
+
     @cached_property
     def global_batch(self) -> Ints:
-        return self.batch_size * self.accumulate * self.workers
+        return self.per_step * self.workers
 
     def recipes(self, *, workers_matter: bool) -> Ints:
         """Return a number for each config, the same where accuracy depends on the same (see `Job.recipe`)."""

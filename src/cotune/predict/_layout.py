@@ -60,7 +60,7 @@ def at_once(configs: Configs) -> Floats:
 def bubble(configs: Configs) -> Floats:
     """Return the factor by which filling its pipeline makes a step longer."""
     stages = _number(configs, "pipeline", 1.0)
-    rounds = configs.batch_size * configs.accumulate / np.maximum(at_once(configs), 1e-3)
+    rounds = configs.per_step / np.maximum(at_once(configs), 1e-3)
     return 1 + np.where(stages > 1, (stages - 1) / np.maximum(rounds, 1.0), 0.0)
 
 
@@ -83,8 +83,7 @@ def peak(configs: Configs) -> Floats:
 
 def exchanged(configs: Configs) -> Floats:
     """Return the examples that one worker takes between two exchanges with others."""
-    whole = configs.batch_size * configs.accumulate
-    return np.where(_sharded(configs, "full_shard"), configs.batch_size, whole).astype(np.float64)
+    return np.where(_sharded(configs, "full_shard"), configs.batch_size, configs.per_step).astype(np.float64)
 
 
 def overlap(configs: Configs) -> Floats:

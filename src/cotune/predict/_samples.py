@@ -30,11 +30,6 @@ class Timings:
     seconds: Floats
     repeats: Ints
 
-    @property
-    def per_step(self) -> Ints:
-        """Return what one worker takes between two synchronisations."""
-        return per_step(self.configs)
-
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -51,11 +46,6 @@ class Curve:
         """Return whether training went on without being evaluated any more."""
         gaps = np.diff(self.epochs) if len(self.epochs) > 1 else self.epochs
         return self.trained >= float(self.epochs[-1]) + 2 * max(1.0, float(gaps.max()))
-
-
-def per_step(configs: Configs) -> Ints:
-    """Return the examples that one worker takes between two synchronisations."""
-    return configs.batch_size * configs.accumulate
 
 
 def timed(samples: Sequence[Sample]) -> list[Sample]:

@@ -101,8 +101,7 @@ class SecondsOutlook:
 
     def _put_measured(self, configs: Configs, median: Floats, spread: Floats, source: Sources) -> None:
         for row, config in enumerate(self.measured.configs):
-            same = np.flatnonzero(_equal(configs, self.measured.configs, row))
-            same = same[[configs[int(place)] == config for place in same]] if len(same) else same
+            same = np.flatnonzero(configs.same(config))
             noise = NOISE / np.sqrt(self.measured.repeats[row])
             missed = np.abs(np.log(self.measured.seconds[row] / median[same])) > _CHANCE * np.hypot(spread[same], noise)
             trust = np.where(missed, 1.0, spread[same] ** 2 / (spread[same] ** 2 + noise**2))
@@ -138,10 +137,3 @@ def _spread(errors: Floats, configs: int) -> float:
 def _high_quantile(sizes: Floats) -> float:
     """Return the size that 80 % of further errors should stay below."""
     return float(np.quantile(sizes, min(1.0, 0.8 * (1 + 1 / len(sizes))), method="higher"))
-
-
-def _equal(configs: Configs, others: Configs, row: int) -> Mask:
-    same: Mask = configs.workers == others.workers[row]
-    same &= configs.batch_size == others.batch_size[row]
-    same &= configs.accumulate == others.accumulate[row]
-    return same

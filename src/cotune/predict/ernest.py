@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from cotune.predict._samples import per_step, timings
+from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
 
@@ -58,7 +58,7 @@ class _Steps:
 
 def _of(configs: Configs) -> Floats:
     workers = configs.workers.astype(np.float64)
-    return terms(per_step(configs) * workers, workers)
+    return terms(configs.per_step * workers, workers)
 
 
 def terms(size: Floats, machines: Floats) -> Floats:

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cotune.predict._samples import per_step, timings
+from cotune.predict._samples import timings
 from cotune.predict._step_law import LAUNCHING_DRIFT
 from cotune.predict.optimus import epochs_to
 from cotune.space import Configs
@@ -69,7 +69,7 @@ class _BatchTime:
 
 
 def _places(configs: Configs) -> Floats:
-    return np.log(np.maximum(np.column_stack([per_step(configs), configs.workers]), 1.0))
+    return np.log(np.maximum(np.column_stack([configs.per_step, configs.workers]), 1.0))
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ import numpy as np
 
 from cotune.predict import AccuracyModel, SecondsModel
 from cotune.predict._pava import Polyline, Shape, monotone
-from cotune.predict._samples import curves, per_step, timings
+from cotune.predict._samples import curves, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
 
@@ -45,7 +45,7 @@ class Isotonic:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:  # noqa: ARG002  # the protocol's
         """Return f1(b, r), seconds per epoch."""
         measured = timings(samples, least=2)
-        factors = np.stack([measured.per_step, measured.configs.workers]).astype(np.float64)
+        factors = np.stack([measured.configs.per_step, measured.configs.workers]).astype(np.float64)
         return _Seconds(self._fit(factors, measured.seconds, ("valley", "falling")))
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel:
@@ -147,7 +147,7 @@ class _Seconds:
     f1: _Sum
 
     def predict(self, configs: Configs) -> Floats:
-        return self.f1(per_step(configs).astype(np.float64), configs.workers.astype(np.float64))
+        return self.f1(configs.per_step.astype(np.float64), configs.workers.astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True)

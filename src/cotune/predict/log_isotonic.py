@@ -17,7 +17,7 @@ import numpy as np
 
 from cotune.predict import SecondsModel
 from cotune.predict._pava import Polyline, monotone
-from cotune.predict._samples import per_step, timings
+from cotune.predict._samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -32,7 +32,7 @@ class LogIsotonic:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:  # noqa: ARG002  # the protocol's
         """Return t(b, r), seconds per epoch."""
         measured = timings(samples, least=3)
-        batch, workers = np.log(measured.per_step), np.log(measured.configs.workers)
+        batch, workers = np.log(measured.configs.per_step), np.log(measured.configs.workers)
         target = np.log(measured.seconds)
         mean = float(target.mean())
         g = h = Polyline(np.zeros(1), np.zeros(1))
@@ -56,5 +56,5 @@ class _Model:
     h: Polyline
 
     def predict(self, configs: Configs) -> Floats:
-        batch, workers = np.log(np.maximum(per_step(configs), 1)), np.log(configs.workers)
+        batch, workers = np.log(np.maximum(configs.per_step, 1)), np.log(configs.workers)
         return np.exp(self.mean + self.g(batch) + self.h(workers))

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from cotune.predict._loss_curve import LossCurve, Verdict, fit_loss
-from cotune.predict._samples import CURVES, Curve, by_global_batch, curve_of, curves, per_step, timings
+from cotune.predict._samples import CURVES, Curve, by_global_batch, curve_of, curves, timings
 from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
 from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
@@ -130,7 +130,7 @@ def _factors(configs: Configs, law: Literal["auto", "sync", "async"], tensors: t
     counts, place = np.unique(servers, return_inverse=True)
     shares = np.array([slowest_share(tensors, int(count)) for count in counts])[place]
     columns = [np.ones(len(configs)), workers * shares, workers, servers.astype(np.float64)]
-    return np.column_stack(columns if law == "async" else [per_step(configs).astype(np.float64), *columns])
+    return np.column_stack(columns if law == "async" else [configs.per_step.astype(np.float64), *columns])
 
 
 def _perfect(job: Job, found: Sequence[Curve]) -> float:
