@@ -38,7 +38,7 @@ from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict._fits import KEPT
 from cotune.predict._recipes import Recipes
-from cotune.predict._samples import Curve, by_global_batch, curves
+from cotune.predict._samples import Curve, by_global_batch, curves, neighbours
 from cotune.predict._validation import AccuracyErrors
 from cotune.predict.curve import fallen, natural_ceiling, roughness
 from cotune.reuse import Kept
@@ -70,7 +70,9 @@ _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside 
 class _Near:
     """Where recipes lie among the batches that were measured, and what is told there."""
 
-    at: Floats  # which of them, counted from 0, and how far on the way to the next in ln B
+    below: Ints  # the next smaller of them, counted from 0
+    above: Ints  # and the next larger
+    share: Floats  # how far they are on the way between the two, in ln B
     away: Floats  # doublings to the nearest
     outside: Mask
     end: Floats  # log2 of the epochs after which the curves end
@@ -145,8 +147,11 @@ class AccuracyOutlook:
         places = np.log2(list(self._by_batch))
         ends = np.log2([max(float(curve.epochs[-1]) for curve in same) for same in of])
         broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
+        below, above, share = neighbours(wished, places)
         return _Near(
-            at=np.interp(wished, places, np.arange(len(places), dtype=np.float64)),
+            below=below,
+            above=above,
+            share=share,
             away=np.abs(wished[:, None] - places[None, :]).min(axis=1) + strange,
             outside=(wished < places[0]) | (wished > places[-1]),
             end=np.interp(wished, places, ends),
@@ -169,11 +174,8 @@ class AccuracyOutlook:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
         found = [self._better(batch, epochs) for batch in self._by_batch]
         own, others = (np.stack(part) for part in zip(*found, strict=True))
-        below = np.floor(near.at).astype(np.int64)
-        above = np.minimum(below + 1, len(found) - 1)
-        share = (near.at - below)[:, None]
-        between = (1 - share) * others[below] + share * others[above]
-        return np.where((near.away == 0)[:, None], own[below], between)
+        between = (1 - near.share) * others[near.below] + near.share * others[near.above]
+        return np.where((near.away == 0)[:, None], own[near.below], between)
 
     def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
         """Return how much better than by the law the best of a measured batch is, and what that tells of others.

@@ -102,6 +102,13 @@ def by_global_batch(found: Sequence[Curve]) -> dict[int, list[Curve]]:
     return batches
 
 
+def neighbours(wished: Floats, places: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return the row of the place below and above each wish, and how far it is on the way (a column of shares)."""
+    at = np.interp(wished, places, np.arange(len(places), dtype=np.float64))
+    below = np.floor(at).astype(np.int64)
+    return below, np.minimum(below + 1, len(places) - 1), (at - below)[:, None]
+
+
 def spread_out(count: int, most: int) -> Ints:
     """Return the places of at most so many of a list, evenly."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))

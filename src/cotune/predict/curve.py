@@ -31,11 +31,12 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.predict import AccuracyModel
-from cotune.predict._samples import CURVES, by_global_batch, curves, spread_out
+from cotune.predict._samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict._samples import Curve as Measured
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
+Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
@@ -129,25 +130,24 @@ class _Law:
     bc: float
     bd: float
 
-    def __call__(self, batch: Floats, epochs: Floats) -> Floats:
-        """Return the accuracy of batches (rows) after epochs (columns)."""
-        pace = _pace(batch, self.bc, self.bd)
-        return self.a - self.c * (epochs[None, :] / pace[:, None] + self.u0) ** -self.p
+    def __call__(self, batch: Number, epochs: Floats) -> Floats:
+        """Return the accuracy of a batch after some epochs, or of each batch after its own."""
+        return np.asarray(self.a - self.c * (epochs / _pace(batch, self.bc, self.bd) + self.u0) ** -self.p)
 
-    def slope(self, batch: float, epochs: float) -> float:
+    def slope(self, batch: int, epochs: float) -> float:
         """Return by how much accuracy rises for each unit of ln epochs."""
-        done = epochs / (1 + batch / self.bc + self.bd / batch)
+        done = epochs / _pace(batch, self.bc, self.bd)
         return float(self.c * self.p * done * (done + self.u0) ** (-self.p - 1))
 
 
-def _pace(batch: Floats, bc: float, bd: float) -> Floats:
+def _pace(batch: Number, bc: Number, bd: Number) -> Number:
     return 1 + batch / bc + bd / batch
 
 
 def usual_pace(batch: Floats, measured: int) -> Floats:
     """Return how many times the epochs of the measured batch others need while it is the only one."""
     bc, bd = _USUAL_BC * measured, _USUAL_BD * measured
-    return np.asarray(_pace(batch, bc, bd) / _pace(np.array([float(measured)]), bc, bd))
+    return np.asarray(_pace(batch, bc, bd) / _pace(measured, bc, bd))
 
 
 def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
@@ -167,7 +167,7 @@ def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
         places = np.unravel_index(best, [len(axis) for axis in axes])
         u0, p, bc, bd = (float(axis[place]) for axis, place in zip(axes, places, strict=True))
         law = _Law(float(a[best]), float(c[best]), u0, p, bc, bd)
-        off = np.abs(_along(law, batch, epochs) - target)
+        off = np.abs(law(batch, epochs) - target)
         weights = 1 / np.maximum(1.0, off / (1.5 * 1.4826 * np.median(off) + 1e-9))
         axes = [_around(value, ratio) for value, ratio in zip((u0, p, bc, bd), ratios, strict=True)]
         ratios = [np.sqrt(ratio) for ratio in ratios]
@@ -209,7 +209,7 @@ def _around(value: float, ratio: float) -> Floats:
 def _progress(batch: Floats, epochs: Floats, axes: list[Floats]) -> Floats:
     """Return (u + u0)^-p for every point of the grid (rows, the last axis fastest) and of the curves (columns)."""
     u0, p, bc, bd = (axis[..., None] for axis in np.ix_(*axes))
-    powers = -p * np.log(epochs / (1 + batch / bc + bd / batch) + u0)  # the logarithm is shared by all p
+    powers = -p * np.log(epochs / _pace(batch, bc, bd) + u0)  # the logarithm is shared by all p
     return np.exp(powers, out=powers).reshape(-1, len(epochs))
 
 
@@ -231,15 +231,11 @@ def _solve(x: Floats, target: Floats, weights: Floats, ceiling: float) -> tuple[
     return a, c, np.maximum(errors, 0.0)
 
 
-def _along(law: _Law, batch: Floats, epochs: Floats) -> Floats:
-    return law.a - law.c * (epochs / _pace(batch, law.bc, law.bd) + law.u0) ** -law.p
-
-
 @dataclass(frozen=True, slots=True)
 class _Left:
     """What the law leaves over at one batch, smoothed over epochs; `cap` after a collapse."""
 
-    batch: float
+    batch: int
     epochs: Floats
     values: Floats
     shift: float  # of ln epochs, by which runs of this batch are ahead of the law
@@ -247,8 +243,7 @@ class _Left:
 
     @classmethod
     def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float, span: float) -> _Left:
-        rows = np.array([batch], dtype=np.float64)
-        over = [_smooth(curve.accuracy - law(rows, curve.epochs)[0]) for curve in measured]
+        over = [_smooth(curve.accuracy - law(batch, curve.epochs)) for curve in measured]
         longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
         cap = float(longest.accuracy[-1]) if fallen(longest, share) else np.inf
         places, values = measured[0].epochs, over[0]
@@ -268,17 +263,16 @@ class _Left:
         added: Floats = np.interp(epochs, self.epochs, self.values) + np.where(later, fading, 0.0)
         if np.isinf(self.cap):
             return added
-        whole: Floats = law(np.array([self.batch]), epochs)[0] + added
+        whole: Floats = law(self.batch, epochs) + added
         return added - np.where(later, np.maximum(whole - self.cap, 0.0), 0.0)
 
     def _ahead(self, law: _Law, epochs: Floats) -> Floats:
         """Return how much more than the law a run shows that is ahead of it by `shift`."""
-        at = np.array([self.batch])
-        return np.asarray((law(at, epochs * np.exp(self.shift)) - law(at, epochs))[0])
+        return law(self.batch, epochs * np.exp(self.shift)) - law(self.batch, epochs)
 
 
 def _smooth(values: Floats) -> Floats:
-    """Return a running mean of three, the ends being means of two."""
+    """Return a running mean of three, the middle one counting twice; an end stands for what is missing beside it."""
     if len(values) < 3:
         return values
     padded = np.concatenate([values[:1], values, values[-1:]])
@@ -296,11 +290,8 @@ class _Model:
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
         batch = np.maximum(configs.global_batch, 1).astype(np.float64)
-        at = np.interp(np.log(batch), self.places, np.arange(len(self.left), dtype=np.float64))
-        below = np.floor(at).astype(np.int64)
-        above = np.minimum(below + 1, len(self.left) - 1)
+        below, above, share = neighbours(np.log(batch), self.places)
         near, row = np.unique([below, above], return_inverse=True)
         left = np.stack([self.left[place](self.law, epochs) for place in near])[row.reshape(2, -1)]
-        share = (at - below)[:, None]
-        whole = self.law(batch, epochs) + (1 - share) * left[0] + share * left[1]
+        whole = self.law(batch[:, None], epochs) + (1 - share) * left[0] + share * left[1]
         return np.asarray(np.clip(whole, self.floor, self.ceiling))

@@ -33,12 +33,14 @@ from cotune.predict.curve import natural_ceiling
 from cotune.space import Configs
 from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
 
+Law = Literal["auto", "sync", "async"]
+
 
 @dataclass(frozen=True, slots=True)
 class Optimus:
     """Optimus's laws of workers and servers, by non-negative least squares, and its loss curve."""
 
-    law: Literal["auto", "sync", "async"] = "auto"
+    law: Law = "auto"
     tensors: tuple[int, ...] = ()
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
@@ -75,7 +77,7 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
 class _Speed:
     examples: int
     letters: Floats
-    law: Literal["auto", "sync", "async"]
+    law: Law
     tensors: tuple[int, ...]
 
     def predict(self, configs: Configs) -> Floats:
@@ -124,7 +126,7 @@ def _asynchronous(configs: Configs) -> bool:
     return column is not None and all(str(value).lower() == "true" for value in column)
 
 
-def _factors(configs: Configs, law: Literal["auto", "sync", "async"], tensors: tuple[int, ...]) -> Floats:
+def _factors(configs: Configs, law: Law, tensors: tuple[int, ...]) -> Floats:
     workers = configs.workers.astype(np.float64)
     servers = np.where(configs.servers > 0, configs.servers, configs.workers)
     counts, place = np.unique(servers, return_inverse=True)
