@@ -169,10 +169,11 @@ def test_the_end_of_a_run_is_where_its_curve_meets_the_target() -> None:
     curve = tuple(Evaluation(e, 0.95 - 1 / (0.5 * e + 1.5), 10.0 * e + 5) for e in range(1, 9))
     sample = Sample(CONFIG, 8.0, 10.0, curve[-1].accuracy, curve=curve, seconds=85.0, id="a")
     met, beyond = curve[4].accuracy, 0.95 - 1 / (0.5 * 20 + 1.5)
-    assert expected_end(JOB, sample, epochs=30, target=met, plan=None).mid == 8
-    assert expected_end(JOB, sample, epochs=30, target=beyond, plan=None).mid == pytest.approx(20, abs=1)
-    assert expected_end(JOB, sample, epochs=12, target=beyond, plan=None).mid == 12
-    assert expected_end(JOB, sample, epochs=30, target=0.99, plan=None).mid == 30
+    asked = [(30, met), (30, beyond), (12, beyond), (30, 0.99), (30, None)]
+    ends = [expected_end(JOB, sample, epochs=epochs, target=target, plan=None) for epochs, target in asked]
+    assert [end.epochs.mid for end in ends] == [8, pytest.approx(20, abs=1), 12, 30, 30]
+    assert [bool(end.doubt) for end in ends] == [False, False, False, True, False]
+    assert "levels off" in ends[3].doubt
 
 
 def test_a_stored_sample_alone_tells_what_is_left() -> None:

@@ -64,7 +64,9 @@ def _tell(
     if settings.job.reached(launch.target, sample):
         shown.update(sample.epochs, f"{words}: target met")
         return
-    left = countdown.left(expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan))
+    end = expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan)
+    words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
+    left = countdown.left(end.epochs)
     if left is None:
         shown.update(sample.epochs, words)
         return

@@ -72,9 +72,9 @@ class LossCurve:
         if doubt:
             return Verdict(None, doubt)
         if target <= self.b2:
-            return Verdict(None, f"the curve levels off at {self.b2:.4g} and never gets to {target:.4g}")
+            return Verdict(None, f"the curve of {self.points} evaluations levels off, and never gets to the target")
         epoch = (1 / (target - self.b2) - self.b1) / self.b0
-        return Verdict(max(epoch, 0.0), f"where the curve of {self.points} points gets to {target:.4g}")
+        return Verdict(max(epoch, 0.0), f"where the curve of {self.points} evaluations gets to the target")
 
     def _doubt(self) -> str | None:
         if self.points < LEAST_POINTS:

@@ -164,21 +164,32 @@ class Countdown:
         return max((end - max(last, at - gap)) / gap, 0.0) if gap > 0 else 0.0
 
 
-def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity:
-    """Return the epochs after which a run is expected to end: its cap, or where it meets its target."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """The epochs after which a run is expected to end; `doubt` is why its target is not in sight, if it is not."""
+
+    epochs: Quantity
+    doubt: str = ""
+
+
+def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> End:
+    """Return when a run is expected to end: at its cap, or where it meets its target."""
     cap, done = float(epochs), sample.epochs
     if job.reached(target, sample):
-        return Quantity(done, done, done, "measured")
+        return End(Quantity(done, done, done, "measured"))
     # A run that is past what was expected needs at least one more evaluation.
     soonest = min(math.floor(done) + 1.0, cap)
     needed = plan.forecast.epochs_needed if plan is not None else None
     if needed is not None:
         low, mid, high = (min(cap, max(end, soonest)) for end in (needed.low, needed.mid, needed.high))
-        return Quantity(low, mid, high, needed.source)
-    found = epochs_to(job, sample, target).epoch if target is not None else None
-    if found is None:
-        return Quantity(cap, cap, cap, "assumed")
-    return Quantity(soonest, min(cap, max(math.ceil(found), soonest)), cap, "extrapolated")
+        return End(Quantity(low, mid, high, needed.source))
+    at_cap = Quantity(cap, cap, cap, "assumed")
+    if target is None:
+        return End(at_cap)
+    found = epochs_to(job, sample, target)
+    if found.epoch is None:
+        return End(at_cap, found.reason)
+    return End(Quantity(soonest, min(cap, max(math.ceil(found.epoch), soonest)), cap, "extrapolated"))
 
 
 def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity | None:
@@ -189,7 +200,7 @@ def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None,
     for count, point in enumerate(sample.curve, start=1):
         countdown.see(replace(sample, epochs=point.epoch, seconds=point.seconds, curve=sample.curve[:count]))
     countdown.see(sample)
-    return countdown.left(expected_end(job, sample, epochs=epochs, target=target, plan=plan))
+    return countdown.left(expected_end(job, sample, epochs=epochs, target=target, plan=plan).epochs)
 
 
 def _spread(end: Quantity, done: float) -> float:
