@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pydantic import ValidationError
+from torch import nn
 
-    from cotune.place.profiles import TypeEntry
+from cotune.algorithms import settings_of
+from cotune.cli._options import whole_numbers
+from cotune.cli._output import emit_json, note, say, table, writing
+from cotune.errors import UsageError
+from cotune.place.profiles import TypeEntry, parse
+from cotune.staged import Wanted, engines, measured, require_devices
+from cotune.units import duration, seconds
+from cotune.workloads.ctr import network
 
 UNITS = (1, 2, 4)
 BATCHES = (256, 1024, 4096)
@@ -25,15 +37,6 @@ def profile_layers(
     json: bool = False,
 ) -> None:
     """Measure, fit, and write the profile; `budget` is shared out evenly over all numbers."""
-    from dataclasses import replace
-    from shutil import rmtree
-    from tempfile import mkdtemp
-
-    from cotune.cli._options import whole_numbers
-    from cotune.cli._output import emit_json, note
-    from cotune.staged import Wanted, engines, measured, require_devices
-    from cotune.units import seconds
-
     wanted = Wanted(
         model,
         described(model),
@@ -58,9 +61,6 @@ def profile_layers(
 
 def described(model: str) -> list[dict[str, Any]]:
     """Return a network's layers by name and kind, with the bytes of their weights."""
-    from torch import nn
-
-    from cotune.workloads.ctr import network
 
     def held(part: nn.Module) -> int:
         return sum(weights.nbytes for weights in part.parameters())
@@ -73,12 +73,6 @@ def described(model: str) -> list[dict[str, Any]]:
 
 def read_type(text: str) -> TypeEntry:
     """Return the type in 'cpu', 'cpu(price_per_hour=0.04, limit=12)' or 'slow(device=cpu, cores=0.25, link=1gbit)'."""
-    from pydantic import ValidationError
-
-    from cotune.algorithms import settings_of
-    from cotune.errors import UsageError
-    from cotune.place.profiles import TypeEntry
-
     name, _, rest = text.partition("(")
     settings = settings_of(rest.removesuffix(")"))
     try:
@@ -97,11 +91,6 @@ def _floats(settings: Any) -> dict[str, Any]:
 
 
 def _write(output: Path, profile: dict[str, Any]) -> None:
-    import json
-
-    from cotune.cli._output import note, writing
-    from cotune.place.profiles import parse
-
     parse(profile, str(output))
     with writing(output):
         output.write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
@@ -109,9 +98,6 @@ def _write(output: Path, profile: dict[str, Any]) -> None:
 
 
 def _show(profile: dict[str, Any]) -> None:
-    from cotune.cli._output import say, table
-    from cotune.units import duration
-
     names = [entry["name"] for entry in profile["types"]]
     missed = {(entry["type"], entry["first"], entry["last"]): entry["miss"] for entry in profile["missed"]}
     rows = [

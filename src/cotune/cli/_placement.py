@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pydantic import ValidationError
 
-    from cotune.run import Reported
-    from cotune.staged import Staged
+from cotune.cli._options import runs_folder
+from cotune.cli._output import emit_json, note, progress, say, table
+from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.place.profiles import TypeEntry
+from cotune.run import Reported
+from cotune.staged import TRAIN, Staged, completed, engines
+from cotune.stamps import new_id
+from cotune.types import Stage
+from cotune.units import duration, number
 
 
 def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json: bool) -> None:
@@ -17,11 +25,6 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
 
     `command` is what follows `--`: flags of the pipeline program, or another command that stands for it.
     """
-    from cotune.cli._options import runs_folder
-    from cotune.cli._output import emit_json, note, progress
-    from cotune.staged import TRAIN, completed, engines
-    from cotune.stamps import new_id
-
     document, staged = read(plan)
     words = list(command or ())
     if not words or words[0].startswith("-"):
@@ -44,15 +47,6 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
 
 def read(path: Path) -> tuple[dict[str, Any], Staged]:
     """Return a plan's document and its stages."""
-    import json
-
-    from pydantic import ValidationError
-
-    from cotune.errors import InvalidFile, NotFound
-    from cotune.place.profiles import TypeEntry
-    from cotune.staged import Staged
-    from cotune.types import Stage
-
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         types = {entry["name"]: TypeEntry.model_validate(entry) for entry in document["types"]}
@@ -72,8 +66,6 @@ def read(path: Path) -> tuple[dict[str, Any], Staged]:
 
 
 def _defaults(document: dict[str, Any]) -> list[str]:
-    from cotune.errors import UsageError
-
     model = document.get("model")
     if not model:
         raise UsageError("the plan names no model: give one, such as -- --model ctrdnn, or a whole command after --")
@@ -81,9 +73,6 @@ def _defaults(document: dict[str, Any]) -> list[str]:
 
 
 def _show(plan: dict[str, Any], staged: Staged, result: dict[str, Any]) -> None:
-    from cotune.cli._output import say, table
-    from cotune.units import duration, number
-
     rows = [
         (
             f"{stage.first}..{stage.last}",

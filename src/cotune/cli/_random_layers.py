@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from cotune.cli._output import emit_json, note, progress, say
+from cotune.errors import UsageError, missing_extra, suggestion
+from cotune.predict._layer_rows import SHAPES
+from cotune.units import duration, seconds
+
 
 def time_layers(count: int, kinds: str, into: Path, budget: str | None, *, seed: int, json: bool) -> None:
     """Time random layers on the device at hand and say what was learnt."""
-    from cotune.cli._output import emit_json, note, progress, say
-    from cotune.errors import UsageError, missing_extra, suggestion
-    from cotune.predict._layer_rows import SHAPES
-    from cotune.units import duration, seconds
-
     wanted = tuple(word.strip() for word in kinds.split(","))
     for word in wanted:
         if word not in SHAPES:
