@@ -14,11 +14,11 @@ from cotune.errors import CotuneError, NotFound, OverBudget
 from cotune.forecast import LEAST_EVALUATIONS
 from cotune.plan.planner import Forecaster
 from cotune.reuse import Kept, joined
-from cotune.store import Store
 from cotune.types import RECORDED, Goal, Plan, Sample
 
 if TYPE_CHECKING:
     from cotune.history import History
+    from cotune.store import Store
 
 
 @dataclass(frozen=True, slots=True)

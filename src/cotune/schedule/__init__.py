@@ -173,6 +173,12 @@ class Active:
             return self.total - self.done
         return self.belief.seconds(self.done, self.job.config)
 
+    def come_to(self, level: int) -> None:
+        """Stand at another level, not settled there yet; at a better one it starts afresh."""
+        if level < self.level:
+            self.forgiven, self.starved = self.executed, 0.0
+        self.level, self.entered, self.settled = level, self.synced, False
+
 
 @runtime_checkable
 class Policy(Protocol):

@@ -197,10 +197,7 @@ class Line:
         level = self._policy.level_of(active)
         if level == active.level:
             return
-        if level < active.level:
-            active.forgiven, active.starved = active.executed, 0.0
-        active.level, active.entered = level, active.synced
-        active.settled = False
+        active.come_to(level)
         active.turn = self._next_turn()
         active.token += 1
         self._suspects = None

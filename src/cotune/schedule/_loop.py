@@ -20,6 +20,9 @@ from cotune.schedule._placement import Placer
 from cotune.schedule._round import Round
 from cotune.types import Cluster
 
+Admit = Callable[[Active, Sequence[Active], Cluster], bool]
+_PATIENCE = 2_000_000  # decisions
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -111,10 +114,6 @@ def drive(
                 f"no job ended or arrived during {_PATIENCE} decisions of {type(policy).__name__}: "
                 "it moves jobs about without getting on; restarts may take longer than the time between two stops"
             )
-
-
-Admit = Callable[[Active, Sequence[Active], Cluster], bool]
-_PATIENCE = 2_000_000
 
 
 def _next_decision(desk: Line | Round, interval: float | None, now: float, stirred: bool) -> float:

@@ -27,6 +27,8 @@ class Round:
         self._placer = placer
         self._active: dict[str, Active] = {}
         self._turn = 0
+        self._level_of: Callable[[Active], int] | None = getattr(policy, "level_of", None)
+        self._level_lasts: Callable[[Active], float] | None = getattr(policy, "level_lasts", None)
         self._half_life: float | None = getattr(policy, "half_life", None)
         self._usage: dict[str, float] = {}
         self._used_at = 0.0
@@ -51,7 +53,7 @@ class Round:
 
     def next_change(self) -> float:
         """Return when the policy wants to be asked again although nothing happens."""
-        lasts = getattr(self._policy, "level_lasts", None)
+        lasts = self._level_lasts
         if lasts is None:
             return math.inf
         return min((active.synced + lasts(active) for active in self._active.values()), default=math.inf)
@@ -60,9 +62,12 @@ class Round:
         """Return who stops and who starts; a job whose config changes is in both."""
         self._count(now)
         everybody = self.everybody()
-        for active in everybody:
-            self._relevel(active)
-            active.team_usage = self._usage.get(active.job.team, 0.0)
+        if self._level_of is not None:
+            for active in everybody:
+                self._relevel(active, self._level_of(active))
+        if self._half_life is not None:
+            for active in everybody:
+                active.team_usage = self._usage.get(active.job.team, 0.0)
         given = self._policy.allocate(everybody, self._cluster)
         self._check(given)
         stops = [active for active in everybody if active.running and given.get(active.job.name) != active.config]
@@ -99,15 +104,10 @@ class Round:
         self._turn += 1
         return self._turn
 
-    def _relevel(self, active: Active) -> None:
-        level_of = getattr(self._policy, "level_of", None)
-        level = level_of(active) if level_of else active.level
-        if level == active.level:
-            return
-        if level < active.level:
-            active.forgiven, active.starved = active.executed, 0.0
-        active.level, active.entered, active.settled = level, active.synced, False
-        active.turn = self._next_turn()
+    def _relevel(self, active: Active, level: int) -> None:
+        if level != active.level:
+            active.come_to(level)
+            active.turn = self._next_turn()
 
     def _check(self, given: Mapping[str, Config]) -> None:
         used: Counter[str] = Counter()

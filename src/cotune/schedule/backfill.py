@@ -27,7 +27,7 @@ class Backfill:
         for job in active:
             if job.config is not None:
                 given[job.job.name] = job.config
-                free[job.config.device] -= job.config.units
+                free[job.config.device] -= job.held
         shadow: tuple[float, str, int] | None = None  # time, device, spare GPUs then
         for job in sorted((job for job in active if not job.running), key=lambda job: job.number):
             if not any(free.values()):

@@ -34,8 +34,8 @@ class FairShare:
         for job in active:
             if job.config is not None:
                 given[job.job.name] = job.config
-                free[job.config.device] -= job.config.units
-                held[job.job.team] += job.config.units
+                free[job.config.device] -= job.held
+                held[job.job.team] += job.held
         waiting = [job for job in active if not job.running]
         for job in sorted(waiting, key=lambda a: (-a.job.priority, a.team_usage / a.job.weight, a.number)):
             config = asked(job, free)

@@ -19,7 +19,7 @@ import numpy as np
 
 from cotune.schedule import COUNTED, Active, capacity
 from cotune.schedule._options import choices
-from cotune.types import Cluster, Config
+from cotune.types import Cluster, Config, Floats
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ def steps(job: Active, gpus: int) -> list[Config]:
     return list(best.values())
 
 
-def _solve(
-    value: np.ndarray[tuple[int], np.dtype[np.float64]], jobs: list[int], held: list[int], gpus: int
-) -> list[int]:
+def _solve(value: Floats, jobs: list[int], held: list[int], gpus: int) -> list[int]:
     """Return which options to take: at most one per job, within the GPUs, of the least total value."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array

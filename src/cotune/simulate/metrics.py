@@ -12,7 +12,7 @@ import numpy as np
 
 from cotune.schedule import capacity
 from cotune.simulate.outcome import Outcome
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
 _CLASSES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60))
 
@@ -71,7 +71,7 @@ def _summary(name: str, values: Floats, which: tuple[str, ...]) -> dict[str, flo
     return {f"{name}_{what}": known[what] for what in which}
 
 
-def _by_class(jct: Floats, gpus: np.ndarray[Any, Any]) -> dict[str, dict[str, float]]:
+def _by_class(jct: Floats, gpus: Ints) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for low, high in _CLASSES:
         chosen = jct[(gpus >= low) & (gpus <= high)]
@@ -81,7 +81,7 @@ def _by_class(jct: Floats, gpus: np.ndarray[Any, Any]) -> dict[str, dict[str, fl
     return found
 
 
-def _fairness(outcome: Outcome, submit: Floats, gpus: np.ndarray[Any, Any], alone: Floats) -> Floats:
+def _fairness(outcome: Outcome, submit: Floats, gpus: Ints, alone: Floats) -> Floats:
     """Return jct / time in an equal share: of n jobs present on average, each has 1/n of the GPUs."""
     done = outcome.finished
     ends = np.where(done, outcome.end, np.inf)

@@ -18,7 +18,7 @@ from cotune.errors import NotFound, suggestion
 from cotune.schedule import Active, OrderedPolicy, Policy, Submission, capacity
 from cotune.simulate.metrics import percentile
 from cotune.simulate.outcome import Outcome
-from cotune.types import Cluster
+from cotune.types import Cluster, Floats
 
 ASSUMED_SPREAD = 0.3  # how far off run times are taken to be when nobody says
 Play = Callable[[Sequence[Submission], float], Outcome]  # jobs, until
@@ -109,9 +109,7 @@ def _ahead(active: Active, present: Sequence[Active], policy: Policy) -> list[Ac
     return sorted((one for one in present if not one.running and rank(one) < rank(active)), key=rank)
 
 
-def _starts(
-    row: int, at: float, moment: Outcome, scene: Scene, draws: int = 20
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _starts(row: int, at: float, moment: Outcome, scene: Scene, draws: int = 20) -> Floats:
     """Return when the job starts next in each of some futures without further arrivals."""
     rng = np.random.default_rng(0)
     present = {one.job.name: one for one in moment.present}
