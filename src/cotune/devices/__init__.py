@@ -61,6 +61,7 @@ def _spec(name: str, entry: Mapping[str, Any]) -> Spec:
     )
 
 
+@cache
 def known(name: str) -> Spec | None:
     """Return the device of that name, however it is spelt ('NVIDIA A100-SXM4-80GB', 'RTX 4090'), or None."""
     words = _plain(name)

@@ -76,9 +76,11 @@ def operations(configs: Configs) -> tuple[Floats, Floats, Floats]:
 
 def peak(configs: Configs) -> Floats:
     """Return the operations per second of each device at its fastest; 1 where operations or device are unknown."""
+    counted = operations(configs)[0] > 1
+    if not counted.any():
+        return np.ones(configs.length)
     peaks = {name: max(spec.flops.values()) for name in set(configs.device.tolist()) if (spec := known(name))}
-    found = np.array([peaks.get(name, 1.0) for name in configs.device.tolist()])
-    return np.where(operations(configs)[0] > 1, found, 1.0)
+    return np.where(counted, [peaks.get(name, 1.0) for name in configs.device.tolist()], 1.0)
 
 
 def exchanged(configs: Configs) -> Floats:
