@@ -45,7 +45,7 @@ def test_the_design_s_own_example_is_read_in_full(tmp_path: Path) -> None:
         "batch_size": 6,
         "device": 1,
     }
-    assert settings.cluster.device("t4").price_per_hour == 0.35
+    assert [(one.name, one.price_per_hour) for one in settings.cluster.devices] == [("t4", 0.35)]
     assert settings.cluster.unit == "USD"
     assert settings.job.lr is not None
     assert settings.job.lr.of(256) == pytest.approx(0.04)

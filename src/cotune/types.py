@@ -52,10 +52,6 @@ class Cluster:
     devices: tuple[Device, ...] = (Device(),)
     currency: str = "USD"
 
-    def device(self, name: str) -> Device:
-        """Return the device of that name."""
-        return next(device for device in self.devices if device.name == name)
-
     @property
     def priced(self) -> bool:
         return all(device.price_per_hour is not None for device in self.devices)

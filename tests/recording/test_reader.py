@@ -137,7 +137,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     points = [AccuracyRow(8, 0.5, 0.25, "s"), AccuracyRow(8, 1, 0.5, "s")]
     folder = write(tmp_path / "out", Job("out", examples=100), times, points, [Device("t4", per_node=4)])
     found = read(folder)
-    assert found.cluster.device("t4").per_node == 4
+    assert [(one.name, one.per_node) for one in found.cluster.devices] == [("t4", 4)]
     assert found.times["t4", 1, 0, (("precision", "fp32"),)] == {1: {8: (2.5,)}}
     assert found.times["t4", 1, 0, ()] == {2: {8: (1.5,)}}
     assert found.curves[None][8][0].accuracy == (0.25, 0.5)

@@ -172,7 +172,7 @@ def _accuracies(seen: Recording, truth: Recording, count: int, task: Task) -> li
     """Return errors over several draws of starts; a curve of few points says nothing of its shape."""
     configs = list(seen.space(with_accuracy=True).configs())
     batches = sorted({config.global_batch for config in configs})
-    shortest = min((len(curve.epochs) for seeds in seen._all_curves for curve in seeds), default=0)
+    shortest = min((len(curve.epochs) for seeds in seen.all_curves for curve in seeds), default=0)
     if shortest < AT_LEAST_MORE or not configs:
         return []
     found: dict[str, list[_Judged]] = {}

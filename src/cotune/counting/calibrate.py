@@ -17,7 +17,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from cotune.counting.timing import Stepper, cores
 from cotune.counting.trace import count
 from cotune.counting.workload import Workload, sum_of_outputs
 from cotune.devices.calibration import Calibration
+from cotune.stamps import timestamp
 
 _REPEATS = 5
 _LEAST_SECONDS = 0.02  # one repeat is long enough for any clock
@@ -60,7 +60,7 @@ def _measured(gpu: bool, threads: int) -> Calibration:
         step=step,
         memory=float(memory),
         torch=torch.__version__,
-        measured=datetime.now(UTC).isoformat(timespec="seconds"),
+        measured=timestamp(),
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import yaml
+from pydantic import ValidationError
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.job_file import DeviceSection, parse_yaml
@@ -87,8 +88,6 @@ class _Facts:
         return {str(name): self._device(str(name), section or {}) for name, section in raw.items()}
 
     def _device(self, name: str, section: Any) -> Device:
-        from pydantic import ValidationError
-
         if not isinstance(section, dict):
             self._wrong("devices", f"{name}: expected price_per_hour and per_node, not {section!r}")
         known = {key: value for key, value in section.items() if key in DeviceSection.model_fields}

@@ -72,11 +72,12 @@ class Recording:
     @cached_property
     def last_epoch(self) -> int:
         """Return the last whole epoch that any curve tells of."""
-        ends = [curve.epochs[-1] for seeds in self._all_curves for curve in seeds]
+        ends = [curve.epochs[-1] for seeds in self.all_curves for curve in seeds]
         return int(max(ends, default=0.0))
 
     @property
-    def _all_curves(self) -> list[tuple[Curve, ...]]:
+    def all_curves(self) -> list[tuple[Curve, ...]]:
+        """Return the seeds of every recipe that was recorded."""
         return [seeds for curves in self.curves.values() for seeds in curves.values()]
 
     def space(self, *, with_accuracy: bool) -> Space:
