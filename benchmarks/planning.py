@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.bench.truth import Truth
-from cotune.cli.main import app
+from cotune.cli.verbs import app
 from cotune.errors import CotuneError
 from cotune.forecast import Learning, Outlook, standard_draws
 from cotune.plan.grid import Grid

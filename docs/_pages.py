@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from cotune import algorithms
-from cotune.cli.main import app
+from cotune.cli.verbs import app
 from cotune.errors import CotuneError
 
 TITLES = {

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from cotune import algorithms
-from cotune.cli.main import VERBS, app
+from cotune.cli.verbs import VERBS, app
 from cotune.errors import CotuneError
 from cotune.schedule import Active, Submission
 from cotune.space import Axis, Configs, Space

@@ -25,7 +25,7 @@ from typing import IO, Any
 from cotune import algorithms
 
 _IMPORTED = (
-    *(f"cotune.cli.{name}" for name in ("main", "_measuring", "_moving", "_running")),
+    *(f"cotune.cli.{name}" for name in ("main", "verbs", "_measuring", "_moving", "_running")),
     *(f"cotune.{name}" for name in ("history", "predict.auto", "run.local")),
     "rich.table",
 )

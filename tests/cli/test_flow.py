@@ -18,8 +18,8 @@ from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune import config
 from cotune.cli._doubts import doubt_target
 from cotune.cli._options import load_settings
-from cotune.cli.main import VERBS, app
 from cotune.cli.plan import more_measuring
+from cotune.cli.verbs import VERBS, app
 from cotune.types import Config, Evaluation, Forecast, Quantity, Sample, Source
 
 LENET = """\

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cotune.cli._modelling import carried
-from cotune.cli.main import app, main
+from cotune.cli.main import main
+from cotune.cli.verbs import app
 from cotune.counting.models import find
 from cotune.counting.profiler import profiled
 from cotune.counting.trace import count

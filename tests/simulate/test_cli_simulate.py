@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cotune.cli.main import app
+from cotune.cli.verbs import app
 from cotune.errors import CotuneError, UsageError
 
 TRACE = """job_id,submit_s,gpus,duration_s,deadline_s

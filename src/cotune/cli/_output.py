@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cotune.units import duration
@@ -34,7 +35,8 @@ def emit_json(name: str, document: Mapping[str, Any]) -> None:
 
     A name is one shape: that of a verb, or of one thing that it does (`profile`, `profile.layers`).
     """
-    print(json.dumps({"schema": f"cotune.{name}", "version": 1, **_finite(document)}))
+    with _printing():
+        print(json.dumps({"schema": f"cotune.{name}", "version": 1, **_finite(document)}))
 
 
 def _finite(value: Any) -> Any:
@@ -70,10 +72,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
         grid = _grid(columns, listed, breaks, title, boxed=not breaks)
         needed = Measurement.get(out, out.options.update(max_width=_WIDEST), grid)
         if (needed.minimum if breaks else needed.maximum) <= out.width:
-            out.print(grid)
+            with _printing():
+                out.print(grid)
             return
     out.width = _WIDEST
-    out.print(_grid(columns, listed, "", title, boxed=False), crop=False, soft_wrap=True)
+    with _printing():
+        out.print(_grid(columns, listed, "", title, boxed=False), crop=False, soft_wrap=True)
 
 
 def _grid(
@@ -103,12 +107,38 @@ def _grid(
 
 def say(text: str = "") -> None:
     """Print a line for people, on stdout."""
-    console().print(text, markup=False)
+    with _printing():
+        console().print(text, markup=False)
+
+
+def show(text: str) -> None:
+    """Print text on stdout as it is, neither broken nor marked up."""
+    with _printing():
+        print(text)
+
+
+def coloured() -> bool:
+    """Return whether what is printed may have colours: somebody watches, and has not said NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr."""
-    print(text, file=sys.stderr)
+    """Print a remark on stderr; no training ends because a remark found no room."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Turn the system's refusal to take what is printed into an error that a user can act on."""
+    from cotune.errors import CotuneError
+
+    try:
+        yield
+    except BrokenPipeError:  # who read it has seen enough
+        raise
+    except OSError as error:
+        raise CotuneError(f"cannot write the output: {error.strerror}") from None
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def _write(output: Path, text: str, *, force: bool) -> None:
 def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bool) -> None:
     """Print the file, or where it is and how it is used."""
     from cotune.adapters.export import use
-    from cotune.cli._output import emit_json, note
+    from cotune.cli._output import emit_json, note, show
     from cotune.documents import config_document
 
     if json:
@@ -94,6 +94,6 @@ def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bo
         }
         emit_json("export", document)
     elif output is None:
-        print(text, end="")
+        show(text.removesuffix("\n"))
     else:
         note(f"{asked.config}: wrote {output}; next: {use(target, str(output))}")

@@ -1,91 +1,77 @@
-"""The `cotune` program: its verbs in the order of the flow, and what happens on errors."""
+"""The `cotune` program: from the first moment on, whatever happens ends as one line and an exit code.
+
+Reading the verbs takes a while, and a user may press Ctrl-C before it is over, so this file
+imports nothing of weight and reads them where an interrupt is awaited already.
+"""
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import os
 import sys
 from collections.abc import Mapping
-from typing import Annotated
+from typing import NoReturn
 
-import typer
-
-from cotune import __version__
 from cotune.errors import CotuneError, Infeasible, Interrupted, UsageError
 
-VERBS = (
-    "init",
-    "profile",
-    "predict",
-    "inspect",
-    "plan",
-    "place",
-    "run",
-    "resize",
-    "export",
-    "simulate",
-    "serve",
-    "report",
-    "dashboard",
-    "samples",
-    "record",
-    "import",
-    "prices",
-    "bench",
-    "algorithms",
-    "doctor",
-)
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"cotune {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def cotune(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """How many workers, which batch size, which devices? Measure a training job, plan it, run it."""
-
-
-for _verb in VERBS:
-    _name = "import_" if _verb == "import" else _verb  # a word of the language cannot name a file
-    _made = getattr(importlib.import_module(f"cotune.cli.{_name}"), _name)
-    if isinstance(_made, typer.Typer):
-        app.add_typer(_made, name=_verb)
-    else:
-        app.command(name=_verb)(_made)
+_INTERRUPTED = "interrupted; what was measured is kept"
 
 
 def main() -> None:
     """Run the command line; errors a user can act on end as one line and their exit code."""
     try:
+        _open_streams()
+        from cotune.cli.verbs import app
+
         app()
     except CotuneError as error:
-        _document(error)
-        print(f"cotune: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(error)
+    except KeyboardInterrupt:
+        _document(Interrupted(_INTERRUPTED))
+        _exit(Interrupted.exit_code)
     except SystemExit as leaving:
         parsing = getattr(leaving.__context__, "format_message", None)  # the parser has said on stderr what is wrong
         if leaving.code == UsageError.exit_code and parsing is not None:
             _document(UsageError(parsing()))
         if leaving.code == Interrupted.exit_code:
-            _document(Interrupted("interrupted; what was measured is kept"))
-        raise
+            _document(Interrupted(_INTERRUPTED))
+        _exit(leaving.code)
     except Exception as error:  # a bug: told on stdout as well, then as any other
         _document(error)
         raise
+
+
+def _open_streams() -> None:
+    """Have both outputs open, and able to say any letter in any encoding."""
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # else a file of ours would take a closed one's number
+        pass
+    os.close(spare)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115  # as long as we live
+        with contextlib.suppress(AttributeError):  # a test's own stream
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _leave(error: CotuneError) -> NoReturn:
+    """End with an error that a user can act on."""
+    _document(error)
+    with contextlib.suppress(OSError):
+        print(f"cotune: {error}", file=sys.stderr)
+    _exit(error.exit_code)
+
+
+def _exit(code: object) -> NoReturn:
+    """End with this code, unless what was printed cannot be written."""
+    exec("")  # else Ctrl-C within an exec() of others makes Python end by the signal instead
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more
+        if not code and not isinstance(error, BrokenPipeError):
+            _leave(CotuneError(f"cannot write the output: {error.strerror}"))
+        code = code or CotuneError.exit_code
+    sys.exit(code)  # type: ignore[arg-type]
 
 
 def _document(error: Exception) -> None:
@@ -100,4 +86,5 @@ def _document(error: Exception) -> None:
             facts |= error.document(error.nearest)
         if isinstance(known := getattr(error, "known", None), Mapping):
             facts["known"] = dict(known)
-        emit_json("error", {"error": facts})
+        with contextlib.suppress(OSError, CotuneError):  # nobody reads it
+            emit_json("error", {"error": facts})

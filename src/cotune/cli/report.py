@@ -179,7 +179,7 @@ def _write(output: Path, found: Findings) -> None:
 
 
 def _show(found: Findings, *, plots: bool) -> None:
-    from cotune.cli._output import say, table
+    from cotune.cli._output import coloured, say, show, table
     from cotune.documents import decision_table, goal_words, price_words, time_spread
     from cotune.reports import sketches
     from cotune.types import Forecast
@@ -206,7 +206,7 @@ def _show(found: Findings, *, plots: bool) -> None:
     for line in price_words(found.cluster):
         say(f"price     {line}")
     if plots:
-        for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=sys.stdout.isatty())):
+        for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=coloured())):
             if sketch:
                 say()
-                print(sketch)  # as it is: it has colours of its own, which take no room
+                show(sketch)  # it has colours of its own, which take no room

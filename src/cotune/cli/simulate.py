@@ -210,11 +210,11 @@ def _robustness(
 
 
 def _draw(outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool) -> None:
-    from cotune.cli._output import note, writing
+    from cotune.cli._output import note, show, writing
     from cotune.simulate import pictures
 
     if picture is not None and not quiet:
-        print(pictures.text(picture, outcomes))
+        show(pictures.text(picture, outcomes))
     if html is not None:
         with writing(html):
             pictures.write_page(html, outcomes)
