@@ -20,10 +20,11 @@ from cotune.run import Ended, Launch
 from cotune.run.local import Local
 from cotune.space import Configs
 from cotune.types import Config, Job, Sample
+from cotune.workloads.named import find
 
 STEPS = """
 import sys, torch, cotune
-from cotune.counting.models import find
+from cotune.workloads.named import find
 workload = find(sys.argv[1])
 model = workload.build().train()
 optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
@@ -61,7 +62,7 @@ def main() -> None:
         for model in asked.models.split(","):
             samples = [measured(engine, folder, model, batch) for batch in batches]
             two = MemoryLaw(tuple(samples[:2]))
-            one = MemoryLaw(tuple(samples[:1]), counted_model(model))
+            one = MemoryLaw(tuple(samples[:1]), counted_model(find(model)))
             for sample in samples[2:]:
                 peak = sample.peak_bytes or 0
                 cells = [f"{model} | {sample.config.batch_size} | {peak / 2**20:.0f}"]

@@ -27,7 +27,6 @@ import torch
 
 from cotune.counting.calibrate import calibrate
 from cotune.counting.counts import Counts
-from cotune.counting.models import find
 from cotune.counting.profiler import profiled
 from cotune.counting.timing import StepTiming, measure
 from cotune.counting.trace import count
@@ -38,6 +37,7 @@ from cotune.predict._step_law import StepTime
 from cotune.predict.model import Prediction, Target, from_counts, from_steps
 from cotune.types import Config
 from cotune.workloads.fathom import FATHOM
+from cotune.workloads.named import find
 
 MODELS = ("resnet18", "vgg19", "transformer_block", "lenet5")
 BATCHES = {"cuda": (16, 32, 64, 128, 256, 512), "cpu": (2, 4, 8, 16)}

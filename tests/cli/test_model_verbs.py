@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from cotune.cli._modelling import carried
 from cotune.cli.main import main
 from cotune.cli.verbs import app
-from cotune.counting.models import find
 from cotune.counting.profiler import profiled
 from cotune.counting.trace import count
 from cotune.devices import table
 from cotune.errors import InvalidFile
+from cotune.workloads.named import find
 
 NETS = """
 from torch import nn

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from cotune.counting.models import find
 from cotune.counting.shape_rules import NeedsMore
 from cotune.counting.shapes import Shape, Shapes
 from cotune.counting.trace import _Step
 from cotune.counting.update import Optimiser
 from cotune.counting.workload import Workload, sum_of_outputs
 from cotune.devices import Precision
+from cotune.workloads.named import find
 
 
 def both_ways(workload: Workload, batch: int, precision: Precision = "fp32", optimiser: Optimiser = "momentum") -> None:

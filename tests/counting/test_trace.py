@@ -12,11 +12,11 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils.flop_counter import FlopCounterMode
 
 from cotune.counting.counts import Counts
-from cotune.counting.models import find
 from cotune.counting.timing import Stepper, measure
 from cotune.counting.trace import CannotCount, _Step, count
 from cotune.counting.workload import Workload, sum_of_outputs
 from cotune.workloads.catalogue import SHORT
+from cotune.workloads.named import find
 
 PRODUCTS = ("matmul", "convolution", "attention")
 
@@ -226,7 +226,7 @@ def test_every_ready_made_model_can_be_counted(name: str) -> None:
 
 def test_counting_resnet50_needs_neither_gigabytes_nor_torchs_compiler() -> None:
     code = (
-        "import resource, sys; from cotune.counting.models import find; from cotune.counting.trace import count;"
+        "import resource, sys; from cotune.workloads.named import find; from cotune.counting.trace import count;"
         "count(find('resnet50'), 256); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss);"
         "print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
     )

@@ -13,13 +13,13 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
+from cotune.pipeline.clicks import read, shards_of
+from cotune.pipeline.ctr import network
 from cotune.pipeline.layers import LOSS, Segment
 from cotune.pipeline.saving import load
 from cotune.pipeline.shards import joined, pieces, rows_of_lane
 from cotune.run import Event, Started
 from cotune.run._processes import descendants
-from cotune.workloads.clicks import read, shards_of
-from cotune.workloads.ctr import network
 
 from conftest import Piped  # isort: skip
 

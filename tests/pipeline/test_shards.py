@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.errors import InvalidFile, NotFound
+from cotune.pipeline.clicks import COLUMNS, made_up, read, shards_of
 from cotune.pipeline.layers import Flow
 from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
-from cotune.workloads.clicks import COLUMNS, made_up, read, shards_of
 
 from conftest import Piped  # isort: skip
 

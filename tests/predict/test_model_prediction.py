@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.counting.counts import Call, Counts
-from cotune.counting.models import find
 from cotune.counting.trace import count
 from cotune.devices import table
 from cotune.predict._history import correction, distance
@@ -32,6 +31,7 @@ from cotune.predict.model import (
 )
 from cotune.store import Fingerprint, ModelStep
 from cotune.types import Z90, Config
+from cotune.workloads.named import find
 
 A100 = Target("a100", Rates.published(table()["a100"]))
 UNKNOWN = Target("z9", None)

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.counting.models import find
 from cotune.errors import UsageError
 from cotune.predict._paleo_layers import Convolution, Dense, Layer, Pooling, Span
 from cotune.predict._paleo_torch import layers_of
 from cotune.predict.paleo import SCHEMES, Paleo, Platform, batch_of_worker, multiple, published, step
 from cotune.space import Configs
+from cotune.workloads.named import find
 from predict.paleo_nets import Net, parse_net, read_net
 from predict.worlds import JOB, grid, timed
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cotune.counting.models import find
 from cotune.counting.profiler import profiled
 from cotune.counting.timing import Stepper, cores
 from cotune.workloads.fathom import FATHOM
+from cotune.workloads.named import find
 from cotune.workloads.resnets import residual_network
 
 

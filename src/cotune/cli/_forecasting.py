@@ -39,8 +39,9 @@ def with_model(settings: Settings, kept: Store) -> Settings:
     if counted is None:
         try:
             from cotune.counting.exposed import counted_model
+            from cotune.workloads.named import find as find_model
 
-            counted = counted_model(settings.model, settings.inputs)
+            counted = counted_model(find_model(settings.model, settings.inputs))
         except (CotuneError, ModuleNotFoundError) as error:
             note(f"the model {settings.model} cannot be counted, so its memory must be measured: {error}")
     return replace(settings, job=replace(settings.job, model=counted))

@@ -17,10 +17,10 @@ from cotune.algorithms import settings_of
 from cotune.cli._options import whole_numbers
 from cotune.cli._output import emit_json, note, say, table, writing
 from cotune.errors import UsageError
+from cotune.pipeline.ctr import network
 from cotune.place.profiles import TypeEntry, parse
 from cotune.staged import Wanted, engines, measured, require_devices
 from cotune.units import duration, seconds
-from cotune.workloads.ctr import network
 
 UNITS = (1, 2, 4)
 BATCHES = (256, 1024, 4096)

@@ -17,7 +17,6 @@ from cotune.cli._model_steps import count, step_times
 from cotune.counting.counts import Counts
 from cotune.counting.exposed import fingerprint
 from cotune.counting.formulas import named_family
-from cotune.counting.models import find
 from cotune.counting.profiler import StepProfile, profiled
 from cotune.counting.workload import Workload
 from cotune.devices import Spec
@@ -28,6 +27,7 @@ from cotune.predict._step_law import StepTime
 from cotune.predict.model import Prediction, from_another, from_counts, from_steps, trained
 from cotune.store import Store
 from cotune.types import Cluster, Config
+from cotune.workloads.named import find
 
 
 @dataclass(frozen=True, slots=True)

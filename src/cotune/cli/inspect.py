@@ -38,10 +38,10 @@ def inspect(
 
     kind = one_of(PRECISIONS, precision, "--precision")
     with waiting("loading torch"):
-        from cotune.counting.models import find
         from cotune.counting.profiler import profiled
         from cotune.counting.trace import count
         from cotune.counting.update import STATES
+        from cotune.workloads.named import find
     where = _where(device)
     adapted = one_of(tuple(STATES), optimiser, "--optimiser")
     with waiting(f"counting {model}" if counts_only else f"counting {model}, and profiling {steps} steps of it"):

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from cotune.counting.counts import Counts
-from cotune.counting.models import find
 from cotune.counting.trace import count
+from cotune.counting.workload import Workload
 from cotune.store.steps import Fingerprint
 from cotune.types import CountedModel
 
@@ -27,9 +26,8 @@ def fingerprint(counts: Counts) -> Fingerprint:
     return Fingerprint(counts.flops, counts.bytes, counts.operators, counts.parameters, tuple(counts.mix.items()))
 
 
-def counted_model(name: str, inputs: Sequence[str] = ()) -> CountedModel:
-    """Return what is counted of a model as a user names it."""
-    workload = find(name, inputs)
+def counted_model(workload: Workload) -> CountedModel:
+    """Return what is counted of a model."""
     small, large = count(workload, _SMALL), count(workload, _LARGE)
     slope = max(large.peak_bytes - small.peak_bytes, 0.0) / (_LARGE - _SMALL)
     facts = json.dumps(asdict(fingerprint(small)))

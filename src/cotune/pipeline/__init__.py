@@ -5,4 +5,5 @@
 
 One process is one unit. `layers` says what a network is, `order` who does what when, `channels` how
 tensors travel, `tables` where embeddings live, `unit` what a process computes; `train` is the program.
+`ctr` holds the networks that are trained so, and `clicks` what they learn from.
 """

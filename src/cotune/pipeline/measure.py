@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 
 from cotune.pipeline.channels import Message, Told
+from cotune.pipeline.clicks import made_up
+from cotune.pipeline.ctr import network
 from cotune.pipeline.layers import Flow, Network, Segment
 from cotune.pipeline.meeting import connect, from_first, gathered, join
 from cotune.pipeline.order import Share, rows
 from cotune.pipeline.placed import Placed
 from cotune.pipeline.unit import Neighbour, Seat, Unit, together
 from cotune.types import Stage
-from cotune.workloads.clicks import made_up
-from cotune.workloads.ctr import network
 from cotune.workloads.program import exit_code
 from cotune.workloads.workers import leave
 

@@ -25,6 +25,8 @@ import torch
 import cotune
 from cotune.errors import UsageError
 from cotune.pipeline.channels import Told
+from cotune.pipeline.clicks import read, shards_of
+from cotune.pipeline.ctr import network
 from cotune.pipeline.layers import Flow, Network
 from cotune.pipeline.meeting import connect, from_first, gathered, join
 from cotune.pipeline.order import ahead, deeds, rows
@@ -32,8 +34,6 @@ from cotune.pipeline.placed import Placed
 from cotune.pipeline.saving import save
 from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
 from cotune.pipeline.unit import OPTIMISERS, Seat, Unit, together
-from cotune.workloads.clicks import read, shards_of
-from cotune.workloads.ctr import network
 from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import leave
 

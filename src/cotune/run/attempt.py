@@ -2,24 +2,18 @@
 
 A profile is a short run and a run is a long profile: both are this generator, which
 yields the sample as it grows, so that whoever reads it can store every step. It decides
-when enough was seen (`Until`) and what the reports say about speed.
-
-Seconds per epoch are the slope of training time over epochs, where training time leaves
-out evaluation and checkpoints. The first part also pays for start-up and caching and is
-dropped as soon as there is more; what is left is a median over reports, weighted by the
-epochs they cover. Start-up is where the slope meets epoch 0, counted from the moment
-the job's own code began; what came before is the engine's.
+when enough was seen (`Until`); what the reports say of speed is `cotune.pace`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, Literal
 
+from cotune.pace import Mark, shares, speed
 from cotune.run import Ended, Engine, Launch, Reported, Started
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
@@ -27,7 +21,6 @@ _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
 _TICK = 0.5
 _MOST_MARKS = 256  # a long run keeps every second mark when it has more
-_WARM_UP = 0.2  # the share of a start that is not typical
 ENOUGH: Final = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
@@ -51,15 +44,6 @@ class Until:
     silence: float | None = None
     grace: float = 1.0
     gaps: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A report that tells progress: epochs done in this start, seconds of pure training up to it, and their parts."""
-
-    epoch: float
-    training: float
-    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Iterator[Sample]:
@@ -206,45 +190,3 @@ def _unheard(job: Job) -> str:
     if job.pattern:
         return f"no line matched the pattern '{job.pattern}'"
     return "call cotune.report(epoch=..., accuracy=...) or give a --pattern"
-
-
-def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]:
-    """Return (seconds per epoch, start-up seconds) as far as the marks tell them; the job began at `up`."""
-    steps = [
-        (later.epoch - earlier.epoch, later.training - earlier.training)
-        for earlier, later in pairwise(marks)
-        if later.epoch > earlier.epoch
-    ]
-    if sum(seconds for _, seconds in steps) <= 0:
-        if not marks or marks[-1].epoch <= 0:
-            return None, None
-        # One report, or several read at once: they also hold the start of the job's own code.
-        return (marks[-1].training - up) / marks[-1].epoch, 0.0
-    passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
-    warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
-    pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
-    if pace <= 0:  # reports that were read at once tell no time between them; all of them do
-        pace = sum(seconds for _, seconds in steps) / passed[-1]
-    first = marks[0]
-    return pace, max(first.training - up - first.epoch * pace, 0.0)
-
-
-def shares(marks: Sequence[Mark]) -> dict[str, float]:
-    """Return the seconds of an epoch that each part takes, without the warm-up as soon as there is more."""
-    if not marks or marks[-1].epoch <= 0:
-        return {}
-    last = marks[-1]
-    warm = (mark for mark in marks if _WARM_UP * last.epoch <= mark.epoch < last.epoch)
-    since = next(warm, Mark(0.0, 0.0))
-    epochs = last.epoch - since.epoch
-    return {name: (spent - since.parts.get(name, 0.0)) / epochs for name, spent in last.parts.items()}
-
-
-def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
-    half = sum(weight for _, weight in values) / 2
-    reached = 0.0
-    for value, weight in sorted(values):
-        reached += weight
-        if reached >= half:
-            return value
-    raise ValueError("no values")

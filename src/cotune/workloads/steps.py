@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 import cotune
-from cotune.counting.models import find
 from cotune.counting.timing import Stepper
+from cotune.workloads.named import find
 from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import join, leave
 

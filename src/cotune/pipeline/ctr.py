@@ -25,9 +25,9 @@ from torch.nn.functional import cosine_similarity, cross_entropy, linear, relu, 
 
 from cotune.algorithms import settings_of
 from cotune.errors import NotFound, UsageError, suggestion
+from cotune.pipeline.clicks import COLUMNS, COUNTS, SLOTS, TABLE_ROWS
 from cotune.pipeline.layers import LOSS, Layer, Network
 from cotune.pipeline.tables import Table
-from cotune.workloads.clicks import COLUMNS, COUNTS, SLOTS, TABLE_ROWS
 
 WIDTH = 10
 _FEW_ROWS, _FEW_SLOTS = 100, 5

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from cotune.counting.models import Input, find
 from cotune.counting.trace import count
 from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
+from cotune.workloads.named import Input, find
 
 SOURCE = """
 import torch

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from cotune.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
+from cotune.workloads.catalogue import SHORT
 
 _PATH = re.compile(r"(?P<module>[^:()]+):(?P<name>\w+(?:\.\w+)*)(?:\((?P<settings>.*)\))?")
 _INPUT = re.compile(r"(?:int(?P<below>\d+):)?(?P<shape>\d+(?:x\d+)*)")
@@ -65,8 +66,6 @@ class Input:
 
 def find(name: str, inputs: Sequence[str] = ()) -> Workload:
     """Return the workload that MODEL names; `inputs` are the shapes the user gave."""
-    from cotune.workloads.catalogue import SHORT
-
     given = [Input.read(text) for text in inputs]
     if name in SHORT:
         ready = SHORT[name]()

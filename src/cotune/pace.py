@@ -1,0 +1,67 @@
+"""What reports of a start, or the lines of a log, say of its speed.
+
+    pace     = slope of training time over epochs        evaluation and checkpoints left out
+    start-up = where that slope meets epoch 0            from the moment the job's own code began
+
+The first part also pays for start-up and caching and is dropped as soon as there is more; what
+is left is a median over reports, weighted by the epochs they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+
+_WARM_UP = 0.2  # the share of a start that is not typical
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A report that tells progress: epochs done in this start, seconds of pure training up to it, and their parts."""
+
+    epoch: float
+    training: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]:
+    """Return (seconds per epoch, start-up seconds) as far as the marks tell them; the job began at `up`."""
+    steps = [
+        (later.epoch - earlier.epoch, later.training - earlier.training)
+        for earlier, later in pairwise(marks)
+        if later.epoch > earlier.epoch
+    ]
+    if sum(seconds for _, seconds in steps) <= 0:
+        if not marks or marks[-1].epoch <= 0:
+            return None, None
+        # One report, or several read at once: they also hold the start of the job's own code.
+        return (marks[-1].training - up) / marks[-1].epoch, 0.0
+    passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
+    warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
+    pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
+    if pace <= 0:  # reports that were read at once tell no time between them; all of them do
+        pace = sum(seconds for _, seconds in steps) / passed[-1]
+    first = marks[0]
+    return pace, max(first.training - up - first.epoch * pace, 0.0)
+
+
+def shares(marks: Sequence[Mark]) -> dict[str, float]:
+    """Return the seconds of an epoch that each part takes, without the warm-up as soon as there is more."""
+    if not marks or marks[-1].epoch <= 0:
+        return {}
+    last = marks[-1]
+    warm = (mark for mark in marks if _WARM_UP * last.epoch <= mark.epoch < last.epoch)
+    since = next(warm, Mark(0.0, 0.0))
+    epochs = last.epoch - since.epoch
+    return {name: (spent - since.parts.get(name, 0.0)) / epochs for name, spent in last.parts.items()}
+
+
+def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
+    half = sum(weight for _, weight in values) / 2
+    reached = 0.0
+    for value, weight in sorted(values):
+        reached += weight
+        if reached >= half:
+            return value
+    raise ValueError("no values")
