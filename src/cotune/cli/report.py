@@ -182,7 +182,6 @@ def _show(found: Findings, *, plots: bool) -> None:
     from cotune.cli._output import coloured, say, show, table
     from cotune.documents import decision_table, goal_words, price_words, time_spread
     from cotune.reports import sketches
-    from cotune.types import Forecast
     from cotune.units import duration, number
 
     if found.plan is not None:
@@ -191,8 +190,9 @@ def _show(found: Findings, *, plots: bool) -> None:
         say(f"goal      {goal_words(found.job, found.goal, found.unit)}")
         say(f"plan      {found.plan.config}, at most {found.plan.epochs} epochs")
         say(f"reason    {found.plan.reason}")
-    elif found.refusal is not None and (nearest := [n for n in found.refusal.nearest if isinstance(n, Forecast)]):
-        table(*decision_table(found.job.metric, nearest[0], nearest[1:]), title="the nearest that can be had")
+    elif found.nearest:
+        title = "the nearest that can be had"
+        table(*decision_table(found.job.metric, found.nearest[0], found.nearest[1:]), title=title)
     if found.scaling is not None:
         say(f"scaling   {found.scaling.words}")
     for run in found.runs[:3]:

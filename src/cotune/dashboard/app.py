@@ -27,6 +27,7 @@ from cotune.documents import sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.reports.page import asset, plotly_script
 from cotune.store import Store
+from cotune.store.views import State
 from cotune.types import Prefer
 
 _SHARED = ("base.css", "figures.js")
@@ -95,7 +96,7 @@ def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
     def samples(
         job: str | None = None,
         purpose: Annotated[str | None, Query(pattern="^(probe|run)$")] = None,
-        state: Annotated[str | None, Query(pattern="^(growing|failed|interrupted|ok)$")] = None,
+        state: State | None = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:

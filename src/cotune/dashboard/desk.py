@@ -14,8 +14,8 @@ from cotune.documents import goal_words, plan_document, price_words, sample_docu
 from cotune.errors import NotFound
 from cotune.predict.eta import seconds_left
 from cotune.store import Store, StoredPlan, views
-from cotune.store.views import JobSummary, Owned
-from cotune.types import Plan
+from cotune.store.views import JobSummary, Owned, State
+from cotune.types import Job, Plan
 
 _CURVE = 500  # points of a live curve that are sent
 
@@ -65,7 +65,9 @@ class Desk:
         plans = self.store.plans(owned.owner, last=20)
         return next((stored.plan for stored in plans if stored.plan.config == owned.sample.config), None)
 
-    def samples(self, key: str | None, purpose: str | None, state: Any, limit: int, offset: int) -> dict[str, Any]:
+    def samples(
+        self, key: str | None, purpose: str | None, state: State | None, limit: int, offset: int
+    ) -> dict[str, Any]:
         job = self.job(key) if key else None
         whose = (job.name, job.fingerprint) if job else None
         total, page = views.sample_page(self.store, job=whose, purpose=purpose, state=state, limit=limit, offset=offset)
@@ -144,7 +146,7 @@ def _job_document(job: JobSummary) -> dict[str, Any]:
     }
 
 
-def _plan_row(stored: StoredPlan, job: Any) -> dict[str, Any]:
+def _plan_row(stored: StoredPlan, job: Job) -> dict[str, Any]:
     told = plan_document(stored.plan) | {"words": str(stored.plan.config), "created": stored.created}
     return told | {
         "job": stored.job,

@@ -69,23 +69,22 @@ def findings(learnt: Learnt, asked: WhatIf, *, history: bool = False) -> Finding
 def answer(found: Findings) -> dict[str, Any]:
     """Return the answer as the page shows it."""
     plan, refusal = found.plan, found.refusal
-    nearest = [near for near in refusal.nearest if isinstance(near, Forecast)] if refusal else []
-    chosen, rivals = (plan.forecast, list(plan.rivals)) if plan else (nearest[0] if nearest else None, nearest[1:])
+    shown = [plan.forecast, *plan.rivals] if plan else found.nearest
     return {
         "goal": goal_document(found.job, found.goal, found.unit),
         "unit": found.unit,
         "plan": None if plan is None else plan_document(plan) | {"words": str(plan.config)},
         "refusal": None if refusal is None else {"message": str(refusal), "constraint": refusal.constraint},
-        "table": None if chosen is None else _table(found.job.metric, chosen, rivals, planned=plan is not None),
+        "table": _table(found.job.metric, shown, planned=plan is not None) if shown else None,
         "figure": figures.cost_time(found),
         "scaling": found.scaling.words if found.scaling else "",
     }
 
 
-def _table(metric: str, chosen: Forecast, rivals: list[Forecast], *, planned: bool) -> dict[str, Any]:
-    head, rows = decision_table(metric, chosen, rivals)
-    shown = [[str(cell) for cell in row[1:]] for row in rows]
-    return {"head": list(head[1:]), "rows": shown, "marked": 0 if planned else None}
+def _table(metric: str, forecasts: list[Forecast], *, planned: bool) -> dict[str, Any]:
+    head, rows = decision_table(metric, forecasts[0], forecasts[1:])
+    cells = [[str(cell) for cell in row[1:]] for row in rows]
+    return {"head": list(head[1:]), "rows": cells, "marked": 0 if planned else None}
 
 
 def grounds(found: Findings) -> dict[str, Any]:

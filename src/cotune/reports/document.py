@@ -15,7 +15,6 @@ from cotune.documents import (
 from cotune.reports.ended_runs import EndedRun
 from cotune.reports.findings import Findings
 from cotune.reuse import reused_device_seconds
-from cotune.types import Forecast
 
 
 def document(found: Findings) -> dict[str, Any]:
@@ -29,8 +28,7 @@ def document(found: Findings) -> dict[str, Any]:
         "plan": plan_document(found.plan) if found.plan else None,
         "refusal": None
         if refusal is None
-        else {"message": str(refusal)}
-        | refusal.document(forecast_document(near) for near in refusal.nearest if isinstance(near, Forecast)),
+        else {"message": str(refusal)} | refusal.document(map(forecast_document, found.nearest)),
         "rivals": [forecast_document(rival) for rival in found.plan.rivals] if found.plan else [],
         "frontier": [forecast_document(found.assessed.forecast(int(row))) for row in found.frontier],
         "scaling": None

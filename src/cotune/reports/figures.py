@@ -240,10 +240,7 @@ def _row(found: Findings) -> int:
     configs = found.assessed.outlook.configs
     if found.plan is None:
         return int(np.argmax(found.assessed.probability))
-    chosen = found.plan.config
-    same = (configs.batch_size == chosen.batch_size) & (configs.workers == chosen.workers)
-    same &= (configs.accumulate == chosen.accumulate) & (configs.device == chosen.device)
-    return int(np.flatnonzero(same)[0])
+    return int(configs.same(found.plan.config).argmax())
 
 
 def scaling_figure(found: Findings) -> Figure | None:

@@ -23,7 +23,7 @@ from cotune.reports.ended_runs import EndedRun, cost_of, ended_runs
 from cotune.reports.scaling import Scaling, scaling
 from cotune.reuse import Kept
 from cotune.space import Space
-from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan, Sample
+from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,11 @@ class Findings:
     @cached_property
     def scaling(self) -> Scaling | None:
         return scaling(self.assessed, self.sure)
+
+    @property
+    def nearest(self) -> list[Forecast]:
+        """Return the plans closest to a goal that none meets."""
+        return [near for near in self.refusal.nearest if isinstance(near, Forecast)] if self.refusal else []
 
     @property
     def unit(self) -> str:

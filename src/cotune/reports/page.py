@@ -157,10 +157,9 @@ def _section(title: str, *parts: object, width: str = "") -> Markup:
 
 def _rivals(found: Findings) -> Markup:
     if found.plan is None:
-        nearest = [near for near in found.refusal.nearest if isinstance(near, Forecast)] if found.refusal else []
-        if not nearest:
+        if not found.nearest:
             return Markup("")
-        head, rows = decision_table(found.job.metric, nearest[0], nearest[1:])
+        head, rows = decision_table(found.job.metric, found.nearest[0], found.nearest[1:])
         body = [row[1:] for row in rows]
         return _section("The nearest that can be had", table(head[1:], body, "The nearest plans"))
     head, rows = decision_table(found.job.metric, found.plan.forecast, found.plan.rivals)
