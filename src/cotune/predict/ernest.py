@@ -69,8 +69,8 @@ def terms(size: Floats, machines: Floats) -> Floats:
 def fit(rows: Floats, seconds: Floats) -> Floats:
     """Return the letters with the least squared error of those that are not negative."""
     scale = np.linalg.norm(rows, axis=0)
-    scale[scale == 0] = 1.0  # columns of very different size are no easier to tell apart
-    letters, _ = nnls(rows / scale, seconds)
+    scale[scale == 0] = 1.0  # ln m where all are on one machine
+    letters, _ = nnls(rows / scale, seconds)  # of columns of like size, which is solved more exactly
     return np.asarray(letters / scale, dtype=np.float64)
 
 
