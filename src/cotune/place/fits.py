@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class MeasuredNetwork:
 
     def formed(self, kind: str, first: int, last: int, units: int) -> float:
         """Return the seconds of a stage by the forms of its layers."""
-        forms = [self.forms(kind, layer) for layer in range(first, last + 1)]
+        forms = [self._forms[kind, layer] for layer in range(first, last + 1)]
         computed, synced = (sum(each[part].at(units) for each in forms) for part in (0, 1))
         return self._both(computed, synced + self._moved(kind, first, last) / units)
 
@@ -161,18 +162,29 @@ class MeasuredNetwork:
         mine = [each for each in self.transfers if each.type == kind and each.batch == self.batch]
         return sum(each.seconds for each in mine if each.layer in cuts)
 
-    def _saved(self, kind: str, batch: int, units: int) -> tuple[float, float]:
-        """Return what every joint between two layers of one stage saves, of computing and of synchronising."""
-        whole = [each for each in self._of(kind, None) if (each.batch, each.units) == (batch, units)]
-        if not whole or len(self.layers) == 1:
-            return 0.0, 0.0
-        alone = [self._at(kind, layer, units, batch) for layer in range(len(self.layers))]
+    @cached_property
+    def _savings(self) -> dict[tuple[str, int, int], tuple[float, float]]:
+        """What every joint between two layers of one stage saves of computing and synchronising: type, batch, units."""
+        savings: dict[tuple[str, int, int], tuple[float, float]] = {}
         joints = len(self.layers) - 1
-        compute = (sum(each.compute for each in alone) - whole[0].compute) / joints
-        return compute, (sum(each.sync for each in alone) - whole[0].sync) / joints
+        for whole in self.timings if joints else ():
+            if whole.layer is None:
+                alone = [self._at(whole.type, layer, whole.units, whole.batch) for layer in range(len(self.layers))]
+                compute = (sum(each.compute for each in alone) - whole.compute) / joints
+                sync = (sum(each.sync for each in alone) - whole.sync) / joints
+                savings[whole.type, whole.batch, whole.units] = compute, sync
+        return savings
 
-    def forms(self, kind: str, layer: int) -> tuple[Form, Form]:
-        """Return the forms of computing and synchronising, each layer less its part of all savings."""
+    def _saved(self, kind: str, batch: int, units: int) -> tuple[float, float]:
+        return self._savings.get((kind, batch, units), (0.0, 0.0))
+
+    @cached_property
+    def _forms(self) -> dict[tuple[str, int], tuple[Form, Form]]:
+        """The forms of computing and synchronising of every layer on every type."""
+        return {(kind, layer): self._fitted(kind, layer) for kind in self._kinds() for layer in range(len(self.layers))}
+
+    def _fitted(self, kind: str, layer: int) -> tuple[Form, Form]:
+        """Return the forms of a layer less its part of all savings."""
         share = (len(self.layers) - 1) / len(self.layers)
         compute, sync = [], []
         for each in self._of(kind, layer):
@@ -185,7 +197,7 @@ class MeasuredNetwork:
 
     def _letters(self, layer: int) -> dict[str, list[float]]:
         """Return a layer's fields of the profile, one number per type."""
-        compute, sync = zip(*(self.forms(kind, layer) for kind in self._kinds()), strict=True)
+        compute, sync = zip(*(self._forms[kind, layer] for kind in self._kinds()), strict=True)
         cut = []
         for kind in self._kinds():
             moved = [each for each in self.transfers if (each.type, each.layer) == (kind, layer)]
@@ -213,8 +225,15 @@ class MeasuredNetwork:
     def _counts(self, kind: str) -> list[int]:
         return sorted({each.units for each in self._of(kind, 0) if each.batch == self.batch})
 
+    @cached_property
+    def _by_layer(self) -> dict[tuple[str, int | None], list[LayerTiming]]:
+        by_layer: dict[tuple[str, int | None], list[LayerTiming]] = {}
+        for each in self.timings:
+            by_layer.setdefault((each.type, each.layer), []).append(each)
+        return by_layer
+
     def _of(self, kind: str, layer: int | None) -> list[LayerTiming]:
-        return [each for each in self.timings if (each.type, each.layer) == (kind, layer)]
+        return self._by_layer.get((kind, layer), [])
 
     def _at(self, kind: str, layer: int, units: int, batch: int | None = None) -> LayerTiming:
         wanted = (batch or self.batch, units)
