@@ -1,13 +1,10 @@
-"""Real pipelines for the tests: processes of the local engine, and what they left."""
+"""Real pipelines for the tests: processes of the local engine."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,26 +12,9 @@ from cotune.pipeline.placed import PLACEMENT, Placed
 from cotune.run import Ended, Event, Launch
 from cotune.run.local import Local
 from cotune.types import Config, Job, Stage
+from piped import Piped
 
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Piped:
-    """What a pipeline left behind."""
-
-    ended: Ended
-    folder: Path
-
-    @property
-    def result(self) -> dict[str, Any]:
-        assert self.ended.outcome == "done", self.ended
-        found: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
-        return found
-
-    @property
-    def losses(self) -> list[float]:
-        return [float(loss) for loss in self.result["losses"]]
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,7 @@ from cotune.pipeline.saving import load
 from cotune.pipeline.shards import joined, pieces, rows_of_lane
 from cotune.run import Event, Started
 from cotune.run._processes import descendants
-
-from conftest import Piped  # isort: skip
+from piped import Piped
 
 Pipe = Callable[..., Piped]
 BATCH, BATCHES, DATA, LR = 48, 6, "zipf:8x64", 0.05

@@ -18,8 +18,7 @@ from cotune.errors import InvalidFile, NotFound
 from cotune.pipeline.clicks import COLUMNS, made_up, read, shards_of
 from cotune.pipeline.layers import Flow
 from cotune.pipeline.shards import Prefetched, pieces, rows_of_lane
-
-from conftest import Piped  # isort: skip
+from piped import Piped
 
 
 def numbered(shard: str) -> Flow:

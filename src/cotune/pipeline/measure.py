@@ -102,13 +102,11 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
 
 def _flows(model: Network, examples: int, seat: Seat) -> list[Flow]:
     """Return what enters every layer, for so many examples."""
-    flow = {name: made_up(examples, seat.unit)[name].to(seat.device) for name in model.columns}
-    flows = [flow]
+    columns = made_up(examples, seat.unit)
+    flows: list[Flow] = [{name: columns[name].to(seat.device) for name in model.columns}]
     with torch.no_grad():
         for layer in range(model.depth - 1):
-            segment = Segment(model, layer, layer, seed=0).to(seat.device)
-            flow = segment({name: flow[name] for name in flow})
-            flows.append(flow)
+            flows.append(Segment(model, layer, layer, seed=0).to(seat.device)(flows[-1]))
     return flows
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,19 +80,22 @@ class Exact:
         return _Bisection(problem, self, Cheapest() if objective is None else objective, incumbent).run()
 
 
-@dataclass(slots=True, order=True)
+@dataclass(slots=True, eq=False)
 class _Interval:
     """Times lo..hi of the slowest stage, and what is known of the plans that are so fast."""
 
     bound: float
-    lo: float = field(compare=False)
-    hi: float = field(compare=False)
-    price: float = field(compare=False)  # the least of any of them
-    work: float = field(compare=False)  # the least that their stages cost while they are busy
-    multipliers: Floats = field(compare=False)
-    through: Floats = field(compare=False)  # per edge: the least price of any of them that has it
-    critical: Mask = field(compare=False)  # types that labels found to matter
-    width: int = field(compare=False)  # labels per cut for the next proof
+    lo: float
+    hi: float
+    price: float  # the least of any of them
+    work: float  # the least that their stages cost while they are busy
+    multipliers: Floats
+    through: Floats  # per edge: the least price of any of them that has it
+    critical: Mask  # types that labels found to matter
+    width: int  # labels per cut for the next proof
+
+    def __lt__(self, other: _Interval) -> bool:
+        return self.bound < other.bound
 
 
 class _Piece(NamedTuple):

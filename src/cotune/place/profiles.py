@@ -202,7 +202,7 @@ def _names(profile: Profile) -> Iterator[str]:
 
 def _table(profile: Profile) -> Iterator[str]:
     """Yield what is wrong with a table of stages."""
-    names = [entry.name for entry in profile.types]
+    names, depth = [entry.name for entry in profile.types], profile.depth
     seen: set[tuple[str, int, int, int]] = set()
     for place, entry in enumerate(profile.stage_seconds or []):
         where = f"stage_seconds[{place}]"
@@ -212,8 +212,8 @@ def _table(profile: Profile) -> Iterator[str]:
             yield f"{where}.type: no type named {entry.type!r}; there are {there}{suggestion(entry.type, names)}"
         if entry.last < entry.first:
             yield f"{where}.last: {entry.last} is before first {entry.first}"
-        elif entry.last >= profile.depth:
-            yield f"{where}.last: {entry.last} is past the last layer {profile.depth - 1}"
+        elif entry.last >= depth:
+            yield f"{where}.last: {entry.last} is past the last layer {depth - 1}"
         if entry.seconds == 0:
             yield f"{where}.seconds: must be positive, a stage takes some time"
         if key in seen:

@@ -53,11 +53,12 @@ def measured(job: Job, tool: str, source: str, logged: Logged, asked: Hints) -> 
     points = [(epoch, point) for epoch, point in zip(done, logged.points, strict=True) if epoch is not None]
     told = [(epoch, point) for epoch, point in points if metric is None or metric in point.values]
     timing = _timing(logged, asked, told if len(told) > 1 else points)
-    curve = tuple(
-        Evaluation(epoch, point.values[metric], timing.at(epoch, point), _others(point, metric))
-        for epoch, point in (told if metric else ())
-        if metric is not None
-    )
+    curve: tuple[Evaluation, ...] = ()
+    if metric is not None:
+        curve = tuple(
+            Evaluation(epoch, point.values[metric], timing.at(epoch, point), _others(point, metric))
+            for epoch, point in told
+        )
     facts = (tool, source, logged.name, job.fingerprint, str(config), config.device)
     return Sample(
         config=config,
@@ -80,15 +81,18 @@ def _config(logged: Logged, asked: Hints) -> Config:
     named = _named(logged, asked)
     workers = asked.workers or named.get("workers") or _whole(logged.params, _WORKERS)
     batch = asked.batch_size or named.get("batch_size") or _whole(logged.params, _BATCH)
-    for what, value, names in (("workers", workers, _WORKERS), ("batch-size", batch, _BATCH)):
-        if value is None:
-            raise NotFound(
-                f"run {logged.name!r} does not tell its {what} (none of {', '.join(names)} was logged): "
-                f"give --{what}, or --runs with a group (?P<{what.replace('-', '_')}>...) on the run's name"
-            )
-    assert workers is not None
-    assert batch is not None
+    if workers is None:
+        raise _untold(logged, "workers", _WORKERS)
+    if batch is None:
+        raise _untold(logged, "batch-size", _BATCH)
     return Config.data_parallel(batch, workers, asked.device, accumulate=asked.accumulate, axes=asked.axes)
+
+
+def _untold(logged: Logged, what: str, names: Sequence[str]) -> NotFound:
+    return NotFound(
+        f"run {logged.name!r} does not tell its {what} (none of {', '.join(names)} was logged): "
+        f"give --{what}, or --runs with a group (?P<{what.replace('-', '_')}>...) on the run's name"
+    )
 
 
 def _named(logged: Logged, asked: Hints) -> dict[str, int]:
@@ -154,11 +158,9 @@ def _filled(points: Sequence[Point], name: str) -> list[float | None]:
 
     A whole number holds until its epoch ends, at the last step with it; others are linear in the step.
     """
-    known = [(point.step or 0.0, point.values[name]) for point in points if name in point.values]
-    steps, values = (
-        [step for step, _ in known],
-        [value for value in _counted([v for _, v in known]) if value is not None],
-    )
+    known = [point for point in points if name in point.values]
+    steps = [point.step or 0.0 for point in known]
+    values = [value for value in _counted([point.values[name] for point in known]) if value is not None]
     whole = all(value == int(value) for value in values)
 
     def at(step: float) -> float | None:
@@ -213,5 +215,5 @@ def _timing(logged: Logged, asked: Hints, points: Sequence[tuple[float, Point]])
     return _Timing((seconds - evaluations) / last, None, seconds, None, evaluation)
 
 
-def _others(point: Point, metric: str | None) -> tuple[tuple[str, float], ...]:
+def _others(point: Point, metric: str) -> tuple[tuple[str, float], ...]:
     return tuple((name, value) for name, value in sorted(point.values.items()) if name != metric)

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from cotune.schedule import Submission
 
-LONGEST = 10 * 365.25 * 86400.0  # ten years: a run time beyond it is a slip of the trace
+_YEAR = 365.25 * 86400.0
+LONGEST = 10 * _YEAR  # a run time beyond it is a slip of the trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,14 @@ def duration(text: str, name: str) -> float:
     if value < 0:
         raise ValueError(f"{name} is {text}; a run time cannot be negative")
     if value > LONGEST:
-        raise ValueError(
-            f"{name} is {text}, that is {value / 31_557_600:.1f} years; write inf for a job that never ends"
-        )
+        raise ValueError(f"{name} is {text}, that is {value / _YEAR:.1f} years; write inf for a job that never ends")
     return value
 
 
 def count(text: str, name: str) -> int:
     """Return a whole number of at least one."""
     value = _number(text, name)
-    if value != int(value) if math.isfinite(value) else True:
+    if not value.is_integer():
         raise ValueError(f"{name} is {text!r}, not a whole number")
     if value < 1:
         raise ValueError(f"{name} is {text}; a job needs at least one")
