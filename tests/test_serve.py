@@ -85,7 +85,6 @@ def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording
     assert [one.failure for one in served] == [None] * 4
     assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
     assert {sample.id for one in served for sample in one.starts} == {sample.id for sample in hall.kept}
-    held = 0
     for decision in hall.decisions:
         held = sum(active.held for active in decision.starts)
         assert held <= 2
