@@ -225,14 +225,16 @@ def test_every_ready_made_model_can_be_counted(name: str) -> None:
 
 
 def test_counting_resnet50_needs_neither_gigabytes_nor_torchs_compiler() -> None:
+    # Of a program that was started by a larger one, `ru_maxrss` is that one's.
     code = (
-        "import resource, sys; from cotune.workloads.named import find; from cotune.counting.trace import count;"
-        "count(find('resnet50'), 256); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss);"
+        "import sys; from pathlib import Path; from cotune.workloads.named import find;"
+        "from cotune.counting.trace import count; count(find('resnet50'), 256);"
+        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]);"
         "print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    most, compiler, algebra = shown.split()
-    assert int(most) * 1024 < 2e9
+    most_kb, compiler, algebra = shown.split()
+    assert int(most_kb) * 1024 < 1e9
     assert (compiler, algebra) == ("False", "False")  # their imports take longer than all the counting
 
 
