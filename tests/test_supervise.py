@@ -37,6 +37,19 @@ def test_a_run_goes_on_with_the_workers_that_there_is_room_for(tmp_path: Path, r
     assert (last.config.workers, last.config.global_batch) == (workers, 32)
 
 
+@pytest.mark.parametrize(("pattern", "seconds"), [(None, 30.0), ("epoch", 2.5)])
+def test_a_run_that_is_read_need_not_be_waited_for_when_it_moves(
+    tmp_path: Path, pattern: str | None, seconds: float
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "model").write_text("trained")
+    config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
+    engine, launch = Clockwork(), Launch("first", Job("job", pattern=pattern), config, EPOCHS, tmp_path)
+    change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
+    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    assert engine.stops["first"] == pytest.approx(seconds)
+
+
 @pytest.mark.parametrize(("kept", "number"), [(True, 2), (False, 1)])
 def test_a_run_moves_only_from_a_checkpoint_and_else_goes_on_as_it_is(tmp_path: Path, kept: bool, number: int) -> None:
     if kept:

@@ -31,8 +31,7 @@ def shares_work(job: Job) -> bool:
 
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
-    told = job.pattern is None and job.log is None
-    return told and (_is_module(job) or reads_environment(job, *_KEEPING))
+    return job.hears and (_is_module(job) or reads_environment(job, *_KEEPING))
 
 
 def _is_module(job: Job) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cotune.errors import CotuneError
 from cotune.reuse import has_checkpoint
-from cotune.run import Ended, Engine, Event, Launch, Reported, Started
+from cotune.run import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.attempt import ENOUGH, Growing, Stop, Until
 from cotune.schedule import Active, Submission
 from cotune.schedule._loop import Moment
@@ -142,7 +142,9 @@ class World:
         if served.growing is None:  # it has just ended by itself
             return
         served.stopping = ENOUGH
-        self._engine.stop(served.growing.launch.id, _STOP_SECONDS)
+        growing = served.growing
+        grace = checkpoint_seconds(growing.launch.job, _STOP_SECONDS, growing.sample.epoch_seconds)
+        self._engine.stop(growing.launch.id, grace)
         while served.growing is not None:
             self._take(self._engine.wait(_TICK), stopped=served)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from cotune.commands import may_keep_checkpoints
 from cotune.reuse import has_checkpoint
-from cotune.run import Engine, Launch
+from cotune.run import Engine, Launch, checkpoint_seconds
 from cotune.run.attempt import Until, attempt
 from cotune.stamps import new_id, timestamp
 from cotune.types import Cause, Config, Failure, Job, Sample, Stage
@@ -66,7 +66,7 @@ def supervise(
             yield RunMoment(sample)
             settled = move is not None or sample.ended or _met(launch, sample)
             if not settled and can_move(launch.job, launch.folder) and (move := change(sample)) is not None:
-                engine.stop(launch.id, _STOP_SECONDS)
+                engine.stop(launch.id, checkpoint_seconds(launch.job, _STOP_SECONDS, sample.epoch_seconds))
         unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
         if move is not None and sample.failure is None and unfinished and has_checkpoint(launch.folder):
             launch, sample = going_on(launch, sample, move.config)

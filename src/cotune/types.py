@@ -195,6 +195,11 @@ class Job:
         return Recipe(config.global_batch, config.workers if self.workers_matter or not config.waits else None)
 
     @property
+    def hears(self) -> bool:
+        """Return whether it can know that it should stop: it calls cotune.report, and is not merely read."""
+        return self.pattern is None and self.log is None
+
+    @property
     def sign(self) -> int:
         """Return 1 where higher is better and -1 where lower is: sign x metric always rises."""
         return 1 if self.better == "higher" else -1

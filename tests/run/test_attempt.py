@@ -13,8 +13,10 @@ CONFIG = Config.data_parallel(16, 2)
 ALL = Until()
 
 
-def last(engine: Clockwork, until: Until = ALL, *, epochs: int = 5, target: float | None = None) -> Sample:
-    launch = Launch("a", Job("made-up"), CONFIG, epochs, Path("nowhere"), target)
+def last(
+    engine: Clockwork, until: Until = ALL, *, epochs: int = 5, target: float | None = None, pattern: str | None = None
+) -> Sample:
+    launch = Launch("a", Job("made-up", pattern=pattern), CONFIG, epochs, Path("nowhere"), target)
     return list(attempt(engine, launch, until, Sample(CONFIG, id="a")))[-1]
 
 
@@ -41,6 +43,23 @@ def test_a_run_has_time_to_finish_after_its_last_epoch() -> None:
     engine = Clockwork()
     last(engine, Until(epochs=2, grace=60.0), epochs=3)
     assert engine.stops == {"a": 60.0}
+
+
+@pytest.mark.parametrize(("pattern", "seconds"), [(None, 60.0), ("epoch", 2.5)])
+def test_a_job_that_cannot_be_asked_for_a_checkpoint_is_stopped_early_in_its_next_epoch(
+    pattern: str | None, seconds: float
+) -> None:
+    engine = Clockwork()
+    last(engine, Until(epochs=1, grace=60.0), pattern=pattern)
+    assert engine.stops == {"a": pytest.approx(seconds)}
+
+
+@pytest.mark.parametrize(("until", "seconds"), [(Until(1, 100, grace=30), 30), (Until(9, 20, grace=30), 2)])
+def test_the_time_to_come_to_an_end_is_part_of_the_budget(until: Until, seconds: float) -> None:
+    engine = Clockwork()
+    last(engine, until, epochs=9)
+    assert engine.stops == {"a": seconds}
+    assert engine.now() + seconds <= (until.budget or 0.0) + 0.5
 
 
 def test_a_start_that_tells_its_pace_only_after_the_budget_ran_out_is_a_good_one() -> None:

@@ -60,7 +60,7 @@ def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: 
 def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_further(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_hearing, "_UNHEARD_GRACE", 600.0)  # only what it says next can end it
+    monkeypatch.setattr(_hearing, "UNHEARD_SECONDS", 600.0)  # only what it says next can end it
     script = """
         import signal
         print(*(f"epoch {epoch} accuracy 0.{epoch}" for epoch in (1, 2, 3)), sep="\\n", flush=True)

@@ -56,7 +56,7 @@ def _tell(
     shown: Progress, settings: Settings, sample: Sample, launch: Launch, plan: Plan | None, countdown: Countdown
 ) -> None:
     """Show how far a run is, and its ETA as the run itself tells it."""
-    if sample.epoch_seconds is None:  # no ETA before the first real step
+    if sample.epoch_seconds is None and not sample.curve:
         shown.update(0.0, f"starting {sample.config}")
         return
     accuracy = f", {settings.job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
@@ -66,7 +66,7 @@ def _tell(
         return
     end = expected_end(settings.job, sample, epochs=launch.epochs, target=launch.target, plan=plan)
     words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
-    left = countdown.left(end.epochs)
+    left = countdown.left(end.epochs) if sample.epoch_seconds is not None else None  # no ETA before the first real step
     if left is None:
         shown.update(sample.epochs, words)
         return

@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be im
     from cotune.types import Config, Failure, Job
 
 
+UNHEARD_SECONDS = 0.5  # for a job that cannot know that it should stop to write what it keeps
+_PART_OF_EPOCH = 0.25  # by which such a job has written what it keeps of the epoch before
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One start of one config: what to run, for how long at most, and where its files go.
@@ -75,6 +79,17 @@ class Ended:
 
 
 Event = Started | Reported | Ended
+
+
+def checkpoint_seconds(job: Job, most: float, epoch_seconds: float | None) -> float:
+    """Return how long a job that is to stop may go on: `most` to come to a checkpoint, or what writing one takes.
+
+    A job that is read cannot be asked for one. It keeps what it keeps after an evaluation, so early in
+    the next epoch is the time to stop it.
+    """
+    if job.hears:
+        return most
+    return min(most, max(UNHEARD_SECONDS, _PART_OF_EPOCH * (epoch_seconds or 0.0)))
 
 
 class Engine(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from cotune.commands import shares_work
 from cotune.errors import CotuneError
-from cotune.run import Ended, Launch, Reported
+from cotune.run import UNHEARD_SECONDS, Ended, Launch, Reported
 from cotune.run._logged import Files, ToolLog
 from cotune.run._memory import most
 from cotune.run._tail import Tail, begins_at_zero, from_log, from_report
@@ -21,7 +21,6 @@ from cotune.types import Cause, Failure
 
 FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
 _APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
-_UNHEARD_GRACE = 0.5  # seconds for a job that cannot know that it should stop to write what it keeps
 
 
 @dataclass(kw_only=True)
@@ -75,8 +74,8 @@ class Hearing:
         """
         if not self.target_met or self.terminating:
             return
-        told = self.pattern is None and self.tool is None
-        end = now + (target_grace if told else 0.0 if self.went_on else _UNHEARD_GRACE)
+        unheard = 0.0 if self.went_on else UNHEARD_SECONDS
+        end = now + (target_grace if self.launch.job.hears else unheard)
         self.terminate_at = end if self.terminate_at is None else min(self.terminate_at, end)
 
     def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:

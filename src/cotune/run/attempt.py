@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final, Literal
 
 from cotune.pace import Mark, shares, speed
-from cotune.run import Ended, Engine, Launch, Reported, Started
+from cotune.run import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
@@ -25,6 +25,7 @@ ENOUGH: Final = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
 _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
+_RESERVED = 0.1  # of a budget, at most, for coming to an end within it
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
@@ -33,8 +34,9 @@ Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong
 class Until:
     """When to stop a start: enough epochs, no budget left, too many seconds in all or without a word.
 
-    The first two are no fault of the config; the others are a time-out. After enough epochs
-    the job has `grace` seconds to finish by itself. `gaps` is a heartbeat of the job's own: so
+    The first two are no fault of the config; the others are a time-out. After the first two
+    the job has `grace` seconds to finish by itself, or to come to a checkpoint; a tenth of the
+    budget at most is kept for that. `gaps` is a heartbeat of the job's own: so
     many times longer without a word than ever before in this start.
     """
 
@@ -44,6 +46,15 @@ class Until:
     silence: float | None = None
     grace: float = 1.0
     gaps: float | None = None
+
+    @property
+    def reserve(self) -> float:
+        """Return the seconds of the budget that are kept for coming to an end."""
+        return min(self.grace, _RESERVED * (self.budget or 0.0))
+
+    def grace_after(self, spent: float) -> float:
+        """Return the seconds to come to an end after so many: of the budget, those that are left."""
+        return self.grace if self.budget is None else min(self.grace, max(self.reserve, self.budget - spent))
 
 
 def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Iterator[Sample]:
@@ -74,7 +85,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
         if stopping is None:
             stopping = growing.reason_to_stop(until, now, heard)
             if stopping is not None:
-                engine.stop(launch.id, grace=until.grace if stopping == ENOUGH else _LAST_SECONDS)
+                engine.stop(launch.id, growing.grace(until, stopping, now))
 
 
 class Growing:
@@ -140,7 +151,7 @@ class Growing:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
-        if until.budget is not None and spent > until.budget:
+        if until.budget is not None and spent > until.budget - until.reserve:
             return ENOUGH if known else Failure.interrupted("the budget for measuring ran out")
         if until.timeout is not None and spent > until.timeout:
             return ENOUGH if known else Failure(f"timed out: no result within {until.timeout:g} s")
@@ -149,6 +160,15 @@ class Growing:
             words = f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
             return Failure(words, Cause.OUTSIDE)
         return None
+
+    def grace(self, until: Until, stopping: Stop, now: float) -> float:
+        """Return how many seconds a start that is stopped for this reason has to come to an end."""
+        if isinstance(stopping, Failure) and stopping.cause is not Cause.INTERRUPTED:
+            return _LAST_SECONDS
+        most = until.grace_after(now - self.begun)
+        if self.sample.epochs >= self.launch.epochs:  # it has done what it was told, and ends by itself
+            return most
+        return checkpoint_seconds(self.launch.job, most, self.sample.epoch_seconds)
 
     def silence(self, until: Until) -> float | None:
         """Return how many seconds without a word are too many."""
