@@ -9,7 +9,7 @@ import pytest
 
 from cotune import config
 from cotune.errors import CotuneError, InvalidFile, UsageError
-from cotune.patterns import pattern_of
+from cotune.patterns import pattern_of, suggested
 from cotune.types import Job
 
 ACCURACY = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
@@ -70,3 +70,23 @@ def test_a_broken_expression_is_named_where_it_stands_and_as_it_was_written(
         config.loads(text, flags, "cotune.yaml", tmp_path)
     why = "missing ), unterminated subpattern at position 2"
     assert str(refused.value) == f"{place}expected a regular expression ({why}), not '\\d('"
+
+
+@pytest.mark.parametrize(
+    ("line", "metric", "pattern"),
+    [
+        ("epoch 3 acc 0.87", "accuracy", r"epoch\s+(?P<epoch>\d+).*acc\s+(?P<accuracy>[\d.]+)"),
+        ("[pass 00] loss: 0.3 acc: 61.20%", "accuracy", r"pass\s+(?P<epoch>\d+).*acc:\s+(?P<accuracy>[\d.]+)"),
+        ("Epoch [3/9] acc=.9 val_acc=.87", "accuracy", r"Epoch\s+\[(?P<epoch>\d+).*val_acc=(?P<accuracy>[\d.]+)"),
+        ("epoch 3 loss 0.5 val loss 0.6", "loss", r"epoch\s+(?P<epoch>\d+).*val\s+loss\s+(?P<loss>[\d.]+)"),
+        ("epoch 1 val/accuracy=0.5", "val/accuracy", r"epoch\s+(?P<epoch>\d+).*val/accuracy=(?P<accuracy>[\d.]+)"),
+    ],
+)
+def test_a_line_that_tells_an_epoch_and_the_metric_suggests_a_pattern(line: str, metric: str, pattern: str) -> None:
+    found = suggested(["loading 3 files\n", "epoch 1 loading\n", f"{line}\n", "epoch 9 acc 1\n"], metric)
+    assert found is not None
+    assert (found.line, found.pattern) == (line, pattern)
+
+
+def test_lines_that_tell_no_metric_suggest_nothing() -> None:
+    assert suggested(["epoch 3\n", "step 1 acc 0.3\n", "accuracy 0.9 after epoch 3\n"], "accuracy") is None

@@ -194,6 +194,14 @@ def test_a_job_whose_first_starts_all_fail_is_given_up() -> None:
     assert not hopeless([crash, crash, crash, measured(Config.data_parallel(32, 1))])
 
 
+def test_a_job_that_cannot_be_heard_is_given_up_at_once_and_tried_again_by_the_next_profile() -> None:
+    engine = Clockwork(fails=lambda _: Failure("ended without a report", Cause.UNHEARD))
+    (step,) = starts(SPACE, Goal(epochs=1), 500, engine)
+    design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
+    again = next(iter(profile(Clockwork(), design, [step.sample], Limits(500), Path("nowhere"))))
+    assert again.probe == step.probe
+
+
 def test_named_axes_are_covered_too() -> None:
     space = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64)), Axis("precision", ("fp32", "bf16"))))
     first = probes(Design(JOB, Goal(epochs=1), space, Cluster()), 4)

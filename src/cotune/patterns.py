@@ -10,10 +10,47 @@ word, which is a slip, and not for one that falls.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cotune.errors import UsageError, suggestion
 from cotune.reporting import TERMS
 from cotune.types import Job
+
+_EPOCH = re.compile(r"(?P<word>\b(?:epoch|pass|round|ep)s?\b[^\w.\n]{0,4})(?P<number>\d+)", re.IGNORECASE)
+_VALUE = r"(?P<word>(?:(?:val|test|eval|dev)\w* )?[\w/]*{stem}[\w/]*[^\w.\n]{{1,4}})(?P<number>\d*\.?\d+)"
+_STEM = 3  # letters by which a metric is known: acc, f1, los
+_HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPattern:
+    """A pattern that reads a line."""
+
+    line: str
+    pattern: str
+
+
+def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
+    """Return a pattern for the first line that seems to tell an epoch and the metric, what was held out preferred."""
+    value = re.compile(_VALUE.format(stem=re.escape(metric[:_STEM])), re.IGNORECASE)
+    group = metric if metric.isidentifier() else "accuracy"
+    for line in lines:
+        epoch = _EPOCH.search(line)
+        values = list(value.finditer(line, epoch.end())) if epoch else []
+        if epoch is None or not values:
+            continue
+        told = next((one for one in values if _HELD_OUT.search(one["word"])), values[0])
+        pattern = rf"{_literal(epoch['word'])}(?P<epoch>\d+).*{_literal(told['word'])}(?P<{group}>[\d.]+)"
+        found = re.search(pattern, line)
+        if found and (found["epoch"], found[group]) == (epoch["number"], told["number"]):
+            return SuggestedPattern(line.strip()[:80], pattern)
+    return None
+
+
+def _literal(text: str) -> str:
+    """Return an expression for a text, any number of blanks for blanks."""
+    return re.sub(r"(\\\s)+", r"\\s+", re.escape(text))
 
 
 def pattern_of(job: Job) -> re.Pattern[str] | None:

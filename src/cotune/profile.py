@@ -2,7 +2,8 @@
 
 A curve that is taken up again goes on from its checkpoint, where there is one. A probe that
 says nothing for far longer than any epoch so far is ended, and so is a profile whose first
-starts all failed.
+starts all failed, or the first without a word that could be read. Such a start is tried again by
+the next profile: what reads it may have changed since.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def profile(
 ) -> Iterator[ProfileStep]:
     """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
     begun = engine.now()
-    samples = list(known)
+    samples = [sample for sample in known if not sample.unheard]
+    before = len(samples)
     seen: set[int] = set()
     number, most = 0, min(limits.samples, design.remaining(joined(samples)))
     while number < limits.samples:
@@ -75,7 +77,7 @@ def profile(
         left = limits.seconds - spent
         whole = joined(samples)
         probe = design.next(whole, limits.starts_left(number, spent), seen)
-        if probe is None or left < least_seconds(samples) or hopeless(samples[len(known) :]):
+        if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
             return
         share = design.share(probe, left, whole, seen)
         if probe.curve:
@@ -85,8 +87,8 @@ def profile(
         number += 1
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
         until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
-        before = Kept.among(whole).of(probe.config) if probe.curve else None
-        launch = _launch(design, probe, folder / new_id(), seed + number, before)
+        begun_by = Kept.among(whole).of(probe.config) if probe.curve else None
+        launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
         begin = Sample(
             probe.config,
             epochs=launch.trained,
@@ -94,7 +96,7 @@ def profile(
             started=timestamp(),
             engine=engine_name,
             folder=str(launch.folder),
-            resumed_from=before.id if before else None,
+            resumed_from=begun_by.id if begun_by else None,
             seed=launch.seed,
         )
         for sample in attempt(engine, launch, until, begin):
@@ -107,7 +109,8 @@ def profile(
 def hopeless(samples: Sequence[Sample]) -> bool:
     """Return whether the job itself seems broken: the first starts all failed, and not for want of memory."""
     broken = [sample.failed and not sample.out_of_memory for sample in samples]
-    return len(broken) >= HOPELESS and all(broken)
+    unheard = bool(samples) and samples[0].unheard
+    return (len(broken) >= HOPELESS or unheard) and all(broken)
 
 
 def patience(samples: Sequence[Sample]) -> float | None:

@@ -285,6 +285,7 @@ class Cause(StrEnum):
     JOB = "job"  # its own error, which would come again
     MEMORY = "memory"  # the config needs more than there is
     APART = "apart"  # its workers never met: each trained alone, as those of any other config would
+    UNHEARD = "unheard"  # it said nothing that we could read, and no other config would with the same pattern
     OUTSIDE = "outside"  # a kill, silence, a lost node: it may go on from its checkpoint
     INTERRUPTED = "interrupted"  # no fault of the config, which may be tried again
     NOT_RECORDED = "not recorded"  # a recording does not say
@@ -346,6 +347,11 @@ class Sample:
     def out_of_memory(self) -> bool:
         """Return whether the config needs more memory than there is."""
         return self.failure is not None and self.failure.cause is Cause.MEMORY
+
+    @property
+    def unheard(self) -> bool:
+        """Return whether it ended without a word that could be read."""
+        return self.failure is not None and self.failure.cause is Cause.UNHEARD
 
     @property
     def apart(self) -> bool:

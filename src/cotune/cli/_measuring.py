@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 
 from cotune.active import design_for
 from cotune.cli._options import require_command, runs_folder
@@ -12,12 +14,15 @@ from cotune.config import Settings
 from cotune.design import Chooser, Design
 from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.history import History, Recalling
+from cotune.patterns import suggested
 from cotune.profile import Limits, profile
 from cotune.reuse import tidy
 from cotune.run._hearing import FROM_ZERO
 from cotune.store import Store
-from cotune.types import Sample
+from cotune.types import Job, Sample
 from cotune.units import duration
+
+MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
 
 def measure(
@@ -55,11 +60,25 @@ def nothing_learnt(settings: Settings, known: Sequence[Sample], new: Sequence[Sa
     failures = [sample for sample in new if sample.failed]
     if failures:
         last = failures[-1]
-        return EngineError(f"every start of {settings.job.name} failed: {last.failure}; its logs are in {last.folder}")
-    if not new and any(sample.failed for sample in known):
+        why = f"{last.failure}{readable(settings.job, last)}"
+        return EngineError(f"every start of {settings.job.name} failed: {why}; its logs are in {last.folder}")
+    if not new and any(sample.failed and not sample.unheard for sample in known):
         return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
     tried = f"{len(new)} starts within {duration(limits.seconds)}"
-    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget")
+    hint = readable(settings.job, new[-1]) if new else ""
+    return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget{hint}")
+
+
+def readable(job: Job, sample: Sample) -> str:
+    """Return the pattern that would read what a start of which nothing was heard has printed, if one can be told."""
+    if sample.curve or sample.epoch_seconds is not None:
+        return ""
+    try:
+        with (Path(sample.folder) / "rank-0.log").open(errors="replace") as log:
+            found = suggested(islice(log, MOST_LINES), job.metric)
+    except OSError:
+        return ""
+    return f"; it printed {found.line!r}, which --pattern '{found.pattern}' would read" if found else ""
 
 
 def _design(settings: Settings, history: History | None, *, for_goal: bool) -> Chooser:

@@ -6,22 +6,24 @@ from typing import Any
 
 import typer
 
+from cotune.cli._measuring import readable
 from cotune.cli._output import emit_json, say, table
 from cotune.config import Settings
 from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
 from cotune.errors import EngineError, Missed, NotFound
 from cotune.reports.ended_runs import EndedRun
 from cotune.reuse import trained
-from cotune.types import Cause, Forecast, Goal, Sample
+from cotune.types import Cause, Forecast, Goal, Job, Sample
 from cotune.units import number
 
 
-def refuse_failure(sample: Sample) -> None:
+def refuse_failure(job: Job, sample: Sample) -> None:
     """Raise what a run that failed has to say."""
     if sample.failure and sample.failure.cause is Cause.NOT_RECORDED:
         raise NotFound(sample.failure.words)
     if sample.failed:
-        raise EngineError(f"{sample.config} failed: {sample.failure}; its logs are in {sample.folder}")
+        why = f"{sample.failure}{readable(job, sample)}"
+        raise EngineError(f"{sample.config} failed: {why}; its logs are in {sample.folder}")
 
 
 def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:

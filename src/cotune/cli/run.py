@@ -151,6 +151,6 @@ def _carry_out(settings: Settings, kept: Store, flags: RunFlags, *, json: bool) 
     else:
         first = first_start(settings, config, goal, begin, plan)
         sample = train(settings, kept, first, plan, restarts=flags.restarts, fixed=flags.fixed)
-    refuse_failure(sample)
+    refuse_failure(settings.job, sample)
     run = ended_run(settings.job, settings.cluster, trail_of(sample, kept.samples(settings.job)), plan, goal)
     show_result(settings, goal, run, json=json)

@@ -187,7 +187,7 @@ class Growing:
             told_late = stopping.cause is Cause.INTERRUPTED and self.sample.epoch_seconds is not None
             failure = failure if told_late else stopping
         elif failure is None and not self.marks and stopping is None:
-            failure = Failure(f"ended without a report: {_unheard(self.launch.job)}")
+            failure = Failure(f"ended without a report: {_unheard(self.launch.job)}", Cause.UNHEARD)
         warning = event.warning
         if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
             alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
