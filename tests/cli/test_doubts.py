@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli._doubts import doubt_axes, doubt_target
+from cotune.cli._doubts import doubt_axes, doubt_batches, doubt_target
 from cotune.cli._job_profile import sum_up
 from cotune.config import loads
 from cotune.profile import Limits
+from cotune.space import Configs
 from cotune.types import Config, Evaluation, Failure, Job, Sample, Terms, axes_of
 
 JOB = Job("made-up")
@@ -26,6 +27,15 @@ def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "with optim" in said
     assert "precision" not in said
+
+
+@pytest.mark.parametrize(("examples", "said"), [(128, False), (127, True), (None, False)])
+def test_a_batch_of_more_than_an_epoch_holds_is_asked_about(
+    examples: int | None, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs = Configs.of([Config.data_parallel(64, 1), Config.data_parallel(64, 2)])
+    doubt_batches(Job("small", examples=examples), configs)
+    assert ("global batch 128: more than the 127 examples" in capsys.readouterr().err) == said
 
 
 def test_a_profile_counts_what_told_something_and_says_why_nothing_did(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,26 @@ def test_a_job_that_says_nothing_is_timed_out(until: Until) -> None:
     sample = last(Clockwork(silent=True), until)
     assert sample.failed
     assert "timed out" in str(sample.failure)
+
+
+def test_a_start_that_ends_early_by_itself_or_falls_silent_says_so() -> None:
+    class Brief(Clockwork):
+        """Jobs that end after two epochs, whatever they are told."""
+
+        def start(self, launch: Launch) -> None:
+            super().start(replace(launch, epochs=2))
+
+    class Hanging(Brief):
+        """Jobs that say no more after two epochs."""
+
+        def start(self, launch: Launch) -> None:
+            super().start(launch)
+            self.coming.pop()
+
+    assert last(Brief(), epochs=2).warning is None
+    assert last(Brief(), epochs=5).warning == "ended by itself after 2 of 5 epochs"
+    assert last(Clockwork(), Until(budget=200), epochs=30).warning is None
+    assert "does it hang?" in (last(Hanging(), Until(budget=200), epochs=5).warning or "")
 
 
 def test_the_time_before_a_job_s_code_runs_is_no_silence_of_the_job() -> None:

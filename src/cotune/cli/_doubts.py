@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cotune.cli._output import note
 from cotune.config import Settings
+from cotune.space import Configs
 from cotune.types import Job, Sample
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
@@ -28,6 +29,15 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     elif sign * target > sign * most:
         instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
         note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
+
+
+def doubt_batches(job: Job, configs: Configs) -> None:
+    """Say which global batches hold more examples than an epoch has, as a loader may make less or nothing of them."""
+    batches = sorted(set(configs.global_batch[configs.valid].tolist()))
+    large = [batch for batch in batches if job.examples is not None and batch > job.examples]
+    if large:
+        which = f"global batch {large[0]}" + ("" if len(large) == 1 else f" and {len(large) - 1} larger")
+        note(f"{which}: more than the {job.examples} examples of an epoch, which then has one short step or none")
 
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.cli._doubts import doubt_axes, doubt_target
+from cotune.cli._doubts import doubt_axes, doubt_batches, doubt_target
 from cotune.cli._forecasting import goal_flags, recalled, with_model
 from cotune.cli._measuring import measure, nothing_learnt
 from cotune.cli._options import open_store
@@ -30,6 +30,7 @@ class ProfileFlags:
 
 def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, json: bool) -> None:
     """Measure a job and show what is new."""
+    doubt_batches(settings.job, settings.space.configs())
     limits = Limits(settings.profile_seconds, flags.max_samples, settings.timeout)
     with open_store(store) as kept:
         settings = with_model(settings, kept)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotune.cli._beginning import Beginning, unfinished
+from cotune.cli._doubts import doubt_batches
 from cotune.cli._forecasting import for_goal
 from cotune.cli._options import tell_other_goal
 from cotune.cli._output import note
 from cotune.config import Settings
 from cotune.documents import goal_words, price_words
 from cotune.run.training import config_of_run, goal_of_run
+from cotune.space import Configs
 from cotune.store import Store
 from cotune.types import Config, Goal, Plan
 
@@ -67,6 +69,7 @@ def announce(settings: Settings, intent: Intent) -> None:
     note(f"running {config}; goal: {goal_words(settings.job, intent.goal, settings.cluster.unit)}")
     for line in price_words(settings.cluster):
         note(f"price: {line}")
+    doubt_batches(settings.job, Configs.of([config]))
     cores = len(os.sched_getaffinity(0))
     if settings.engine == "local" and config.device == "cpu" and config.workers > cores:
         note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")

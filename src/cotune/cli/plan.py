@@ -71,11 +71,12 @@ def plan(
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
     import time
 
-    from cotune.cli._doubts import doubt_target
+    from cotune.cli._doubts import doubt_batches, doubt_target
     from cotune.cli._forecasting import Grounds, recalled, with_model
     from cotune.cli._options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli._output import emit_json
     from cotune.cli._recording import Reading, replay
+    from cotune.space import Configs
 
     check_predictors(predictor, accuracy)
     axes = search_overrides(workers, batch_size, axis)
@@ -96,6 +97,7 @@ def plan(
     begun = time.perf_counter()
     chosen = planned(settings, samples, Grounds(seed, history, predictor, accuracy), search)
     took = time.perf_counter() - begun
+    doubt_batches(settings.job, Configs.of([chosen.config]))
     if store or not recording:
         with open_store(store) as kept:
             kept.save_plan(settings.job, chosen, settings.space, settings.cluster)

@@ -25,6 +25,8 @@ ENOUGH: Final = "enough"
 _FEW_MARKS = 4  # reports before the job's own rhythm is known
 _LEAST_SILENCE = 30.0
 _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
+_HANGING = 10  # times the longest silence before, with which a start that was stopped seems to have hung
+_QUIET = 1.0  # seconds of silence that are worth a word
 _RESERVED = 0.1  # of a budget, at most, for coming to an end within it
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
@@ -188,10 +190,8 @@ class Growing:
             failure = failure if told_late else stopping
         elif failure is None and not self.marks and stopping is None:
             failure = Failure(f"ended without a report: {_unheard(self.launch.job)}", Cause.UNHEARD)
-        warning = event.warning
-        if len(self.marks) == 1 and self.marks[0].epoch > 0 and failure is None:
-            alone = "one report only, so start-up counts as training: report epoch=0 before the first step"
-            warning = f"{warning}; {alone}" if warning else alone
+        odd = self._odd(event, stopping) if failure is None else ()
+        warning = "; ".join(filter(None, [event.warning, *odd])) or None
         said = self.sample
         if failure is not None and failure.cause is Cause.APART:  # what was learnt is another recipe's
             said = replace(said, epoch_seconds=None, accuracy=None, curve=())
@@ -204,6 +204,18 @@ class Growing:
             peak_bytes=event.peak_bytes,
             limit_bytes=event.limit_bytes,
         )
+
+    def _odd(self, event: Ended, stopping: Stop | None) -> Iterator[str]:
+        """Yield what is strange about a start that did not fail."""
+        said, launch = self.sample, self.launch
+        if len(self.marks) == 1 and self.marks[0].epoch > 0:
+            yield "one report only, so start-up counts as training: report epoch=0 before the first step"
+        alone = self.marks and stopping is None and event.outcome == "done"
+        if alone and said.epochs <= launch.epochs - 1 and not launch.job.reached(launch.target, said):
+            yield f"ended by itself after {said.epochs:.3g} of {launch.epochs} epochs"
+        quiet = event.at - self.told_at
+        if stopping == ENOUGH and quiet > max(_QUIET, _HANGING * max(self.longest_gap, said.epoch_seconds or 0)):
+            yield f"said nothing for its last {quiet:.3g} s: does it hang?"
 
 
 def _unheard(job: Job) -> str:
