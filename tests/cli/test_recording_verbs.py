@@ -15,6 +15,8 @@ import pytest
 from bench.worlds import world
 from cotune.cli._recording import Reading, replay
 from cotune.cli.main import main
+from cotune.store import open_store
+from cotune.types import Config, Job, Sample
 from recording.folders import recording
 
 
@@ -192,3 +194,14 @@ def test_the_benchmark_prints_rows_and_a_summary(folder: Path) -> None:
 def test_strategies_to_compare_may_stand_between_commas(folder: Path) -> None:
     told = cotune("bench", "planning", "--recordings", folder, "--strategy", "oracle,manual(tries=2)", "--processes", 1)
     assert {row["strategy"] for row in told["rows"]} == {"oracle", "manual(tries=2)"}
+
+
+def test_a_recording_is_written_over_only_when_asked(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store.db", tmp_path / "recorded"
+    with open_store(str(store)) as kept:
+        kept.save(Job("größer", examples=100), Sample(Config.data_parallel(16, 1), 2.0, 0.5, id="a", seconds=1.0))
+    words = ("record", "--job", "größer", "--store", store, "-o", folder)
+    assert cotune(*words)["times"] == 1
+    assert "name: größer" in (folder / "job.yaml").read_text(encoding="utf-8")
+    assert "--force writes over it" in cotune(*words, code=2)["error"]["message"]
+    assert cotune(*words, "--force")["times"] == 1

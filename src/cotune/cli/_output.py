@@ -141,6 +141,14 @@ def _printing() -> Iterator[None]:
         raise CotuneError(f"cannot write the output: {error.strerror}") from None
 
 
+def refuse_overwriting(path: Path, *, force: bool) -> None:
+    """Refuse to write over what is there, unless that was asked for."""
+    from cotune.errors import UsageError
+
+    if path.exists() and not force:
+        raise UsageError(f"{path} is there already; --force writes over it")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn the system's refusal to write a file into an error that a user can act on."""

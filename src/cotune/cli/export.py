@@ -65,11 +65,9 @@ def export(
 
 
 def _write(output: Path, text: str, *, force: bool) -> None:
-    from cotune.cli._output import writing
-    from cotune.errors import UsageError
+    from cotune.cli._output import refuse_overwriting, writing
 
-    if output.exists() and not force:
-        raise UsageError(f"{output} is there already; --force writes over it")
+    refuse_overwriting(output, force=force)
     with writing(output):
         output.write_text(text, encoding="utf-8")
 

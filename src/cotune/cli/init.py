@@ -36,14 +36,12 @@ def init(
     import os
 
     from cotune import config
-    from cotune.cli._output import emit_json, say, writing
+    from cotune.cli._output import emit_json, refuse_overwriting, say, writing
     from cotune.commands import line, without_launcher
-    from cotune.errors import UsageError
     from cotune.store.location import PROJECT_FOLDER
 
     file = Path.cwd() / config.FILE_NAME
-    if file.exists() and not force:
-        raise UsageError(f"{file} is there already; --force writes over it")
+    refuse_overwriting(file, force=force)
     given = tuple(command or ("python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"))
     words = without_launcher(given)
     text = TEMPLATE.format(
@@ -72,4 +70,4 @@ def _yaml(text: str) -> str:
     """Return a text as YAML in one line, quoted only where it must be."""
     import yaml
 
-    return yaml.safe_dump(text, width=10_000).removesuffix("\n").removesuffix("\n...")
+    return yaml.safe_dump(text, width=10_000, allow_unicode=True).removesuffix("\n").removesuffix("\n...")

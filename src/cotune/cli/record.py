@@ -19,6 +19,7 @@ def record(
     command: Command = None,
     name: Name = None,
     job: Annotated[str | None, typer.Option("--job", help="A job of the store by its name, wherever it ran.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing recording.")] = False,
     file: File = None,
     store: StoreUrl = None,
     json: Json = False,
@@ -26,12 +27,15 @@ def record(
     """Write a job's samples as a recording that can be replayed."""
     from cotune.adapters.samples import recorded_tables
     from cotune.cli._options import load_settings, open_store
-    from cotune.cli._output import emit_json, say, writing
+    from cotune.cli._output import emit_json, refuse_overwriting, say, writing
     from cotune.errors import NotFound
     from cotune.recording import write
+    from cotune.recording.reader import ACCURACY, JOB, TIMES
     from cotune.reuse import joined
     from cotune.types import Cluster, Device
 
+    for table in (JOB, TIMES, ACCURACY):
+        refuse_overwriting(output / table, force=force)
     with open_store(store, reading=True) as kept:
         if job is None:
             settings = load_settings(file, {"run": command, "name": name})

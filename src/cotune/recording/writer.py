@@ -62,7 +62,7 @@ def write(
     if listed := {device.name: _device(device) for device in devices}:
         facts["devices"] = listed
         facts |= {"currency": currency} if currency != "USD" else {}
-    (folder / JOB).write_text(yaml.safe_dump(facts, sort_keys=False), encoding="utf-8")
+    (folder / JOB).write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True), encoding="utf-8")
     _table(folder / TIMES, [_time(row) for row in times], {"accumulate": 1, "servers": 0})
     _table(folder / ACCURACY, [_point(row) for row in accuracy], {})
     return folder
