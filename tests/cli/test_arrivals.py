@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 
 from cotune.cli._arrivals import Intake, Stores, settings_of
-from cotune.errors import NotFound
+from cotune.errors import Infeasible, NotFound
 from cotune.reuse import CHECKPOINT
 from cotune.store import open_store
 from cotune.types import Config, Failure, Sample
@@ -61,6 +62,25 @@ def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, mo
         assert Intake(stores, first[:1], None, None, 2, 0).arrivals(0.0)
         with pytest.raises(NotFound, match=f"no samples of job 'other' in {tmp_path / 'other' / '.cotune'}"):
             Intake(stores, first, None, None, 2, 0).arrivals(0.0)
+
+
+def test_a_goal_that_cannot_be_met_is_declined_and_the_others_are_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, deadline in (("calm", "1h"), ("hasty", "1s")):
+        (tmp_path / f"{name}.yaml").write_text(JOB.replace("twice", name) + f"deadline: {deadline}\n")
+    first = [settings_of(tmp_path / f"{name}.yaml", None) for name in ("calm", "hasty")]
+    device, url = first[0].cluster.devices[0].name, str(tmp_path / "store.db")
+    with open_store(url) as store, Stores(url) as stores:
+        for settings, batch in itertools.product(first, (16, 48)):
+            config = Config.data_parallel(batch, 1, device)
+            store.save(settings.job, Sample(config, 2.0, 10.0, seconds=20.0, id=f"{settings.job.name}{batch}"))
+        intake = Intake(stores, first, None, None, 2, 0)
+        assert [queued.submission.name for queued in intake.arrivals(0.0) or ()] == ["calm"]
+        assert [one["job"] for one in intake.declined] == ["hasty"]
+        assert "declined hasty: no config" in capsys.readouterr().err
+        with pytest.raises(Infeasible):
+            Intake(stores, first[1:], None, None, 2, 0).arrivals(0.0)
 
 
 def test_a_file_that_could_not_be_read_is_taken_once_it_is_whole(tmp_path: Path) -> None:

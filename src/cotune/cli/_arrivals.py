@@ -18,7 +18,7 @@ from cotune.cli._forecasting import Grounds, known_samples, make_forecaster, rec
 from cotune.cli._output import note
 from cotune.cli.plan import planned
 from cotune.config import Settings
-from cotune.errors import CotuneError, NotFound, UsageError
+from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.plan.assess import assess
 from cotune.reuse import has_checkpoint
 from cotune.schedule import Submission
@@ -95,7 +95,8 @@ class Intake:
             try:
                 found.append(self._queued(settings, now))
             except CotuneError as error:
-                if self._queue is None:
+                others = len(self._waiting) > 1 and isinstance(error, Infeasible)  # who can do without this one
+                if self._queue is None and not others:
                     raise
                 self._decline(settings.job.name, error)
         self._waiting = []

@@ -58,7 +58,7 @@ def serve(
             try:
                 for active in drive(chosen, intake.cluster, world, Count(), _tell):
                     served = world.jobs[active.number]
-                    note(f"[{world.now():.1f} s] {served.queued.job.name}: {_outcome(served, intake.cluster)[1]}")
+                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
                 raise
@@ -149,7 +149,7 @@ def _show(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]]) -
         )
         for one in ended
     ]
-    rows += [(one["job"], "", "", 0, "", "", "", f"declined: {one['reason']}") for one in declined]
+    rows += [(one["job"], "", "", 0, "", "", "", f"declined: {one['reason'].partition(';')[0]}") for one in declined]
     table(columns, rows)
 
 
