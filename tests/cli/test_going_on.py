@@ -8,6 +8,11 @@ import pytest
 
 from bench.worlds import world
 from cli.jobs import TRAINING, Done, checkpointing, cotune, script
+from cotune import config
+from cotune.cli._beginning import Beginning, first_start
+from cotune.cli._training import afterwards
+from cotune.reuse import CHECKPOINT
+from cotune.types import Config, Sample
 
 JOB = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--max-epochs", "12")
 
@@ -114,3 +119,16 @@ def test_a_run_on_a_recording_goes_on_from_its_probe(tmp_path: Path, seed: str) 
     assert ran.code == 0, ran.err
     assert ran.json["met"]
     assert ran.json["continued"]["device_seconds"] == pytest.approx(planned["profile"]["reused_device_seconds"])
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_run_is_told_to_go_on_only_from_a_checkpoint_that_it_left(tmp_path: Path, left: bool) -> None:
+    settings = config.loads("run: python train.py {batch_size}\n", {}, "here", tmp_path)
+    if left:
+        (tmp_path / CHECKPOINT).mkdir()
+        (tmp_path / CHECKPOINT / "w.npy").write_text("weights")
+    before = Sample(Config.data_parallel(16, 1), purpose="run", folder=str(tmp_path))
+    begin = Beginning(0, tmp_path, before)
+    launch, _ = first_start(settings, before.config, settings.goal, begin, None)
+    assert launch.resume == left
+    assert ("from there" in afterwards(launch)) == left

@@ -37,6 +37,8 @@ def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
     if not has_checkpoint(last.folder):
         note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
         epochs = 0.0
+    else:
+        note(f"going on with run {last.id}, which trained {epochs:.3g} epochs")
     return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
 
@@ -95,7 +97,7 @@ def first_start(
         begin.folder,
         None if goal.prefer == "accurate" else goal.target,
         begin.seed,
-        resume=begin.before is not None,
+        resume=begin.trained > 0 or (begin.before is not None and has_checkpoint(begin.folder)),
         seconds_limit=seconds_limit(plan) if plan is not None and plan.config == config else None,
         trained=begin.trained,
     )

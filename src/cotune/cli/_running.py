@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cotune.config import Settings
 from cotune.run import Engine
 
+AGAIN = ", and the same command goes on from there"
+
 
 @contextmanager
-def running_engine(settings: Settings, again: str = "the same command") -> Iterator[Engine]:
+def running_engine(settings: Settings, afterwards: Callable[[], str] = lambda: AGAIN) -> Iterator[Engine]:
     """Yield the engine of the job file; whatever happens, nothing it started stays behind.
 
-    `again` is what goes on after Ctrl-C from what was measured.
+    `afterwards` says what may be done after Ctrl-C with what was measured.
     """
     from cotune import algorithms
     from cotune.cli._output import note
@@ -27,7 +29,7 @@ def running_engine(settings: Settings, again: str = "the same command") -> Itera
     try:
         yield engine
     except KeyboardInterrupt:
-        note(f"interrupted: what was measured is kept, and {again} goes on from there")
+        note(f"interrupted: what was measured is kept{afterwards()}")
         raise
     finally:
         engine.close()

@@ -9,6 +9,7 @@ from cotune.cli._output import Progress, note, progress
 from cotune.cli._running import running_engine
 from cotune.config import Settings
 from cotune.predict.eta import Countdown, expected_end, usual_scatter
+from cotune.reuse import has_checkpoint
 from cotune.run import Launch
 from cotune.run.attempt import Until
 from cotune.store import Store
@@ -27,7 +28,7 @@ def train(
     """Run to the end, in several starts if need be; return the sample of the last."""
     launch, sample = first
     countdown = Countdown(_usual_scatter(settings, launch.config.device))
-    with running_engine(settings, "cotune run --resume") as engine, progress(float(launch.epochs)) as shown:
+    with running_engine(settings, lambda: afterwards(launch)) as engine, progress(float(launch.epochs)) as shown:
         change = Moving(settings, kept, launch, None if fixed else plan)
         until = _until(settings, launch, plan)
         for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):
@@ -38,6 +39,13 @@ def train(
             countdown.see(sample)
             _tell(shown, settings, sample, launch, plan, countdown)
     return sample
+
+
+def afterwards(launch: Launch) -> str:
+    """Return what may be done after Ctrl-C."""
+    if has_checkpoint(launch.folder):
+        return ", and cotune run --resume goes on from there"
+    return "; it left no checkpoint, so cotune run --resume would train from the beginning"
 
 
 def _until(settings: Settings, launch: Launch, plan: Plan | None) -> Until:
