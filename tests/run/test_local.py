@@ -51,6 +51,7 @@ def test_an_unmodified_ddp_script_trains_and_reports(play: Play, workers: int) -
         assert record is not None
         assert record.status == "done"
         assert record.started < record.ended
+        assert record.alone is False
 
 
 def test_groups_that_are_alive_when_main_returns_do_not_hang(play: Play) -> None:

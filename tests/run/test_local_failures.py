@@ -108,9 +108,10 @@ def test_a_probe_whose_workers_each_train_alone_fails_and_a_run_says_so(play: Pl
     probe = play(APART, workers=2, probe_epochs=2.0).ended
     assert probe.failure is not None
     assert probe.failure.cause is Cause.APART
-    run = play(APART, workers=2, name="run").ended
-    assert run.outcome == "done"
-    assert "2 workers never met" in str(run.warning)
+    run = play(APART, workers=2, name="run")
+    assert run.ended.outcome == "done"
+    assert "2 workers never met" in str(run.ended.warning)
+    assert [record.alone for rank in range(2) if (record := Record.read(run.folder, rank))] == [True, True]
 
 
 def test_workers_that_may_share_the_work_by_other_means_are_trusted(play: Play) -> None:

@@ -19,7 +19,7 @@ from time import monotonic, time
 
 from cotune.errors import EngineError
 from cotune.patterns import pattern_of
-from cotune.run import Event, Launch, Reported, Started
+from cotune.run import Ended, Event, Launch, Reported, Started
 from cotune.run._command import check_servers, fill, numbers, program
 from cotune.run._environment import MALLOC, group_env
 from cotune.run._hearing import Hearing
@@ -131,6 +131,12 @@ class Away(Hearing):
         elif not self.stopped:
             self.end_at_target(now, target_grace)
         return self.terminate_at is not None and now >= self.terminate_at
+
+    def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:
+        """Return how the launch ended; workers that have all said so were alone."""
+        known = [self.records.get(rank) for rank in range(self.workers)]
+        self.apart = self.workers > 1 and all(record is not None and record.alone for record in known)
+        return super().ended(at, why, warning)
 
     def _began(self, rank: int, begun: Begun, now: float) -> None:
         shift = (begun.wall - begun.at) - (time() - monotonic())

@@ -75,7 +75,8 @@ class Group:
 class Record:
     """How one worker ended, written by itself before it leaves, or by its leader if it could not.
 
-    `started` and `ended` enclose the job's own code, in seconds of the monotonic clock.
+    `started` and `ended` enclose the job's own code, in seconds of the monotonic clock. It was
+    `alone` when it made no process group; None where nobody looked.
     """
 
     status: Literal["done", "failed", "killed"]
@@ -87,6 +88,7 @@ class Record:
     where: str | None = None
     signal: int | None = None
     warning: str | None = None
+    alone: bool | None = None
 
     def write(self, folder: str | Path, rank: int) -> None:
         """Write the record in one step: it is there whole, or not at all."""

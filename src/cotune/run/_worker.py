@@ -65,7 +65,7 @@ def work(
         if group.program.kind == "exec":
             _say(tell, "begun", worker.rank)
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
-        _prepare(group.seed, worker)
+        watched = _prepare(group.seed, worker)
         if os.environ.get("CUDA_VISIBLE_DEVICES"):
             tell_before_sigterm(group.folder, worker.rank, sharing)
         _find_store(port, networked)
@@ -73,6 +73,8 @@ def work(
         record = _run(_SERVER if worker.server else group.program, tell, worker.rank)
         if dilation is not None and not worker.server and dilation.steps <= WARM_UP_STEPS:
             record = replace(record, warning=_NOT_DILATED)
+        if watched:
+            record = replace(record, alone=not _held)
         with contextlib.suppress(RuntimeError):  # a GPU that has failed cannot even tell its memory
             of_this_process(sharing, inherited).write(group.folder, worker.rank)
         record.write(group.folder, worker.rank)
@@ -104,18 +106,21 @@ def _redirect(folder: str, rank: int) -> None:
     sys.stderr = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")  # noqa: SIM115
 
 
-def _prepare(seed: int, worker: Slice) -> None:
+def _prepare(seed: int, worker: Slice) -> bool:
+    """Give the worker a random state of its own; return whether process groups that it makes will be known."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python starts
     tempfile.tempdir = None
     own = int.from_bytes(hashlib.sha256(f"{seed}/{worker.rank}".encode()).digest()[:8])
     random.seed(own)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(own % 2**32)
-    if "torch" in sys.modules:
-        torch = sys.modules["torch"]
-        torch.manual_seed(own)
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(worker.cores))))
-        hold_process_groups()
+    if "torch" not in sys.modules:
+        return False
+    torch = sys.modules["torch"]
+    torch.manual_seed(own)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(worker.cores))))
+    hold_process_groups()
+    return True
 
 
 def _dilate(node: Node, workers: int, networked: bool) -> Dilation | None:
