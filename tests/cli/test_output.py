@@ -55,9 +55,21 @@ def test_a_decision_table_is_broken_at_words_and_intervals_on_a_narrow_terminal(
     assert {"workers", "interpolated", "97.65", "(97.16..", "98.15)", "device-"} <= set(words)
 
 
+def test_a_row_is_a_block_of_lines_where_no_table_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = narrow(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    table(HEAD, [(*ROW, "interpolated"), (*ROW[:-1], "0.93", "measured")])
+    shown = lines(seen)
+    assert max(map(len, shown)) <= 60
+    assert [line.split()[-1] for line in shown if line.startswith("P(met)")] == ["1.00", "0.93"]
+    assert shown.count("") == 2, "one after each row"
+
+
 def test_a_row_is_a_line_however_long_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    table(HEAD, [(*ROW, OUTCOME * 3)])
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    table(HEAD, [(*ROW, OUTCOME * 3), (*ROW, "ok")])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 3
+    assert not any(line.endswith(" ") for line in said)
 
 
 def test_a_bar_keeps_its_place_beside_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ columns of text and progress is one line per step.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _WIDEST = 1000
 _AT_INTERVAL = r" (?=\()"
 _BREAKS = ("", _AT_INTERVAL, rf"{_AT_INTERVAL}|(?<=\.\.)", rf"{_AT_INTERVAL}|(?<=\.\.)|(?<=min) ")
-_LEAST_TEXT = 12  # letters of a column of words, before rows wrap as a whole
+_LEAST_TEXT = 12  # letters of a column of words, before rows become blocks of lines
 
 
 def emit_json(name: str, document: Mapping[str, Any]) -> None:
@@ -62,7 +63,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
     """Print a table; columns of numbers are right-aligned.
 
     Without a terminal a row is a line, however long. On one that is too narrow, heads are broken at words, numbers
-    before an interval and within it, text where it must be; if that is not enough, rows wrap as a whole.
+    before an interval and within it, text where it must be; if that is not enough, a row is a block of lines.
     """
     from rich.measure import Measurement
 
@@ -75,9 +76,24 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
             with _printing():
                 out.print(grid)
             return
-    out.width = _WIDEST
-    with _printing():
-        out.print(_grid(columns, listed, "", title, boxed=False), crop=False, soft_wrap=True)
+    if out.is_terminal:
+        _blocks(columns, listed, title)
+        return
+    printed = io.StringIO()
+    out.file, out.width = printed, _WIDEST
+    out.print(_grid(columns, listed, "", title, boxed=False), crop=False, soft_wrap=True)
+    show("\n".join(line.rstrip() for line in printed.getvalue().splitlines()))
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:
+    """Print every row as lines of a name and a value each, those that say nothing left out."""
+    widest = max(map(len, columns))
+    if title:
+        say(title)
+    for row in rows:
+        told = ((name, cell) for name, cell in zip(columns, row, strict=True) if cell.strip())
+        say("\n".join(f"{name:<{widest}}  {cell}" if name else cell for name, cell in told))
+        say()
 
 
 def _grid(
