@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.errors import UsageError
-from cotune.units import duration, number, seconds
+from cotune.units import counted, duration, number, seconds
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,12 @@ def test_durations_are_shown_with_the_digits_they_deserve(value: float, text: st
 @given(st.floats(1e-3, 1e9))
 def test_a_shown_number_is_within_its_digits_of_the_value(value: float) -> None:
     assert float(number(value).replace(",", "")) == pytest.approx(value, rel=1e-3)
+
+
+def test_one_of_something_is_no_plural() -> None:
+    assert [counted(1, "epoch"), counted(2.0, "epoch"), counted(0.25, "epoch")] == [
+        "1 epoch",
+        "2 epochs",
+        "0.25 epochs",
+    ]
+    assert counted(123456, "feasible config") == "123456 feasible configs"

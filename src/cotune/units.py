@@ -69,6 +69,12 @@ def duration(value: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
 
 
+def counted(count: float, what: str) -> str:
+    """Return how many there are of something: 1 epoch, 2 epochs, 0.25 epochs."""
+    shown = str(int(count)) if count == int(count) else f"{count:.3g}"
+    return f"{shown} {what}{'' if count == 1 else 's'}"
+
+
 def short_duration(value: float) -> str:
     """Return seconds in words, small ones in milliseconds or microseconds."""
     if 0 < value < 1e-3:

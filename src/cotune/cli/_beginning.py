@@ -15,6 +15,7 @@ from cotune.run.training import seconds_limit
 from cotune.stamps import new_id, timestamp
 from cotune.store import Store
 from cotune.types import RECORDED, Config, Goal, Plan, Sample
+from cotune.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
         note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
         epochs = 0.0
     else:
-        note(f"going on with run {last.id}, which trained {epochs:.3g} epochs")
+        note(f"going on with run {last.id}, which trained {counted(epochs, 'epoch')}")
     return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
 
@@ -64,7 +65,7 @@ def _probed(settings: Settings, kept: Store, config: Config, goal: Goal, seed: i
         note(f"the checkpoint of probe {before.id} cannot be copied, so the run starts from the beginning: {error}")
         return None
     paid = f"{before.device_seconds:.3g} device-seconds"
-    note(f"going on from probe {before.id}: {begin.trained:g} epochs are trained ({paid})")
+    note(f"going on from probe {before.id}: {counted(begin.trained, 'epoch')} trained before ({paid})")
     return begin
 
 

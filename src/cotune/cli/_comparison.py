@@ -10,7 +10,7 @@ from cotune.adapters.traces import Trace
 from cotune.cli._output import emit_json, say, table
 from cotune.simulate.why import Explanation
 from cotune.types import Cluster
-from cotune.units import duration, number
+from cotune.units import counted, duration, number
 
 
 def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -> None:
@@ -48,7 +48,7 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
     for flip in document.get("flips", []):
         say(f"at noise {flip['noise']:g} {flip['better']} beats {flip['better_without_noise']}, but not without")
     if trace.left_out:
-        say(f"{len(trace.left_out)} lines left out")
+        say(f"{counted(len(trace.left_out), 'line')} left out")
 
 
 def _known(value: float | None, digits: int) -> str:

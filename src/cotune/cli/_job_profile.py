@@ -14,7 +14,7 @@ from cotune.config import Settings
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.profile import Limits, least_seconds
 from cotune.types import Sample
-from cotune.units import duration, number
+from cotune.units import counted, duration, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
         spent = sum(sample.device_seconds for sample in new)
         took = f"{duration(sum(sample.seconds for sample in new))} ({spent:.3g} device-seconds)"
         rest = "".join(f", {count} {what}" for what, count in others.items() if count)
-        say(f"measured {good} new sample{'' if good == 1 else 's'} in {took}{rest}; {len(usable)} usable in all")
+        say(f"measured {counted(good, 'new sample')} in {took}{rest}; {len(usable)} usable in all")
     elif limits.seconds < least_seconds(tried):
         say(f"measured nothing: even a start takes {duration(least_seconds(tried))}, more than the budget")
     else:
@@ -72,7 +72,7 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
         {sample.config for sample in tried if sample.failed and not sample.unheard}
         - {sample.config for sample in usable}
     ):
-        say(f"{skipped} configs failed before and were not tried again; --retry-failed tries them")
+        say(f"{counted(skipped, 'config')} failed before, not tried again; --retry-failed tries them")
 
 
 def _table(metric: str, samples: list[Sample]) -> None:

@@ -20,7 +20,7 @@ from cotune.reuse import tidy
 from cotune.run._hearing import FROM_ZERO
 from cotune.store import Store
 from cotune.types import Job, Sample
-from cotune.units import duration
+from cotune.units import counted, duration
 
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
@@ -64,7 +64,7 @@ def nothing_learnt(settings: Settings, known: Sequence[Sample], new: Sequence[Sa
         return EngineError(f"every start of {settings.job.name} failed: {why}; its logs are in {last.folder}")
     if not new and any(sample.failed and not sample.unheard for sample in known):
         return EngineError(f"every config of {settings.job.name} failed before; --retry-failed tries them again")
-    tried = f"{len(new)} starts within {duration(limits.seconds)}"
+    tried = f"{counted(len(new), 'start')} within {duration(limits.seconds)}"
     hint = readable(settings.job, new[-1]) if new else ""
     return OverBudget(f"nothing could be learnt of {settings.job.name}: {tried}; allow a larger --budget{hint}")
 

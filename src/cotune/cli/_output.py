@@ -208,7 +208,7 @@ class Progress:
             self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
         elif text != self._said:
             self._said = text
-            note(f"[{duration(time.monotonic() - self._begun)}] {text}{tail}")
+            note(f"[{duration(round(time.monotonic() - self._begun, 2))}] {text}{tail}")
 
 
 @contextmanager

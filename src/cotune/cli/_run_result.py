@@ -14,7 +14,7 @@ from cotune.errors import EngineError, Missed, NotFound
 from cotune.reports.ended_runs import EndedRun
 from cotune.reuse import trained
 from cotune.types import Cause, Forecast, Goal, Job, Sample
-from cotune.units import number
+from cotune.units import counted, number
 
 
 def refuse_failure(job: Job, sample: Sample) -> None:
@@ -64,7 +64,7 @@ def _print(settings: Settings, run: EndedRun) -> None:
     several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
     if run.probe and run.probe.curve:
         several += f" ({run.probe.curve[-1].epoch:g} of them by probe {run.probe.id})"
-    say(f"{last.config}: {last.epochs:g} epochs{several}, {run.missed or 'goal met'}; logs in {last.folder}")
+    say(f"{last.config}: {counted(last.epochs, 'epoch')}{several}, {run.missed or 'goal met'}; logs in {last.folder}")
     if last.warning:
         say(f"note      {last.warning}")
 

@@ -101,6 +101,7 @@ def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None,
     from cotune.cli._output import emit_json, note, say
     from cotune.documents import sample_document
     from cotune.errors import CotuneError, NotFound
+    from cotune.units import counted
 
     logged = logs_of(tool, source)
     wanted = [run for run in logged if asked.runs is None or asked.runs.search(run.name)]
@@ -126,7 +127,7 @@ def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None,
         return
     for sample in found:
         say(f"{sample.id}  {_line(sample)}")
-    say(f"{len(found)} samples of {job.name}; next: cotune samples, cotune predict, cotune plan")
+    say(f"{counted(len(found), 'sample')} of {job.name}; next: cotune samples, cotune predict, cotune plan")
 
 
 def _line(sample: Sample) -> str:

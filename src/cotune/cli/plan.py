@@ -210,12 +210,12 @@ def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import decision_table, price_words
-    from cotune.units import duration, number
+    from cotune.units import counted, duration, number
 
     forecast, goal = chosen.forecast, chosen.goal
     table(*decision_table(settings.job.metric, forecast, chosen.rivals))
     say()
-    say(f"plan      {chosen.config}, at most {chosen.epochs} epochs")
+    say(f"plan      {chosen.config}, at most {counted(chosen.epochs, 'epoch')}")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
     if forecast.accuracy is not None:
         asked = f" of {goal.target:g} asked" if goal.target is not None else ""
@@ -230,22 +230,23 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
         say(f"note      {line}")
     for line in price_words(settings.cluster):
         say(f"price     {line}")
-    say(f"searched  {chosen.searched} configs, in {took:.2f} s with fitting; next: cotune run")
+    say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run")
 
 
 def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
     """Say what is left for a run that goes on from a probe, or why it has to begin anew."""
     from cotune.cli._output import say
     from cotune.reuse import CHECKPOINT, LEAST_EPOCHS, trained
-    from cotune.units import duration, number
+    from cotune.units import counted, duration, number
 
     probe, rest = _probe(chosen, samples), chosen.rest
     if probe is not None and rest is not None:
+        done = counted(trained(probe), "epoch")
         if rest.seconds.mid == 0:
-            say(f"continues probe {probe.id}, whose {trained(probe):g} epochs met the target: nothing is left to train")
+            say(f"continues probe {probe.id}, which met the target after {done}: nothing is left to train")
             return
         left = f"{duration(rest.seconds.mid)} and {number(rest.cost.mid)} {rest.cost.unit}"
-        say(f"continues probe {probe.id}, which has trained {trained(probe):g} epochs: {left} are left")
+        say(f"continues probe {probe.id}, which has trained {done}: {left} are left")
     elif any(sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS for sample in samples):
         same = chosen.config.global_batch
         if any(trained(sample) >= LEAST_EPOCHS and sample.config.global_batch == same for sample in samples):

@@ -159,9 +159,10 @@ def _document(forecast: Forecast, epochs: int) -> dict[str, Any]:
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import config_cells, config_columns, head, spread
+    from cotune.units import counted
 
     columns = config_columns([forecast.config for forecast in forecasts])
-    accuracy = f"{settings.job.metric} after {settings.goal.max_epochs} epochs"
+    accuracy = f"{settings.job.metric} after {counted(settings.goal.max_epochs, 'epoch')}"
     rows = [
         (
             *config_cells(forecast.config, columns),

@@ -33,6 +33,7 @@ def record(
     from cotune.recording.reader import ACCURACY, JOB, TIMES
     from cotune.reuse import joined
     from cotune.types import Cluster, Device
+    from cotune.units import counted
 
     for table in (JOB, TIMES, ACCURACY):
         refuse_overwriting(output / table, force=force)
@@ -53,7 +54,7 @@ def record(
     if json:
         emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
         return
-    say(f"{output}: {len(times)} times and {len(accuracy)} evaluations of {recorded.name}")
+    say(f"{output}: {counted(len(times), 'time')} and {counted(len(accuracy), 'evaluation')} of {recorded.name}")
 
 
 def _stored(kept: Store, name: str) -> tuple[Job, list[Sample]]:

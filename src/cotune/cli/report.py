@@ -182,13 +182,13 @@ def _show(found: Findings, *, plots: bool) -> None:
     from cotune.cli._output import coloured, say, show, table
     from cotune.documents import decision_table, goal_words, price_words, time_spread
     from cotune.reports import sketches
-    from cotune.units import duration, number
+    from cotune.units import counted, duration, number
 
     if found.plan is not None:
         table(*decision_table(found.job.metric, found.plan.forecast, found.plan.rivals))
         say()
         say(f"goal      {goal_words(found.job, found.goal, found.unit)}")
-        say(f"plan      {found.plan.config}, at most {found.plan.epochs} epochs")
+        say(f"plan      {found.plan.config}, at most {counted(found.plan.epochs, 'epoch')}")
         say(f"reason    {found.plan.reason}")
     elif found.nearest:
         title = "the nearest that can be had"
@@ -200,7 +200,8 @@ def _show(found: Findings, *, plots: bool) -> None:
         say(f"run       {run.last.config}: {duration(run.seconds)}{said}; {run.missed or 'goal met'}")
     probes = [sample for sample in found.samples if sample.purpose == "probe"]
     spent = f"{number(found.cost(probes))} {found.unit}"
-    say(f"measured  {len(probes)} probes of {len({probe.config for probe in probes})} configs for {spent}")
+    configs = len({probe.config for probe in probes})
+    say(f"measured  {counted(len(probes), 'probe')} of {counted(configs, 'config')} for {spent}")
     for line in found.notes:
         say(f"note      {line}")
     for line in price_words(found.cluster):

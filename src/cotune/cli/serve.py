@@ -156,14 +156,15 @@ def _show(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]]) -
 def _end(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]], *, quiet: bool) -> None:
     """Leave with the exit code of the worst that happened to a job."""
     from cotune.errors import CotuneError, EngineError, Missed
+    from cotune.units import counted
 
     failed = [one["job"] for one in ended if one["outcome"] == "failed"]
     short = [one["job"] for one in ended if one["outcome"] in ("missed", "declined")] + [one["job"] for one in declined]
     error: CotuneError | None = None
     if failed:
-        error = EngineError(f"{len(failed)} jobs failed: {', '.join(failed)}")
+        error = EngineError(f"{counted(len(failed), 'job')} failed: {', '.join(failed)}")
     elif short:
-        error = Missed(f"{len(short)} jobs did not meet their goals: {', '.join(short)}")
+        error = Missed(f"{counted(len(short), 'job')} did not meet the goal: {', '.join(short)}")
     if error is not None and quiet:
         raise typer.Exit(error.exit_code)
     if error is not None:

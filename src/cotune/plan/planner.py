@@ -20,6 +20,7 @@ from cotune.plan.assess import Assessment, assess
 from cotune.plan.nearest import infeasible, one_of_each, search_failed
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
+from cotune.units import counted
 
 Forecaster = Callable[[Configs, int], Outlook]
 Trained = Callable[[Configs], Floats]
@@ -97,9 +98,10 @@ def _rivals(found: Assessment, keys: Floats, row: int) -> list[int]:
 def _reason(found: Assessment, keys: Floats, row: int) -> str:
     feasible = int(np.count_nonzero(found.feasible))
     best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
-    words = f"{best} of {feasible} feasible configs ({len(keys)} in all)"
+    among = f"{counted(feasible, 'feasible config')} ({len(keys)} in all)"
+    words = f"{best} of {among}"
     if found.trained is not None and found.trained[row] > 0:
-        words = f"{best} to finish of {feasible} feasible configs ({len(keys)} in all), part of it being trained"
+        words = f"{best} to finish of {among}, part of it being trained"
     order = np.lexsort(keys.T[::-1])[:2]
     if feasible > 1 and found.goal.prefer != "accurate":
         second = int(order[1]) if order[0] == row else int(order[0])

@@ -18,7 +18,7 @@ import numpy as np
 
 from cotune.plan.assess import Assessment
 from cotune.types import Floats
-from cotune.units import duration, number
+from cotune.units import counted, duration, number
 
 WORTH = 0.5  # the least gain of an added worker that counts as paying
 
@@ -101,4 +101,4 @@ def _quickest(found: Assessment, sure: Floats) -> Sequence[int]:
 
 
 def _count(workers: int) -> str:
-    return f"{workers} worker" + ("s" if workers != 1 else "")
+    return counted(workers, "worker")

@@ -25,6 +25,7 @@ from cotune.adapters.traces._lines import BadLine, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
 from cotune.schedule import Submission, capacity
 from cotune.types import Cluster
+from cotune.units import counted
 
 __all__ = ["Trace", "fitting", "read"]
 
@@ -117,7 +118,7 @@ def _most(job: Submission, there: Mapping[str, int]) -> int:
 
 
 def _more(bad: Sequence[BadLine]) -> str:
-    more = f" (and {len(bad) - 1} more lines)" if len(bad) > 1 else ""
+    more = f" (and {counted(len(bad) - 1, 'more line')})" if len(bad) > 1 else ""
     return f"{more}; --skip-bad leaves such lines out and counts them"
 
 
