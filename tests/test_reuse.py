@@ -79,6 +79,13 @@ def test_epochs_are_told_for_every_layout_and_are_endless_where_the_target_is_me
     assert Kept({}).epochs(JOB, Goal(), Configs.of([ONE])).tolist() == [0.0]
 
 
+@pytest.mark.parametrize(("most", "left"), [(5, False), (6, True)])
+def test_without_a_target_nothing_is_left_of_a_probe_that_trained_all_epochs(
+    tmp_path: Path, most: int, left: bool
+) -> None:
+    assert reuse.meets(JOB, Goal(max_epochs=most), probe(tmp_path, ONE, 5)) is not left
+
+
 def test_a_curve_that_was_gone_on_with_is_whole_and_counted_once(tmp_path: Path) -> None:
     first = probe(tmp_path, ONE, 3)
     second = probe(tmp_path, ONE, 6, first=4, resumed_from=first.id)

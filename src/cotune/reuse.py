@@ -63,6 +63,8 @@ def meets(job: Job, goal: Goal, sample: Sample) -> bool:
         return trained(sample) == goal.epochs
     if goal.prefer == "accurate" or not sample.curve:
         return False
+    if goal.target is None:
+        return trained(sample) >= goal.max_epochs
     return job.meets(goal.target, sample.curve[-1].accuracy)
 
 
