@@ -138,3 +138,32 @@ def test_numbers_and_sizes_may_be_written_as_other_tools_do(tmp_path: Path, monk
     assert (found.input_bytes, found.stage_seconds) == ([100.0] * 3, None)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert read(Path("-")) == found
+
+
+def by_hand() -> dict[str, Any]:
+    """The example of the documentation."""
+    page = (Path(__file__).parents[2] / "docs" / "placement.md").read_text(encoding="utf-8")
+    told: dict[str, Any] = json.loads(page.partition('```json title="profile.json"')[2].partition("```")[0])
+    return told
+
+
+def test_numbers_by_the_names_of_types_are_lists_in_their_order() -> None:
+    profile = parse(by_hand())
+    assert profile.layers[0].compute == [0.02, 0.20]
+    assert profile.layers[1].compute_parallel == [0.95, 0.95]
+
+
+@pytest.mark.parametrize(
+    ("compute", "words"),
+    [
+        ({"cpu": 0.02}, "layers[0].compute: has no number for v100"),
+        ({"cpu": 0.02, "v100": 0.2, "v101": 1.0}, "layers[0].compute: no type is named 'v101'; did you mean 'v100'?"),
+        (0.02, "layers[0].compute: must be a list, one number per type, not 0.02"),
+    ],
+)
+def test_numbers_that_are_not_of_the_types_are_named(compute: object, words: str) -> None:
+    told = by_hand()
+    told["layers"][0]["compute"] = compute
+    with pytest.raises(InvalidFile) as wrong:
+        parse(told)
+    assert words in str(wrong.value)

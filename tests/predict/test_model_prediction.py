@@ -70,6 +70,8 @@ def test_an_unknown_device_spans_the_table_and_says_so() -> None:
     found = from_counts(counts(), config(), UNKNOWN)
     assert width(found) > 10 * width(from_counts(counts(), config(), A100))
     assert any("nothing is known of 'z9'" in note for note in found.notes)
+    slip = from_counts(counts(), config(), replace(UNKNOWN, name="a1000"))
+    assert any(note.endswith("did you mean 'a100'?") for note in slip.notes)
     assert found.fits is None
     each = [split(counts(), Rates.published(s), 1).seconds for s in table().values() if s.kind == "gpu"]
     assert found.step_seconds.low < min(each)

@@ -16,6 +16,7 @@ from recording.folders import ACCURACY, JOB, TIMES, recording
 
 BROKEN = {
     "missing column": ({"times": "workers,batch,epoch_seconds\n1,2,3\n"}, r"epoch_time\.csv:1: no column 'batch_size'"),
+    "other signs between columns": ({"times": "workers;batch_size\n1;2\n"}, "put commas between columns"),
     "text in a number": (
         {"times": TIMES + "8,fast,3\n"},
         r"epoch_time\.csv:6: batch_size: expected a number, not 'fast'",

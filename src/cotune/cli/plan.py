@@ -210,6 +210,7 @@ def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
 def _show(settings: Settings, chosen: Plan, took: float) -> None:
     from cotune.cli._output import say, table
     from cotune.documents import decision_table, price_words
+    from cotune.types import RECORDED
     from cotune.units import counted, duration, number
 
     forecast, goal = chosen.forecast, chosen.goal
@@ -230,7 +231,8 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
         say(f"note      {line}")
     for line in price_words(settings.cluster):
         say(f"price     {line}")
-    say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run")
+    again = " with the same flags" if settings.engine == RECORDED else ""  # a plan of a recording is not kept
+    say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run{again}")
 
 
 def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
@@ -243,7 +245,8 @@ def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
     if probe is not None and rest is not None:
         done = counted(trained(probe), "epoch")
         if rest.seconds.mid == 0:
-            say(f"continues probe {probe.id}, which met the target after {done}: nothing is left to train")
+            how = "has trained" if chosen.goal.target is None else "met the target after"
+            say(f"continues probe {probe.id}, which {how} {done}: nothing is left to train")
             return
         left = f"{duration(rest.seconds.mid)} and {number(rest.cost.mid)} {rest.cost.unit}"
         say(f"continues probe {probe.id}, which has trained {done}: {left} are left")

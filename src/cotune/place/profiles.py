@@ -6,7 +6,8 @@ All seconds are for `batch` examples on one unit. Per layer and type:
     sync    (1 - b + b/k)      b = sync_parallel
     cut_before / k             paid on both sides of a cut, nothing at the two ends
 
-`null` marks a layer that does not fit a type. `stage_seconds` gives whole stages as a table
+A number per type is a list in the order of `types`, or an object by their names. `null` marks a layer that
+does not fit a type. `stage_seconds` gives whole stages as a table
 instead, for times that follow no such law. Optional: the part of the seconds that does not
 grow with the batch (`compute_fixed`, `sync_fixed`, `cut_fixed`) and what memory holds
 (`example_bytes`, `weight_bytes`, the type's `memory_bytes`), with which the batch is chosen too. `overlap`
@@ -126,10 +127,16 @@ class Profile(_Record):
     @model_validator(mode="before")
     @classmethod
     def _spelt_out(cls, raw: Any) -> Any:
-        """Share sizes of the whole network out evenly over its layers; an empty table beside layers is none."""
+        """Share sizes of the whole network out evenly over its layers; an empty table beside layers is none.
+
+        What is given by the names of types is put into their order.
+        """
         layers = raw.get("layers") if isinstance(raw, dict) else None
         if not isinstance(layers, list) or not layers:
             return raw
+        types = raw.get("types")
+        names = [one.get("name") for one in types if isinstance(one, dict)] if isinstance(types, list) else []
+        raw = raw | {"layers": [_in_order(layer, names, f"layers[{place}]") for place, layer in enumerate(layers)]}
         sizes = {
             field: [raw[field] / len(layers)] * len(layers)
             for field in ("input_bytes", "weight_bytes")
@@ -143,6 +150,22 @@ class Profile(_Record):
         if problems:
             raise ValueError("\n".join(problems[:_SHOWN]))
         return self
+
+
+def _in_order(layer: Any, names: list[Any], where: str) -> Any:
+    """Return a layer whose numbers by the names of types are lists, one number per type."""
+    if not isinstance(layer, dict):
+        return layer
+    listed = {}
+    for field, given in layer.items():
+        if not (isinstance(given, dict) and field in LayerEntry.model_fields):
+            continue
+        if missing := [name for name in names if name not in given]:
+            raise ValueError(f"{where}.{field}: has no number for {missing[0]} (null where it does not fit)")
+        if others := [name for name in given if name not in names]:
+            raise ValueError(f"{where}.{field}: no type is named {others[0]!r}{suggestion(others[0], names)}")
+        listed[field] = [given[name] for name in names]
+    return layer | listed
 
 
 def read(path: Path) -> Profile:
@@ -183,6 +206,7 @@ def _explain(error: dict[str, Any]) -> list[str]:
         return [f"{field}: is missing"]
     shown = f", not {given!r}" if isinstance(given, bool | int | float | str | None) else ""
     reason = reason.replace("Input should", "must").replace("List should", "must")
+    reason = reason.replace("a valid list", "a list, one number per type") if "layers" in parts[:-1] else reason
     return [f"{field or 'profile'}: {reason}{shown}"]
 
 

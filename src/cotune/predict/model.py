@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from cotune.devices import table
+from cotune.errors import suggestion
 from cotune.predict._history import Correction
 from cotune.predict._roofline import SIDE_BY_SIDE, Rates, Split, entering, split
 from cotune.predict._step_law import StepLaw, StepTime, measured_at
@@ -101,7 +102,8 @@ def from_counts(
         nearest = history.neighbours[0].step
         words += f", corrected by {len(history.neighbours)} measured steps (nearest: {nearest.model})"
     elif target.rates is None:
-        notes = (*notes, f"nothing is known of {target.name!r}: the interval spans the {len(splits)} GPUs of the table")
+        unknown = f"nothing is known of {target.name!r}: the interval spans the {len(splits)} GPUs of the table"
+        notes = (*notes, unknown + suggestion(target.name, table()))
     else:
         words += " at measured rates" if target.rates.measured else " at assumed shares of published peaks"
     source: Source = "extrapolated" if history else "assumed"

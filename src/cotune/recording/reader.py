@@ -130,7 +130,9 @@ class _Table:
         self.columns = [name.strip() for name in header]
         for name in needed:
             if name not in self.columns:
-                raise InvalidFile(f"{path}:{self._rows.line_num}: no column {name!r}{suggestion(name, self.columns)}")
+                one = len(self.columns) == 1 and any(sign in self.columns[0] for sign in ";\t|")
+                near = "; put commas between columns" if one else suggestion(name, self.columns)
+                raise InvalidFile(f"{path}:{self._rows.line_num}: no column {name!r}{near}")
         if doubled := next((name for name in self.columns if self.columns.count(name) > 1), None):
             raise InvalidFile(f"{path}:{self._rows.line_num}: column {doubled!r} stands there twice")
 
