@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,18 @@ def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "with optim" in said
     assert "precision" not in said
+
+
+@pytest.mark.parametrize(("pace", "said"), [(0.9, False), (0.5, True)])
+def test_workers_that_change_what_is_learnt_are_asked_about(
+    pace: float, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone, both = trained("sgd", "fp32", 0.9), trained("sgd", "fp32", pace)
+    shared = replace(both, config=Config.data_parallel(32, 2, axes=both.config.axes))
+    doubt_axes(JOB, [alone, shared])
+    assert ("with the workers, at the same global batch" in capsys.readouterr().err) == said
+    doubt_axes(replace(JOB, workers_matter=True), [alone, shared])
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("examples", "said"), [(128, False), (127, True), (None, False)])

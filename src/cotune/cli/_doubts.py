@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cotune.cli._output import note
 from cotune.config import Settings
 from cotune.space import Configs
-from cotune.types import Job, Sample
+from cotune.types import Config, Evaluation, Job, Sample
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 
@@ -41,16 +41,25 @@ def doubt_batches(job: Job, configs: Configs) -> None:
 
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
-    """Ask whether an axis changes what is learnt, which would be a recipe and no layout."""
+    """Ask whether an axis changes what is learnt, which would be a recipe and no layout; or the workers do."""
     shown = [(sample.config, point) for sample in samples for point in sample.curve]
-    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
     for name in sorted({name for config, _ in shown for name, _ in config.axes}):
-        alike: dict[tuple[object, ...], dict[object, float]] = {}
-        for config, point in shown:
-            axes = dict(config.axes)
-            value = axes.pop(name, None)
-            alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
-        gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
-        if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span:
-            by = f"{job.metric} differs by {statistics.median(gaps):.2g} with {name}"
+        if gap := _gap(shown, name):
+            by = f"{job.metric} differs by {gap:.2g} with {name}"
             note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
+    together = [(config, point) for config, point in shown if config.waits]
+    if not job.workers_matter and (gap := _gap(together, "workers")):
+        by = f"{job.metric} differs by {gap:.2g} with the workers, at the same global batch and epoch"
+        note(f"{by}: is {{batch_size}} what one worker takes, and is the learning rate that of the global batch?")
+
+
+def _gap(shown: Sequence[tuple[Config, Evaluation]], axis: str) -> float | None:
+    """Return by how much evaluations differ with an axis, or the workers, alone; None where that is next to nothing."""
+    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
+    alike: dict[tuple[object, ...], dict[object, float]] = {}
+    for config, point in shown:
+        axes = dict(config.axes)
+        value = config.workers if axis == "workers" else axes.pop(axis, None)
+        alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
+    gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+    return statistics.median(gaps) if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span else None
