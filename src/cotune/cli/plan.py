@@ -14,12 +14,14 @@ from cotune.cli._options import (
     Confidence,
     Deadline,
     Epochs,
+    Examples,
     File,
     Json,
     MaxCost,
     MaxEpochs,
     Name,
     NoHistory,
+    Pattern,
     Predictor,
     Prefer,
     Seed,
@@ -59,6 +61,8 @@ def plan(
     budget: Budget = None,
     all_samples: AllSamples = False,
     no_history: NoHistory = False,
+    examples: Examples = None,
+    pattern: Pattern = None,
     no_measure: Annotated[
         bool, typer.Option("--no-measure", help="Refuse instead of measuring first what is missing.")
     ] = False,
@@ -88,7 +92,8 @@ def plan(
         settings = played.settings
         samples = played.kept_samples(store, seed)
     else:
-        settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
+        told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "search": axes}
+        settings = load_settings(file, told | asked)
         with open_store(store) as kept:
             settings = with_model(settings, kept)
             history = recalled(settings, kept, wanted=not no_history)
