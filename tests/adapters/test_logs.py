@@ -261,6 +261,12 @@ def test_imported_runs_are_planned_with(tmp_path: Path) -> None:
     assert [sample["engine"] for sample in done.json["samples"]] == ["ray_tune"]
     again = cotune(tmp_path, "import", "ray-tune", "tune")
     assert "4 epochs" in again.out
+    assert "next: cotune samples, cotune predict, cotune plan" in again.out
+    (tmp_path / "elsewhere" / ".cotune").mkdir(parents=True)
+    (tmp_path / "cotune.yaml").rename(tmp_path / "kept.yaml")
+    words = ("import", "ray-tune", "../tune", "--name", "softmax", "--examples", "512")
+    assert "next: cotune record --job softmax" in cotune(tmp_path / "elsewhere", *words).out
+    (tmp_path / "kept.yaml").rename(tmp_path / "cotune.yaml")
     listed = cotune(tmp_path, "samples", "--json").json["samples"]
     assert len(listed) == 1, "the same run is not two samples"
     planned = cotune(tmp_path, "plan", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,7 +128,16 @@ def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None,
         return
     for sample in found:
         say(f"{sample.id}  {_line(sample)}")
-    say(f"{counted(len(found), 'sample')} of {job.name}; next: cotune samples, cotune predict, cotune plan")
+    say(f"{counted(len(found), 'sample')} of {job.name}; next: {_next(job)}")
+
+
+def _next(job: Job) -> str:
+    """Return what may be done with samples: a job without a job file can be replayed, and not planned."""
+    from cotune import config
+
+    if job.command or config.find(Path.cwd()) is not None:
+        return "cotune samples, cotune predict, cotune plan"
+    return f"cotune record --job {shlex.quote(job.name)} -o FOLDER, then cotune plan --recording FOLDER"
 
 
 def _line(sample: Sample) -> str:
