@@ -27,6 +27,7 @@ LEAST_EPOCHS = 1.0  # thirty steps are not worth a checkpoint
 MOST_RECIPES = 8
 MOST_OF_DISK = 0.25  # of what is free, for all kept checkpoints together
 CHECKPOINT = "checkpoint"
+FROM_ZERO = "counts-from-zero"  # beside the checkpoint of a script whose first epoch is called 0
 
 Lineage = tuple[int, Axes, Config | None]
 
@@ -140,8 +141,11 @@ def reused_device_seconds(continues: str | None, samples: Sequence[Sample]) -> f
 
 def take(sample: Sample, folder: Path) -> None:
     """Copy a probe's checkpoint to the folder of the start that goes on from it; the probe keeps its own."""
-    if sample.engine != RECORDED:
-        shutil.copytree(Path(sample.folder) / CHECKPOINT, folder / CHECKPOINT, dirs_exist_ok=True)
+    if sample.engine == RECORDED:
+        return
+    shutil.copytree(Path(sample.folder) / CHECKPOINT, folder / CHECKPOINT, dirs_exist_ok=True)
+    if (Path(sample.folder) / FROM_ZERO).exists():
+        (folder / FROM_ZERO).touch()
 
 
 def tidy(samples: Sequence[Sample], favourite: Config | None = None) -> list[Sample]:

@@ -88,6 +88,14 @@ def test_a_script_that_counts_epochs_from_0_has_done_one_when_it_tells_of_0(
     assert (_hearing.FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_script_that_goes_on_counts_as_it_did_before(play: Play, first: int) -> None:
+    job = Job("test", pattern=r"epoch (?P<epoch>[\d.]+) accuracy (?P<accuracy>\S+)")
+    play(f"print('epoch {first} accuracy 1')", command=PLAIN, job=job)
+    again = play("print('epoch 5 accuracy 2')", command=PLAIN, job=job, resume=True)
+    assert told(again) == [(6 - first, 2)]
+
+
 def test_event_files_tell_when_things_happened(play: Play, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'cotune[tensorboard]'")
     script = """

@@ -6,11 +6,13 @@ after the target was met, or after a stop, has not failed.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from cotune import reuse
 from cotune.commands import shares_work
 from cotune.errors import CotuneError
 from cotune.run import UNHEARD_SECONDS, Ended, Launch, Reported
@@ -124,8 +126,18 @@ class Hearing:
     def _from_one(self, found: Reported, line: str, pattern: re.Pattern[str]) -> Reported:
         """Return what a line says in epochs done: in a script that counts from 0, epoch 0 is done when it is told."""
         if self.from_zero is None and found.accuracy is not None:
-            self.from_zero = not self.launch.resume and begins_at_zero(line, pattern)
+            self.from_zero = self._counts_from_zero(line, pattern)
         return replace(found, epoch=found.epoch + 1) if self.from_zero and found.epoch is not None else found
+
+    def _counts_from_zero(self, line: str, pattern: re.Pattern[str]) -> bool:
+        """Return whether the first line of a start tells epoch 0, or that of the start it goes on from did."""
+        mark = self.launch.folder / reuse.FROM_ZERO
+        if self.launch.resume:
+            return mark.exists()
+        found = begins_at_zero(line, pattern)
+        with contextlib.suppress(OSError):  # on a full disk the next start counts one epoch less
+            mark.touch() if found else mark.unlink(missing_ok=True)
+        return found
 
     def _warnings(self) -> Iterator[str]:
         if self.from_zero:
