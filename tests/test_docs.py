@@ -20,7 +20,7 @@ from cotune.cli.verbs import VERBS, app
 from cotune.errors import CotuneError
 from cotune.schedule import Active, Submission
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cluster, Config, Device, Job, Sample
+from cotune.types import Cause, Cluster, Config, Device, Job, Sample
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -101,6 +101,11 @@ def named_in(tree: ast.Module | ast.ClassDef, name: str) -> bool:
     first, _, rest = name.partition(".")
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == first]
     return any(not rest or (isinstance(node, ast.ClassDef) and named_in(node, rest)) for node in found)
+
+
+def test_every_cause_of_an_early_end_is_told() -> None:
+    told = (ROOT / "docs/concepts/sample.md").read_text()
+    assert [cause for cause in Cause if f"(`{cause}`)" not in told] == []
 
 
 def test_every_place_that_implements_an_equation_exists() -> None:

@@ -136,7 +136,10 @@ class Hearing:
             return mark.exists()
         found = begins_at_zero(line, pattern)
         with contextlib.suppress(OSError):  # on a full disk the next start counts one epoch less
-            mark.touch() if found else mark.unlink(missing_ok=True)
+            if found:
+                mark.touch()
+            else:
+                mark.unlink(missing_ok=True)
         return found
 
     def _warnings(self) -> Iterator[str]:
