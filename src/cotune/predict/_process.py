@@ -30,7 +30,8 @@ from cotune.types import Floats, Ints
 CONSTANT = 1.0  # c: whatever the level of all seconds
 _POWER: dict[Kind, float] = {"number": 0.5, "explained": 0.1}  # w: of ln seconds, for each doubling of a numeric axis
 NETWORK = 0.5  # y
-TOGETHER, NOISE = 0.10, 0.015  # v, and one measurement
+TOGETHER = 0.10  # v
+NOISE = 0.03  # of one measurement of an epoch, as a deviation of the logarithm
 _ALONE: dict[Kind, float] = {  # a
     "batch": 0.12,
     "workers": 0.12,
@@ -47,7 +48,7 @@ _REACH: dict[Kind, float] = {  # s, in doublings; of numeric axes in ranges
     "explained": 0.7,
     "word": 1.0,
 }
-WIDTHS = {"alone": 0.8, "reach": 0.5, "together": 0.8, "noise": 0.7}  # of the priors, as deviations of logarithms
+WIDTHS = {"alone": 0.8, "reach": 0.5, "together": 0.8, "noise": 1.0}  # of the priors, as deviations of logarithms
 _ROUNDS = (192, 96, 96)  # draws
 _CALM = 0.5  # power of the likelihood in rounds after the first: a few draws must not decide alone
 _NARROWEST = 0.2  # of the prior

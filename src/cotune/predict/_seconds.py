@@ -23,11 +23,11 @@ from cotune.forecast import Sources
 from cotune.predict import SecondsModel, SelfAware
 from cotune.predict._features import Feature, columns, features_of
 from cotune.predict._layout import nodes
+from cotune.predict._process import NOISE
 from cotune.predict._samples import Timings, timed, timings
 from cotune.space import Configs
 from cotune.types import Z90, Floats, Mask, Sample
 
-NOISE = 0.03  # of one measurement of an epoch, as a standard deviation of the logarithm
 _USUAL = 0.12  # spread of a law's error while nothing is known of it
 _FEW = 0.6  # what is added to it, divided by the configs measured
 _PER_DOUBLING = 0.10
@@ -39,7 +39,7 @@ _USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples l
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
 _PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
 _FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
-_LEAST = 0.02
+_LEAST = 0.01
 _WILD = 4.0
 _CHANCE = 3.0  # deviations by which a law may miss a measurement
 

@@ -18,13 +18,12 @@ import numpy as np
 
 from cotune.predict._features import Kind, columns, features_of
 from cotune.predict._law import LAW, Law
-from cotune.predict._process import Kernel, Letters, Prior, Shares
+from cotune.predict._process import NOISE, Kernel, Letters, Prior, Shares
 from cotune.predict._samples import spread_out
 from cotune.predict.gaussian import kernel_of
 from cotune.space import Configs
 from cotune.types import Floats, Ints
 
-_NOISE = 0.03
 _REACH: dict[Kind, float] = {"batch": 1 / 3, "number": 0.6, "explained": 0.6}  # of that of the predictor
 _CANDIDATES = 4096
 _JUDGED = 512
@@ -73,11 +72,11 @@ class Telling:
         """Return what measuring each config gains once some rows were measured; nothing for those not considered."""
         candidates, judged, together, variance = self._before
         if len(measured):
-            known = self._covariance(measured, measured) + _NOISE**2 * np.eye(len(measured))
+            known = self._covariance(measured, measured) + NOISE**2 * np.eye(len(measured))
             to_measured = self._covariance(candidates, measured)
             pull = np.linalg.solve(known, to_measured.T).T
             together = together - pull @ self._covariance(measured, judged)
             variance = variance - np.einsum("ij,ij->i", pull, to_measured)
         gains = np.full(self.configs.length, -1.0)
-        gains[candidates] = np.einsum("ij,ij->i", together, together) / (np.maximum(variance, 0.0) + _NOISE**2)
+        gains[candidates] = np.einsum("ij,ij->i", together, together) / (np.maximum(variance, 0.0) + NOISE**2)
         return gains
