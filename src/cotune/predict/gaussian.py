@@ -8,8 +8,8 @@ a sample out has a closed form, so the errors e_i on configs left out, and their
 
     e_i = ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii            v_i = 1 / (K^-1)_ii
 
-With enough samples one may be told to be odd (memory that thrashes, a neighbour on the machine), and is then not
-followed. Its odds are a small prior times N(e_i; 0, v_i + odd^2) / N(e_i; 0, v_i), and the likelihood of the
+With enough samples one in eight may be told to be odd (memory that thrashes, a neighbour on the machine), and is then
+not followed. Its odds are a small prior times N(e_i; 0, v_i + odd^2) / N(e_i; 0, v_i), and the likelihood of the
 letters is that of at most one more odd sample.
 
 Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006 (5.4.2).
@@ -33,7 +33,8 @@ from cotune.types import Floats, Ints, Job, Sample
 _MOST_FOR_LETTERS = 48  # configs
 _MOST = 256
 _ROWS = 8192  # configs predicted at a time
-_ENOUGH = 16  # samples, to tell an odd one among them
+_ENOUGH = 16  # samples, to tell odd ones among them
+_PER_ODD = 8  # samples for each that may be odd
 _ODD = 0.5  # deviation of ln seconds of an odd sample
 _RARE = np.log(0.05)  # odd samples among all; chosen on recordings, see docs/prediction.md
 
@@ -57,7 +58,7 @@ class Gaussian:
         rest = (np.log(measured.seconds) - law.base(measured.configs))[few]
         varied = np.ptp(at[few], axis=0) > 0
         prior = Prior.of(kernel, varied.tolist(), LAW, LAW_WIDTH * (np.ptp(terms.factors, axis=1) > 0))
-        odd = np.zeros(len(at))
+        odd, most = np.zeros(len(at)), len(at) // _PER_ODD if len(at) >= _ENOUGH else 0
 
         def likelihood(letters: Letters) -> Floats:
             left = rest - terms.log(letters)
@@ -71,7 +72,7 @@ class Gaussian:
             model = _through(measured, law, kernel, prior.average(likelihood), odd)
             odds = np.where(odd > 0, -np.inf, _log_odds(model.errors, 1 / np.diag(model.precision)))
             oddest = int(np.argmax(odds))
-            if odds[oddest] < 0 or np.count_nonzero(odd) >= len(at) // _ENOUGH:
+            if odds[oddest] < 0 or np.count_nonzero(odd) >= most:
                 return model
             odd[oddest] = _ODD**2
 
@@ -120,11 +121,7 @@ class GaussianModel:
     pull: Floats  # K^-1 r
     precision: Floats  # K^-1
     errors: Floats  # ln(predicted / measured) of configs left out
-
-    @property
-    def surprises(self) -> Floats:
-        """Return the errors in deviations of what was expected of each."""
-        return np.asarray(self.errors * np.sqrt(np.diag(self.precision)))
+    surprises: Floats  # the same in deviations of what was expected of each, odd or not
 
     def predict(self, configs: Configs) -> Floats:
         return self.outlook(configs)[0]
@@ -156,7 +153,8 @@ def _through(measured: Timings, law: Law, kernel: Kernel, letters: Letters, odd:
     level = float(left.mean())
     pull = precision @ (left - level)
     errors = -pull / np.diag(precision)
-    return GaussianModel(law, features, kernel, letters, at, shares, level, pull, precision, errors)
+    surprises = errors / np.sqrt(1 / np.diag(precision) - odd)
+    return GaussianModel(law, features, kernel, letters, at, shares, level, pull, precision, errors, surprises)
 
 
 def _thinned(measured: Timings, most: int) -> Timings:
