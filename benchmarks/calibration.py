@@ -2,10 +2,10 @@
 
     python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves | --met]
 
-Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constants of
-`predict/_seconds.py` (what few samples add, the least spread) are chosen anew with each
-family of recordings left out, by the interval score of the others; the table shows the coverage
-of the 80 % interval of the family left out, by those constants and by the shipped ones.
+Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constant of
+`predict/_seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
+by the interval score of the others; the table shows the coverage of the 80 % interval of the
+family left out, by that constant and by the shipped one.
 
 Outside: six samples of at most so many workers, for every number of workers; all configs of more are predicted.
 One row per family: coverage and interval score when nothing, 0.05 or 0.10 for each doubling is added to
@@ -29,7 +29,6 @@ weighing the same. Then the plans chosen when that confidence is asked for.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -45,7 +44,7 @@ from cotune.cli.bench import recording_folders
 from cotune.plan.assess import assess
 from cotune.predict import _accuracy, forecaster
 from cotune.predict._forecaster import _accuracy as learnt_accuracy
-from cotune.predict._seconds import _FEW_CONFIGS, _LEAST, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
+from cotune.predict._seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.predict.gaussian import Gaussian
 from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
@@ -56,6 +55,7 @@ from cotune.types import Config, Evaluation, Floats, Goal, Ints, Sample
 
 COUNTS = (4, 8, 16, 24, 40)
 EIGHTY = 1.2816
+FEW = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 MORE = (0.0, 0.05, 0.10)
 NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
 
@@ -81,14 +81,14 @@ class Missed:
     errors: Floats
     spread: Floats
 
-    def spreads(self, few: float, least: float) -> Floats:
-        return np.hypot((1 + few / self.count) * self.own * self.spread, least)
+    def half(self, few: float) -> Floats:
+        return EIGHTY * (1 + few / self.count) * self.own * self.spread
 
-    def coverage(self, few: float, least: float) -> float:
-        return float((np.abs(self.errors) <= EIGHTY * self.spreads(few, least)).mean())
+    def coverage(self, few: float) -> float:
+        return float((np.abs(self.errors) <= self.half(few)).mean())
 
-    def score(self, few: float, least: float) -> float:
-        half = EIGHTY * self.spreads(few, least)
+    def score(self, few: float) -> float:
+        half = self.half(few)
         return float((2 * half + 10 * np.maximum(np.abs(self.errors) - half, 0.0)).mean())
 
 
@@ -115,22 +115,20 @@ def family_of(name: str) -> str:
 
 def seconds_table(folders: list[Path]) -> None:
     found = [one for folder in folders for count in COUNTS if (one := missed(folder, count)) is not None]
-    grid = list(itertools.product((0.0, 1.0, 2.0, 3.0), (0.0, 0.01, 0.02, 0.03, 0.04)))
-    print(f"{'left out':14s}{'few, least':>14s}" + "".join(f"{count:>12d}" for count in COUNTS))
+    print(f"{'left out':14s}{'few':>8s}" + "".join(f"{count:>12d}" for count in COUNTS))
     for family in sorted({one.family for one in found}):
         others = [one for one in found if one.family != family]
-        few, least = min(grid, key=lambda pair: np.mean([one.score(*pair) for one in others]))
+        best = float(FEW[np.argmin([np.mean([one.score(few) for one in others]) for few in FEW])])
         cells = []
         for count in COUNTS:
             own = [one for one in found if (one.family, one.count) == (family, count)]
             anew, shipped = (
-                float(np.mean([one.coverage(*pair) for one in own])) if own else np.nan
-                for pair in ((few, least), (_FEW_CONFIGS, _LEAST))
+                float(np.mean([one.coverage(few) for one in own])) if own else np.nan for few in (best, _FEW_CONFIGS)
             )
             cells.append(f"{anew:6.0%}{shipped:6.0%}" if own else f"{'':12s}")
-        print(f"{family:14s}{few:8.0f}{least:6.2f}" + "".join(cells))
+        print(f"{family:14s}{best:8.1f}" + "".join(cells))
     for count in COUNTS:
-        covered = [one.coverage(_FEW_CONFIGS, _LEAST) for one in found if one.count == count]
+        covered = [one.coverage(_FEW_CONFIGS) for one in found if one.count == count]
         if covered:
             print(f"{count:3d} samples, shipped: {np.mean(covered):.0%} pooled, {np.min(covered):.0%} at the lowest")
 

@@ -39,7 +39,6 @@ _USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples l
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
 _PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
 _FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
-_LEAST = 0.01
 _WILD = 4.0
 _CHANCE = 3.0  # deviations by which a law may miss a measurement
 
@@ -78,7 +77,7 @@ class SecondsOutlook:
         with np.errstate(divide="ignore", invalid="ignore"):
             if isinstance(self.model, SelfAware):
                 median, own = self.model.outlook(configs)
-                return median, np.hypot(self.spread * own, _LEAST)
+                return median, self.spread * own
             median = self.model.predict(configs)
         return median, np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
 
