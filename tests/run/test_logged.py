@@ -85,7 +85,7 @@ def test_a_script_that_counts_epochs_from_0_has_done_one_when_it_tells_of_0(
     job = Job("test", pattern=r"epoch (?P<epoch>[\d.]+) accuracy (?P<accuracy>\S+)")
     played = play(f"print(*{lines!r}, sep='\\n')", command=PLAIN, job=job)
     assert [epoch for epoch, _ in told(played)] == epochs
-    assert (_hearing.FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
+    assert (_hearing.COUNTS_FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
 
 
 @pytest.mark.parametrize("first", [0, 1])

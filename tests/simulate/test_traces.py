@@ -56,6 +56,22 @@ def test_an_unknown_column_is_named_with_the_nearest_known_one(tmp_path: Path) -
     assert len(read(path, skip_bad=True).jobs) == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("priority", "high", "priority is 'high', not a number"),
+        ("priority", "1.5", "priority is 1.5, not a whole number"),
+        ("weight", "two", "weight is 'two', not a number"),
+        ("weight", "-1", "weight is -1; it must be positive"),
+        ("rack_slowdown", "slow", "rack_slowdown is 'slow', not a number"),
+        ("rack_slowdown", "0.5", "rack_slowdown is 0.5; it is 1 or more"),
+    ],
+)
+def test_a_broken_field_that_may_be_left_out_is_named(tmp_path: Path, column: str, value: str, reason: str) -> None:
+    with pytest.raises(InvalidFile, match=f"line 2: {reason}"):
+        read(written(tmp_path, f"{HEAD.strip()},{column}\na,0,1,10,{value}\n"))
+
+
 @pytest.mark.parametrize("text", ["", "job_id,gpus\na,1\n", HEAD, "\0\0\0", "{}", HEAD + '"a,0,1,5\n'])
 def test_what_is_no_trace_is_an_error_a_user_can_act_on(tmp_path: Path, text: str) -> None:
     for skip_bad in (False, True):

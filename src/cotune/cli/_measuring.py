@@ -17,7 +17,7 @@ from cotune.history import History, Recalling
 from cotune.patterns import suggested
 from cotune.profile import Limits, profile
 from cotune.reuse import tidy
-from cotune.run._hearing import FROM_ZERO
+from cotune.run._hearing import COUNTS_FROM_ZERO
 from cotune.store import Store
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
@@ -50,8 +50,8 @@ def measure(
             shown.update(spent, str(step), limits.seconds - spent if step.probe.curve else None)
             if step.sample.ended and step.sample.failed:
                 note(f"failed: {step.probe.config}: {step.sample.failure}")
-    if any(FROM_ZERO in (sample.warning or "") for sample in finished.values()):
-        note(f"{settings.job.name}: {FROM_ZERO}")
+    if any(COUNTS_FROM_ZERO in (sample.warning or "") for sample in finished.values()):
+        note(f"{settings.job.name}: {COUNTS_FROM_ZERO}")
     return list(finished.values())
 
 

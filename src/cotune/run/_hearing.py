@@ -21,7 +21,7 @@ from cotune.run._memory import most
 from cotune.run._tail import Tail, begins_at_zero, from_log, from_report
 from cotune.types import Cause, Failure
 
-FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
+COUNTS_FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
 _APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
 
 
@@ -144,7 +144,7 @@ class Hearing:
 
     def _warnings(self) -> Iterator[str]:
         if self.from_zero:
-            yield FROM_ZERO
+            yield COUNTS_FROM_ZERO
         if self.tool is not None and self.tool.missing:
             yield f"its log told nothing: {self.tool.missing}"
         if self.unread:

@@ -61,7 +61,7 @@ class Reader(Protocol):
 
 def seconds(text: str, name: str) -> float:
     """Return a time that is not negative."""
-    value = _number(text, name)
+    value = number(text, name)
     if not math.isfinite(value):
         raise ValueError(f"{name} is {text}, not a time")
     if value < 0:
@@ -73,7 +73,7 @@ def duration(text: str, name: str) -> float:
     """Return a run time; `inf` is a job that never ends."""
     if text == "inf":
         return math.inf
-    value = seconds(text, name) if not text.startswith("-") else _number(text, name)
+    value = seconds(text, name) if not text.startswith("-") else number(text, name)
     if value < 0:
         raise ValueError(f"{name} is {text}; a run time cannot be negative")
     if value > LONGEST:
@@ -83,7 +83,7 @@ def duration(text: str, name: str) -> float:
 
 def count(text: str, name: str) -> int:
     """Return a whole number of at least one."""
-    value = _number(text, name)
+    value = number(text, name)
     if not value.is_integer():
         raise ValueError(f"{name} is {text!r}, not a whole number")
     if value < 1:
@@ -91,7 +91,8 @@ def count(text: str, name: str) -> int:
     return int(value)
 
 
-def _number(text: str, name: str) -> float:
+def number(text: str, name: str) -> float:
+    """Return a number, whatever its sign."""
     try:
         return float(text)
     except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cotune.adapters.traces._lines import Make, TraceLine, count, duration, seconds
+from cotune.adapters.traces._lines import Make, TraceLine, count, duration, number, seconds
 from cotune.errors import suggestion
 from cotune.schedule import Submission
 from cotune.schedule._served import Served
@@ -56,7 +56,7 @@ class TraceColumns:
                 deadline=seconds(given["deadline"], "deadline_s") if "deadline" in given else None,
                 device=given.get("device"),
                 team=given.get("team", ""),
-                priority=int(given.get("priority", 0)),
+                priority=_priority(given.get("priority", "0")),
                 weight=_weight(given.get("weight", "1")),
                 batch_size=count(given.get("batch_size", "1"), "batch_size"),
                 model=given.get("model", ""),
@@ -87,16 +87,23 @@ def _served(job: Submission, given: Mapping[str, str]) -> Submission:
 
 def _slower(job: Submission, text: str) -> Submission:
     """Return a job that takes so many times as long when its nodes stand in several racks."""
-    value = float(text)
+    value = number(text, "rack_slowdown")
     if not 1 <= value < float("inf"):
         raise ValueError(f"rack_slowdown is {text}; it is 1 or more, times the run time within a rack")
     return replace(job, work=Steady(job.seconds, {job.config: 1.0}, value), wants=job.config)
 
 
+def _priority(text: str) -> int:
+    value = number(text, "priority")
+    if not value.is_integer():
+        raise ValueError(f"priority is {text}, not a whole number")
+    return int(value)
+
+
 def _weight(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise ValueError(f"weight is {text}; it must be positive")
+    value = number(text, "weight")
+    if not 0 < value < float("inf"):
+        raise ValueError(f"weight is {text}; it must be positive and finite")
     return value
 
 
