@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -23,6 +24,7 @@ from cotune.types import Cluster, Device, Goal, Job, LearningRate, Value
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
 _FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
 
 
@@ -207,6 +209,8 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
     if job.command:
         require_settable(job, source)
+    if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
+        raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
     return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
 
 

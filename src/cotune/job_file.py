@@ -17,6 +17,7 @@ from cotune.types import LearningRateRule, Prefer, Value
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
+MOST_VALUES = 100_000  # of an axis
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
@@ -41,6 +42,8 @@ def axis_values(value: object) -> tuple[Value, ...]:
         first, last = int(ends[1]), int(ends[2])
         if first > last:
             raise ValueError("a range that rises, such as 1..8")
+        if last - first >= MOST_VALUES:
+            raise ValueError(f"a range of at most {MOST_VALUES:,} values")
         return tuple(range(first, last + 1))
     if isinstance(value, str) and "," in value:
         value = [yaml.safe_load(part) for part in value.split(",")]
@@ -84,6 +87,7 @@ def _target(value: object) -> object:
     return value if isinstance(value, Mapping) else {"at_least_as_good": value}
 
 
+Level = Annotated[float, Field(allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
 Values = Annotated[tuple[Value, ...], BeforeValidator(axis_values, json_schema_input_type=str | list[Value])]
 
@@ -96,9 +100,9 @@ class TargetSection(_Section):
     """What counts as good enough."""
 
     metric: str | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    at_least_as_good: float | None = None
+    at_least: Level | None = None
+    at_most: Level | None = None
+    at_least_as_good: Level | None = None
 
     @model_validator(mode="after")
     def _one_level(self) -> TargetSection:
