@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import time
 from pathlib import Path
 
 import pytest
 
 from cotune import config
 from cotune.errors import InvalidFile
-from cotune.run import Reported, _hearing
-from cotune.types import Job
+from cotune.run import Launch, Reported, _hearing
+from cotune.run._local_launch import LocalLaunch
+from cotune.run._messages import Program
+from cotune.run._tail import Tail
+from cotune.types import Config, Job
 
 from launching import PLAIN, Play, Played  # isort: skip
 
@@ -94,6 +100,35 @@ def test_a_script_that_goes_on_counts_as_it_did_before(play: Play, first: int) -
     play(f"print('epoch {first} accuracy 1')", command=PLAIN, job=job)
     again = play("print('epoch 5 accuracy 2')", command=PLAIN, job=job, resume=True)
     assert told(again) == [(6 - first, 2)]
+
+
+def test_a_line_counts_as_of_when_it_was_printed_and_not_when_it_was_read(tmp_path: Path) -> None:
+    log, now = tmp_path / "rank-0.log", time.time()
+    launch = LocalLaunch(
+        launch=Launch("a", Job("test", pattern=PATTERN), Config.data_parallel(8, 1), 2, tmp_path),
+        program=Program("script", "train.py", ()),
+        folder=tmp_path,
+        temporary=tmp_path,
+        report=Tail(tmp_path / "rank-0.jsonl"),
+        log=Tail(log),
+        tool=None,
+        pattern=re.compile(PATTERN),
+        cores=[],
+        gpus=[],
+        ports=[],
+        memory_kills=0,
+        started=True,
+        begun=50.0,
+    )
+    times = []
+    for epoch, age in ((1, 20.0), (2, 30.0), (3, 10.0), (4, -5.0), (5, 60.0)):
+        with log.open("a") as file:
+            file.write(f"epoch {epoch} accuracy 0.5\n")
+        os.utime(log, (now - age, now - age))
+        times += [said.at for said in launch.hear(100.0)]
+    assert times == pytest.approx([80.0, 80.0, 90.0, 100.0, 100.0], abs=2.0)
+    assert times[0] == times[1], "time does not run backwards"
+    assert times[-1] == 100.0, "none was printed before the job began"
 
 
 def test_event_files_tell_when_things_happened(play: Play, tmp_path: Path) -> None:

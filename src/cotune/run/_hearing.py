@@ -116,12 +116,16 @@ class Hearing:
             return
         for line in self.log.lines(last=last):
             try:
-                found = from_log(self.launch.id, line, self.pattern, now, self.launch.job.metric)
+                found = from_log(self.launch.id, line, self.pattern, self._printed(now), self.launch.job.metric)
             except ValueError as error:
                 self.spoiled = self.spoiled or f"the pattern found no number in {line.strip()[:80]!r}: {error}"
                 return
             if found is not None:
                 yield self._from_one(found, line, self.pattern)
+
+    def _printed(self, now: float) -> float:
+        """Return when the line that was just read was printed, as far as is known: when it was read."""
+        return now
 
     def _from_one(self, found: Reported, line: str, pattern: re.Pattern[str]) -> Reported:
         """Return what a line says in epochs done: in a script that counts from 0, epoch 0 is done when it is told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,17 @@ class LocalLaunch(Hearing):
     memory_kills: int
     nodes: Nodes | None = None
     modelled: str | None = None
+    begun: float = 0.0
+    printed: float = 0.0  # when the last line that told something was
+
+    def _printed(self, now: float) -> float:
+        """Return when a line was printed: its file says so, and by the same clock; what is read may have waited.
+
+        The file's time is a few milliseconds coarse, and may lie before the job's own code began.
+        """
+        written = now - max(0.0, time.time() - self.log.written)
+        self.printed = max(self.printed, written if written > self.begun else now)
+        return self.printed
 
     def _warnings(self) -> Iterator[str]:
         yield from super()._warnings()

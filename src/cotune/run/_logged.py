@@ -44,11 +44,15 @@ class Files:
     def __init__(self, folder: Path, names: str) -> None:
         self._folder, self._names = folder, names
         self._tails = {path: Tail(path) for path in folder.glob(names)}
+        self.written = 0.0  # the file of the line that was read last
 
     def lines(self, *, last: bool) -> Iterator[str]:
         """Yield the whole lines added since the last call, and torn ones too if it is the `last` call."""
         for path in sorted(self._folder.glob(self._names)):
-            yield from self._tails.setdefault(path, Tail(path, whole=True)).lines(last=last)
+            tail = self._tails.setdefault(path, Tail(path, whole=True))
+            for line in tail.lines(last=last):
+                self.written = tail.written
+                yield line
 
 
 class ToolLog:

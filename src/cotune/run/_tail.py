@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +16,19 @@ _LINE_END = re.compile(rb"[\r\n]+")
 
 
 class Tail:
-    """The lines that are added to a file from now on, or the `whole` of it."""
+    """The lines that are added to a file from now on, or the `whole` of it; `written` by the wall clock."""
 
     def __init__(self, path: Path, *, whole: bool = False) -> None:
         self._path = path
         self._offset = path.stat().st_size if path.exists() and not whole else 0
         self._rest = b""
+        self.written = 0.0
 
     def lines(self, *, last: bool) -> Iterator[str]:
         """Yield the whole lines added since the last call, and the torn one too if it is the `last` call."""
         try:
             with self._path.open("rb") as file:
+                self.written = os.fstat(file.fileno()).st_mtime
                 file.seek(self._offset)
                 added = file.read()
         except FileNotFoundError:

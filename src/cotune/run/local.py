@@ -235,7 +235,7 @@ class Local:
 
     def _told(self, running: LocalLaunch, event: Mapping[str, Any], server: Connection) -> None:
         if event["event"] == "started":
-            running.started, running.modelled = True, event["modelled"]
+            running.started, running.begun, running.modelled = True, event["at"], event["modelled"]
             self._events.append(Started(running.launch.id, event["at"], running.modelled))
         elif event["event"] == "ended":
             failed, running.apart = event["failed"], event["apart"]
