@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cotune.config import Settings
     from cotune.store import Store
-    from cotune.types import Value
+    from cotune.types import Job, Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
@@ -158,6 +158,16 @@ def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     import yaml
 
     return {name: yaml.safe_load(str(value)) for name, value in _axes(axis).items()}
+
+
+def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
+    """Refuse an axis that would change nothing: no value of it reaches the job's command."""
+    from cotune.commands import takes
+    from cotune.errors import UsageError
+
+    for name in axes if job.command else ():
+        if not takes(job, name):
+            raise UsageError(f"--axis {name}: the command has no {{{name}}}")
 
 
 def _axes(axis: list[str] | None) -> dict[str, str]:

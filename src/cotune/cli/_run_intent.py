@@ -10,7 +10,7 @@ from typing import Any
 from cotune.cli._beginning import Beginning, unfinished
 from cotune.cli._doubts import doubt_batches
 from cotune.cli._forecasting import for_goal
-from cotune.cli._options import tell_other_goal
+from cotune.cli._options import require_taken, tell_other_goal
 from cotune.cli._output import note
 from cotune.config import Settings
 from cotune.documents import goal_words, price_words
@@ -50,6 +50,7 @@ class Intent:
 
 def intent_of(settings: Settings, kept: Store, flags: RunFlags) -> Intent:
     """Return what to run: an unfinished run as it was, or the latest plan with the flags laid over it."""
+    require_taken(settings.job, flags.layout["axes"])
     plan = kept.latest_plan(settings.job)
     left_at = unfinished(settings, kept, flags.seed) if flags.resume else None
     last = left_at.before if left_at else None

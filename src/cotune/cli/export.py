@@ -36,13 +36,14 @@ def export(
     from dataclasses import replace
 
     from cotune.adapters.export import order, write
-    from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store
+    from cotune.cli._options import as_last_planned, chosen_axes, load_settings, open_store, require_taken
     from cotune.run import Launch
     from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
+    require_taken(settings.job, given["axes"])
     with open_store(store, reading=True) as kept:
         settings = as_last_planned(settings, kept)
         plan = kept.latest_plan(settings.job)
