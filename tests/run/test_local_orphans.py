@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from cotune.run import Launch
+from cotune.run.local import Local
+from cotune.types import Config, Job
+
 BUSY_SECONDS = 60  # what a busy machine may take for what else is over in a moment
 ENGINE = """
 import sys
@@ -135,3 +139,20 @@ def test_ctrl_c_reaches_the_engine_alone_and_leaves_nothing(running: tuple[subpr
     assert process.wait() == 0
     assert all_gone(marker)
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_an_engine_that_is_closed_before_its_workers_begin_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: bool
+) -> None:
+    marker = f"marker-{uuid.uuid4().hex}"
+    monkeypatch.setenv("ORPHAN_MARKER", marker)
+    (tmp_path / "train.py").write_text("import torch")
+    engine = Local(isolate=isolate)
+    job = Job("orphans", (sys.executable, "train.py"), folder=str(tmp_path))
+    engine.start(Launch("a", job, Config.data_parallel(4, 2), 1, tmp_path / "run"))
+    assert engine._server is not None
+    folder = engine._server.folder
+    engine.close()
+    assert all_gone(marker)
+    assert not folder.exists()

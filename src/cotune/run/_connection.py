@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from cotune.run._environment import MALLOC, SINGLE_THREADED
 
-_CLOSE_SECONDS = 5.0
 _CHUNK = 1 << 16
 _SHORT_PATH = 40  # multiprocessing makes sockets below it, and the path of a socket has at most 107 bytes
 
@@ -66,11 +65,11 @@ class Connection:
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 
-    def close(self) -> None:
-        """End the server and all that it started."""
+    def close(self, patience: float) -> None:
+        """End the server and all that it started, by force after so many seconds."""
         os.close(self._commands)
         try:
-            self._keeper.wait(_CLOSE_SECONDS)
+            self._keeper.wait(patience)
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()

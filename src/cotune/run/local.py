@@ -39,6 +39,9 @@ from cotune.run._shares import Shares
 from cotune.run._tail import Tail
 from cotune.types import Cause, Config, Failure
 
+_CLOSE_SECONDS = 5.0  # for the server to end what it started
+_IMPORTING_SECONDS = 0.3  # while it imports for its first workers, and hears nothing
+
 
 @dataclass
 class Local:
@@ -144,7 +147,8 @@ class Local:
     def close(self) -> None:
         """End everything this engine started."""
         if self._server is not None:
-            self._server.close()
+            importing = self._running and not any(running.started for running in self._running.values())
+            self._server.close(_IMPORTING_SECONDS if importing else _CLOSE_SECONDS)
         self._server = None
         self._mps = False
         for running in self._running.values():
