@@ -79,6 +79,12 @@ def test_a_broken_expression_is_named_where_it_stands_and_as_it_was_written(
         ("[pass 00] loss: 0.3 acc: 61.20%", "accuracy", r"pass\s+(?P<epoch>\d+).*acc:\s+(?P<accuracy>[\d.]+)"),
         ("Epoch [3/9] acc=.9 val_acc=.87", "accuracy", r"Epoch\s+\[(?P<epoch>\d+).*val_acc=(?P<accuracy>[\d.]+)"),
         ("epoch 3 loss 0.5 val loss 0.6", "loss", r"epoch\s+(?P<epoch>\d+).*val\s+loss\s+(?P<loss>[\d.]+)"),
+        (
+            "{'eval_accuracy': 0.91, 'epoch': 1.5}",
+            "accuracy",
+            r"eval_accuracy.:\s+(?P<accuracy>[\d.]+).*epoch.:\s+(?P<epoch>[\d.]+)",
+        ),
+        ("accuracy 0.9 after epoch 3", "accuracy", r"accuracy\s+(?P<accuracy>[\d.]+).*epoch\s+(?P<epoch>\d+)"),
         ("epoch 1 val/accuracy=0.5", "val/accuracy", r"epoch\s+(?P<epoch>\d+).*val/accuracy=(?P<accuracy>[\d.]+)"),
     ],
 )
@@ -89,4 +95,4 @@ def test_a_line_that_tells_an_epoch_and_the_metric_suggests_a_pattern(line: str,
 
 
 def test_lines_that_tell_no_metric_suggest_nothing() -> None:
-    assert suggested(["epoch 3\n", "step 1 acc 0.3\n", "accuracy 0.9 after epoch 3\n"], "accuracy") is None
+    assert suggested(["epoch 3\n", "step 1 acc 0.3\n", "accuracy at epoch 3\n"], "accuracy") is None

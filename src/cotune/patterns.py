@@ -17,7 +17,7 @@ from cotune.errors import UsageError, suggestion
 from cotune.reporting import TERMS
 from cotune.types import Job
 
-_EPOCH = re.compile(r"(?P<word>\b(?:epoch|pass|round|ep)s?\b[^\w.\n]{0,4})(?P<number>\d+)", re.IGNORECASE)
+_EPOCH = re.compile(r"(?P<word>\b(?:epoch|pass|round|ep)s?\b[^\w.\n]{0,4})(?P<number>\d+(?:\.\d+)?)", re.IGNORECASE)
 _VALUE = r"(?P<word>(?:(?:val|test|eval|dev)\w* )?[\w/]*{stem}[\w/]*[^\w.\n]{{1,4}})(?P<number>\d*\.?\d+)"
 _STEM = 3  # letters by which a metric is known: acc, f1, los
 _HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
@@ -36,12 +36,16 @@ def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
     value = re.compile(_VALUE.format(stem=re.escape(metric[:_STEM])), re.IGNORECASE)
     group = metric if metric.isidentifier() else "accuracy"
     for line in lines:
-        epoch = _EPOCH.search(line)
-        values = list(value.finditer(line, epoch.end())) if epoch else []
+        epoch, values = _EPOCH.search(line), list(value.finditer(line))
         if epoch is None or not values:
             continue
         told = next((one for one in values if _HELD_OUT.search(one["word"])), values[0])
-        pattern = rf"{_literal(epoch['word'])}(?P<epoch>\d+).*{_literal(told['word'])}(?P<{group}>[\d.]+)"
+        count = r"[\d.]+" if "." in epoch["number"] else r"\d+"
+        parts = {
+            epoch.start(): f"{_literal(epoch['word'])}(?P<epoch>{count})",
+            told.start(): rf"{_literal(told['word'])}(?P<{group}>[\d.]+)",
+        }
+        pattern = ".*".join(parts[place] for place in sorted(parts))
         found = re.search(pattern, line)
         if found and (found["epoch"], found[group]) == (epoch["number"], told["number"]):
             return SuggestedPattern(line.strip()[:80], pattern)
@@ -49,8 +53,8 @@ def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
 
 
 def _literal(text: str) -> str:
-    """Return an expression for a text, any number of blanks for blanks."""
-    return re.sub(r"(\\\s)+", r"\\s+", re.escape(text))
+    """Return an expression for a text: any number of blanks for blanks, and no quotes, which shells and YAML read."""
+    return re.sub("['\"]", ".", re.sub(r"(\\\s)+", r"\\s+", re.escape(text)))
 
 
 def pattern_of(job: Job) -> re.Pattern[str] | None:
