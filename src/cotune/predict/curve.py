@@ -40,7 +40,7 @@ Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
-_USUAL_BC, _USUAL_BD = 4.0, 1 / 16  # of the largest and the smallest batch measured, before anything is known
+_USUAL_BC, _USUAL_BD = 4.0, 1 / 32  # of the largest and the smallest batch measured, before anything is known
 _ROUNDS = 5
 _LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`_accuracy.py`)
 _MOST_SHIFT = float(np.log(2))
@@ -196,8 +196,8 @@ def _first_grid(batch: Floats, epochs: Floats) -> tuple[list[Floats], list[float
     prior = [
         (float(np.log(unit * 0.3)), 0.03),
         (float(np.log(0.7)), 0.1),
-        (float(np.log(_USUAL_BC * batch.max())), 0.001),
-        (float(np.log(_USUAL_BD * batch.min())), 0.001),
+        (float(np.log(_USUAL_BC * batch.max())), 0.01),
+        (float(np.log(_USUAL_BD * batch.min())), 0.01),
     ]
     return axes, ratios, prior
 
