@@ -207,7 +207,7 @@ def targets() -> None:
     ]
     print(f"{len(traces)} workloads, {sum(len(trace.jobs) for trace in traces)} jobs with targets and deadlines")
     print("cluster  restart  noise  policy        admitted    met  missed  GPU hours  per deadline met  of both's jobs")
-    for spec, restart, noise in (("64", 0.0, 0.0), ("64", 0.0, 0.1), ("64", 0.0, 0.3), ("16x4", 30.0, 0.0)):
+    for (spec, restart), noise in product((("64", 0.0), ("16x4", 30.0)), (0.0, 0.1, 0.3)):
         played = {
             policy: [
                 simulate(

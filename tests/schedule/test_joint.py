@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cotune.schedule import COUNTED, Nodes, Submission, rigid_config
+from cotune.schedule import COUNTED, Active, Nodes, Promise, Submission, rigid_config
 from cotune.schedule._options import packing
 from cotune.schedule._work import Steady
 from cotune.schedule.elasticflow import Elasticflow
@@ -119,5 +119,18 @@ def test_on_uncertain_forecasts_it_keeps_nearly_all_it_admits_and_more_than_elas
     assert missed[Joint()] <= 0.05 * (met[Joint()] + missed[Joint()])
 
 
+def test_the_fuller_the_cluster_the_smaller_a_job_has_to_be() -> None:
+    cluster = Cluster((Device("gpu", 8),))
+    large = Submission("large", 0.0, 4, 90.0, 100.0)  # 360 of the 800 GPU seconds until its deadline
+    for held, taken in ((0, True), (1, False), (4, False)):
+        there = Active(Submission("there", 0.0, 1, 1.0, 100.0), 0, 1.0, promise=Promise((50.0, 100.0), (held, held)))
+        assert Joint().admit(Active(large, 1, 90.0), [there, Active(large, 1, 90.0)], cluster) is taken
+
+
+def test_a_promise_is_counted_between_two_times() -> None:
+    promise = Promise((10.0, 20.0, 40.0), (4, 0, 2))
+    assert [promise.held(*times) for times in ((0, 50), (5, 30), (10, 20), (40, 60))] == [80.0, 40.0, 0.0, 0.0]
+
+
 def test_a_good_forecast_is_kept_for_certain_and_a_vague_one_at_a_risk() -> None:
-    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.5, 2.5, 0.25 / 0.3, 0.25])
+    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.5, 2.5, 0.35 / 0.3, 0.35])

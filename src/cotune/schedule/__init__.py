@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from cotune.types import Cluster, Config
@@ -114,6 +115,11 @@ class Promise:
 
     ends: tuple[float, ...]
     units: tuple[int, ...]
+
+    def held(self, begin: float, end: float) -> float:
+        """Return the unit-seconds promised between two times on the clock."""
+        turns = [min(max(turn, begin), end) for turn in (begin, *self.ends)]
+        return sum(units * (after - before) for units, (before, after) in zip(self.units, pairwise(turns), strict=True))
 
 
 @dataclass(slots=True, eq=False)

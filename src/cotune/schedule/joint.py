@@ -10,7 +10,7 @@ Forecasts have a spread s: a job counts as met if it ends in time z standard dev
 
     z = min(sure, most / s),
 
-so a good forecast is kept for certain, and a vague one (z = 0.8 at s = 0.3) at a risk, since no job books
+so a good forecast is kept for certain, and a vague one (z = 1.2 at s = 0.3) at a risk, since no job books
 more than exp(most) times what it is believed to need. A plan that meets all deadlines is a promise. It is
 replaced only by plans that meet all deadlines too. Whoever overruns so much that it comes to be late in the plan keeps
 what it was promised and gets what those in time leave besides, and newcomers are admitted where
@@ -21,9 +21,10 @@ A forecast counts on as few nodes as can hold a config. Where GPUs are on nodes 
 a part that divides one: jobs of other sizes leave rests on which the next one stands torn apart, and is slower than
 it was promised (ElasticFlow allots powers of two for this reason).
 
-While others are there no job is taken on that needs more than `widest` of the whole cluster until its
-deadline and more than most of them asked for: it would turn away many (trunk reservation, as telephone
-networks have against wide calls).
+While others are there no job is taken on that needs more than `widest` of the GPU time that their promises leave
+until its deadline, and more than most of them asked for: the fuller the cluster, the smaller a job has to be, as a
+large one would turn away many (trunk reservation, as telephone networks have against wide calls). On nodes all GPU
+time until its deadline counts, promised or not: many small jobs would hold a part of every node, and tear others apart.
 
 Idle GPUs are used only where that costs next to nothing: a step up may waste at most
 `slack` of the GPU-seconds the job still needs. What is done early makes room for those to come.
@@ -50,7 +51,7 @@ class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
     sure: float = 2.5
-    most: float = 0.25
+    most: float = 0.35
     slack: float = 0.3
     widest: float = 1 / 2
     repairs: int = 4
@@ -60,11 +61,10 @@ class Joint:
         """Return whether all deadlines can be kept with it, and whether it leaves enough to those to come."""
         if new.job.deadline is None:
             return True
-        gpus = sum(capacity(cluster).values())
         needs = {config: self._needs(new, config) for config in _allowed(new, cluster)}
         limit = new.deadline_left - new.restart
         costs = [config.units * seconds for config, seconds in needs.items() if seconds <= limit]
-        if not costs or self._crowds_out(min(costs), new, active, gpus):
+        if not costs or self._crowds_out(min(costs), new, active, cluster):
             return False
         plan = self._plan(active, cluster)
         late = set(_late(plan))
@@ -73,10 +73,16 @@ class Joint:
         _promise(plan)
         return True
 
-    def _crowds_out(self, cost: float, new: Active, active: Sequence[Active], gpus: int) -> bool:
-        """Return whether a job takes a large part of the cluster, and is larger than most who are there."""
-        others = [job.job.gpus * job.total for job in active if job is not new]
-        return bool(others) and cost > max(self.widest * gpus * new.deadline_left, median(others))
+    def _crowds_out(self, cost: float, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
+        """Return whether a job takes a large part of what there is, and is larger than most who are there."""
+        others = [job for job in active if job is not new]
+        if not others:
+            return False
+        there = sum(capacity(cluster).values()) * new.deadline_left
+        if not any(device.per_node for device in cluster.devices):
+            due = new.synced + new.deadline_left
+            there -= sum(job.promise.held(new.synced, due) for job in others if job.promise)
+        return cost > max(self.widest * there, median(job.job.gpus * job.total for job in others))
 
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: where its promise turns, or halfway to its deadline.
