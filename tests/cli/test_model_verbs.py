@@ -134,6 +134,8 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--tier", "counts"), 2, "need --model"),
         (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
         (("inspect", "nothing"), 3, "no model named"),
+        (("inspect", "nothing.py:Net"), 3, "no file nothing.py"),
+        (("predict", "--model", "nothing.py:Net"), 3, "no file nothing.py"),
     ],
 )
 def test_what_goes_wrong_is_said_in_a_line_with_its_code(

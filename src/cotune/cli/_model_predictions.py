@@ -57,10 +57,11 @@ class ModelFlags:
 def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
     """Predict a model and print what is expected of it."""
     from cotune import config
-    from cotune.cli._options import open_store
+    from cotune.cli._options import open_store, require_model_file
     from cotune.cli._output import emit_json, waiting
 
     settings = config.load(file or config.find(Path.cwd()), {})
+    require_model_file(flags.model)
     with waiting("loading torch"):
         from cotune.cli._model_query import query_of
         from cotune.cli._modelling import answer

@@ -160,6 +160,15 @@ def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     return {name: yaml.safe_load(str(value)) for name, value in _axes(axis).items()}
 
 
+def require_model_file(model: str) -> None:
+    """Refuse a model of a file that is not there, before torch is loaded to look for it."""
+    from cotune.errors import NotFound
+
+    file = Path(model.partition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        raise NotFound(f"no file {file}")
+
+
 def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
     """Refuse an axis that would change nothing: no value of it reaches the job's command."""
     from cotune.commands import takes

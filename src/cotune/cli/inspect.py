@@ -32,11 +32,12 @@ def inspect(
     json: Json = False,
 ) -> None:
     """Show where a model's time, work and memory go. Time by operator type; work, parameters and memory by layer."""
-    from cotune.cli._options import one_of
+    from cotune.cli._options import one_of, require_model_file
     from cotune.cli._output import emit_json, waiting
     from cotune.devices import PRECISIONS
 
     kind = one_of(PRECISIONS, precision, "--precision")
+    require_model_file(model)
     with waiting("loading torch"):
         from cotune.counting.profiler import profiled
         from cotune.counting.trace import count
