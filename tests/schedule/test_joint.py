@@ -133,4 +133,4 @@ def test_a_promise_is_counted_between_two_times() -> None:
 
 
 def test_a_good_forecast_is_kept_for_certain_and_a_vague_one_at_a_risk() -> None:
-    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.5, 2.5, 0.35 / 0.3, 0.35])
+    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.75, 2.75, 0.35 / 0.3, 0.35])

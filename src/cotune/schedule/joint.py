@@ -50,7 +50,7 @@ _HAIR = 1e-5  # seconds, more than sums of seconds are off by
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    sure: float = 2.5
+    sure: float = 2.75
     most: float = 0.35
     slack: float = 0.3
     widest: float = 1 / 2
