@@ -22,7 +22,7 @@ from cotune.schedule import Active, Promise
 from cotune.schedule._options import Options
 from cotune.types import Config, Floats, Ints
 
-_MOMENT = 1e-3  # seconds
+_MOMENT = 0.1  # seconds: decisions come a hair late, thousands of times in a crowd
 Column = TypeVar("Column", Ints, Floats)
 
 
