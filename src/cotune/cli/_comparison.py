@@ -34,7 +34,7 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
         for name, found in results.items()
     ]
     columns = (*columns, "deadlines met", "declined") if deadlines else columns
-    table(columns, rows, title=f"{len(trace.jobs)} jobs on {gpus}: completion times and waiting in seconds")
+    table(columns, rows, title=f"{counted(len(trace.jobs), 'job')} on {gpus}: completion times and waiting in seconds")
     for level, noisy in document.get("noise", {}).items():
         means = {name: found["jct_mean"] for name, found in noisy.items()}
         table(
