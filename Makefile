@@ -33,7 +33,7 @@ docs: $(VENV)/.installed
 	$(BIN)/mkdocs build --strict --site-dir build/site
 
 schema: $(VENV)/.installed
-	$(BIN)/python -c "import json; from cotune.job_file import json_schema; \
+	$(BIN)/python -c "import json; from cotune.jobfile.file import json_schema; \
 	print(json.dumps(json_schema(), indent=2, sort_keys=True))" > docs/cotune.schema.json
 
 clean:

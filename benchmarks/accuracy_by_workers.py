@@ -16,9 +16,9 @@ from statistics import mean, median
 
 import numpy as np
 
-from cotune.bench.lab import RecordedLab
-from cotune.bench.planning import judged
-from cotune.bench.truth import Truth
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.planning import judged
+from cotune.lab.bench.truth import Truth
 from cotune.recording import AccuracyRow, Recording, TimeRow, read, write
 from cotune.types import Floats, Job
 

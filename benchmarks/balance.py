@@ -19,8 +19,8 @@ from statistics import median
 
 import torch
 
-from cotune.run import Ended, Launch, Reported
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch, Reported
 from cotune.types import Config, Job
 
 SHARES = [0.4, 0.4, 0.2, 0.1]

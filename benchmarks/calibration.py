@@ -38,21 +38,21 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.bench.lab import RecordedLab
-from cotune.bench.planning import _goals, _kept, _recording, _truth  # the very goals of the benchmark
-from cotune.bench.prediction import AT_LEAST_MORE, designed
-from cotune.bench.truth import Truth
-from cotune.cli.bench import recording_folders
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.planning import _goals, _kept, _recording, _truth  # the very goals of the benchmark
+from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
+from cotune.lab.bench.truth import Truth
+from cotune.lab.verbs.bench import recording_folders
 from cotune.plan.assess import assess
-from cotune.predict import _accuracy, forecaster
-from cotune.predict._forecaster import _accuracy as learnt_accuracy
-from cotune.predict._seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
-from cotune.predict.gaussian import Gaussian
+from cotune.predict import LAWS, forecaster
+from cotune.predict import accuracy as _accuracy
+from cotune.predict.forecaster import _accuracy as learnt_accuracy
+from cotune.predict.predictors.gaussian import Gaussian
+from cotune.predict.seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
-from cotune.run.recorded import Recorded, Replay
+from cotune.run.engines.recorded import Recorded, Replay
 from cotune.space import Configs
-from cotune.strategies import LAWS
 from cotune.types import Config, Evaluation, Floats, Goal, Ints, Sample
 
 COUNTS = (4, 8, 16, 24, 40)

@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from cotune.run import Ended, Launch
-from cotune.run._processes import descendants
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch
+from cotune.run.processes import descendants
 from cotune.types import Config, Job
 
 SCRIPT = """

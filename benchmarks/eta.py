@@ -24,11 +24,11 @@ from statistics import mean, median
 from typing import Any
 
 from cotune.devices.present import visible_gpus
-from cotune.predict.eta import Countdown, usual_scatter
-from cotune.run import Engine, Launch
+from cotune.predict.predictors.eta import Countdown, usual_scatter
 from cotune.run.attempt import Until, attempt
-from cotune.run.local import Local
-from cotune.supervise import going_on
+from cotune.run.engines.local import Local
+from cotune.run.launch import Engine, Launch
+from cotune.run.supervise import going_on
 from cotune.types import Config, Evaluation, Job, Quantity, Sample, Terms
 
 SHARES = (0.05, 0.25, 0.5)

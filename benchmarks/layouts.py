@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.predict import forecaster
-from cotune.predict._telling import Telling
+from cotune.probe.gain import Telling
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Floats, Job, Sample, axes_of
 

@@ -14,13 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cotune.counting.exposed import counted_model
-from cotune.predict._memory import MemoryLaw
-from cotune.run import Ended, Launch
-from cotune.run.local import Local
+from cotune.modelling.counting.exposed import counted_model
+from cotune.modelling.workloads.named import find
+from cotune.predict.memory import MemoryLaw
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch
 from cotune.space import Configs
 from cotune.types import Config, Job, Sample
-from cotune.workloads.named import find
 
 STEPS = """
 import sys, torch, cotune

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from cotune.run import Ended, Launch
-from cotune.run._environment import MALLOC
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.environment import MALLOC
+from cotune.run.launch import Ended, Launch
 from cotune.types import Config, Job
 
 PAIRS, WORKERS = 10, 2

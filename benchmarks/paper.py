@@ -23,16 +23,16 @@ from pathlib import Path
 import numpy as np
 
 import paper_numbers as paper
-from cotune import algorithms
-from cotune.bench.lab import RecordedLab
-from cotune.bench.truth import SLACK, Truth, frontier
+from cotune import registry
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.truth import SLACK, Truth, frontier
+from cotune.lab.restricted import planned
+from cotune.lab.strategies.bayesian import Bayesian
+from cotune.lab.strategies.lb_bsp import LbBsp
+from cotune.lab.strategy import Decision, Strategy
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.recording import Recording, read
 from cotune.space import Configs
-from cotune.strategies import Decision, Strategy
-from cotune.strategies._restricted import planned
-from cotune.strategies.bayesian import Bayesian
-from cotune.strategies.lb_bsp import LbBsp
 from cotune.types import Config, Evaluation, Floats, Goal, Sample
 
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1)  # of the time a middling config takes for all epochs
@@ -150,7 +150,7 @@ def _time_errors(work: Workload, name: str) -> tuple[str, str]:
     configs = work.recording.space(with_accuracy=False).configs()
     right = work.recording.epoch_seconds(configs)
     samples = [Sample(config, 1.0, float(value)) for config, value in zip(configs, right, strict=True)]
-    predictor = algorithms.create("predict", name)
+    predictor = registry.create("predictor", name)
     assert isinstance(predictor, SecondsPredictor)
 
     def off(learnt: Sequence[int], asked: Sequence[int]) -> float:
@@ -164,7 +164,7 @@ def _time_errors(work: Workload, name: str) -> tuple[str, str]:
 def _accuracy_errors(work: Workload, name: str) -> tuple[str, str]:
     """Return the error over all points of all curves, and over those of batches left out."""
     curves = work.recording.curves[None]
-    predictor = algorithms.create("predict", name)
+    predictor = registry.create("predictor", name)
     assert isinstance(predictor, AccuracyPredictor)
     runs = [
         Sample(
@@ -274,7 +274,7 @@ def cost(work: Workload) -> Iterator[str]:
 def decide(work: Workload, name: str, goal: Goal) -> tuple[Decision, float]:
     """Return what a strategy chooses, and what it spent on measuring."""
     lab = work.lab(goal)
-    strategy: Strategy = algorithms.create("strategies", name)
+    strategy: Strategy = registry.create("strategy", name)
     return strategy.decide(lab), lab.spent()
 
 

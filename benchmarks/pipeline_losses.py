@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from cotune.place.profiles import TypeEntry
-from cotune.staged import TRAIN, Staged, completed, engines
+from cotune.placement.profiles import TypeEntry
+from cotune.placement.staged import TRAIN, Staged, completed, engines
 from cotune.types import Stage
 
 PARTS = 5  # of the run, over each of which the mean loss is shown

@@ -5,7 +5,7 @@
     python benchmarks/placement.py counts      what balancing and rounding costs, beside exact counts
 
 Wall times mean something on an idle machine only; the search runs in one thread, so its CPU time is
-what it would take there. Instances are made up (cotune.place.synthetic, and plain random ones for the
+what it would take there. Instances are made up (cotune.placement.synthetic, and plain random ones for the
 times), seeds 0, 1, 2, ...
 """
 
@@ -18,12 +18,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from cotune.place.counts import provide, runs_of
-from cotune.place.exact import Exact
-from cotune.place.methods import method_of
-from cotune.place.problems import Placement, Problem
-from cotune.place.profiles import Profile, parse
-from cotune.place.synthetic import ctr
+from cotune.placement.counts import provide, runs_of
+from cotune.placement.methods import method_of
+from cotune.placement.placements.exact import Exact
+from cotune.placement.problems import Placement, Problem
+from cotune.placement.profiles import Profile, parse
+from cotune.placement.synthetic import ctr
 
 RIVALS = (
     "cpu_only",
@@ -141,7 +141,7 @@ def samples(types: int, instances: int) -> Iterable[tuple[Profile, Problem, Plac
 
 
 def _fastest() -> Any:
-    from cotune.place.objectives import Fastest
+    from cotune.placement.objectives import Fastest
 
     return Fastest()
 

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from cotune.place.fits import fitted
-from cotune.place.profiles import TypeEntry
-from cotune.staged import TRAIN, Staged, Wanted, completed, engines, measured
+from cotune.placement.fits import fitted
+from cotune.placement.profiles import TypeEntry
+from cotune.placement.staged import TRAIN, Staged, Wanted, completed, engines, measured
 from cotune.types import Stage
 
 DENSE = 1  # the stage in question, and its one layer

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotune.place.exact import Exact
-from cotune.place.objectives import Fastest
-from cotune.place.problems import Problem
-from cotune.place.profiles import parse
+from cotune.placement.objectives import Fastest
+from cotune.placement.placements.exact import Exact
+from cotune.placement.problems import Problem
+from cotune.placement.profiles import parse
 
 LAYERS, TYPES = 100, 8
 STOCKS = ((1, 4), (2, 12), (6, 24), (16, 64), (8, 128))

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from cotune.place.counts import runs_of
-from cotune.place.methods import method_of
-from cotune.place.problems import Placement, Problem
-from cotune.place.profiles import Profile, TypeEntry, parse
-from cotune.staged import TRAIN, Staged, Wanted, completed, engines, measured
+from cotune.placement.counts import runs_of
+from cotune.placement.methods import method_of
+from cotune.placement.problems import Placement, Problem
+from cotune.placement.profiles import Profile, TypeEntry, parse
+from cotune.placement.staged import TRAIN, Staged, Wanted, completed, engines, measured
 from cotune.types import Stage
 
 CPU_PRICE, GPU_PRICE = 0.04, 2.42  # USD per hour, the paper's

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from cotune.errors import Infeasible
-from cotune.place.answers import PlacementGoal, answer
-from cotune.place.profiles import Profile, parse
+from cotune.placement.answers import PlacementGoal, answer
+from cotune.placement.profiles import Profile, parse
 
 PRICES = {
     "A100-40": 3.673385,

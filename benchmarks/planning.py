@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.bench.truth import Truth
-from cotune.cli.verbs import app
+from cotune.cli.app import app
 from cotune.errors import CotuneError
 from cotune.forecast import Learning, Outlook, standard_draws
-from cotune.plan.grid import Grid
-from cotune.plan.planner import choose
-from cotune.plan.tabu import Tabu
+from cotune.lab.bench.truth import Truth
+from cotune.lab.searches.tabu import Tabu
+from cotune.plan.choose import choose
+from cotune.plan.searches.grid import Grid
 from cotune.recording import read
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Goal, Job

@@ -25,19 +25,19 @@ from typing import Any
 
 import torch
 
-from cotune.counting.calibrate import calibrate
-from cotune.counting.counts import Counts
-from cotune.counting.profiler import profiled
-from cotune.counting.timing import StepTiming, measure
-from cotune.counting.trace import count
 from cotune.devices import known
 from cotune.devices.calibration import Calibration
-from cotune.predict._roofline import Rates
-from cotune.predict._step_law import StepTime
-from cotune.predict.model import Prediction, Target, from_counts, from_steps
+from cotune.modelling.counting.calibrate import calibrate
+from cotune.modelling.counting.counts import Counts
+from cotune.modelling.counting.profiler import profiled
+from cotune.modelling.counting.timing import StepTiming, measure
+from cotune.modelling.counting.trace import count
+from cotune.modelling.prediction import Prediction, Target, from_counts, from_steps
+from cotune.modelling.roofline import Rates
+from cotune.modelling.step_law import StepTime
+from cotune.modelling.workloads.fathom import FATHOM
+from cotune.modelling.workloads.named import find
 from cotune.types import Config
-from cotune.workloads.fathom import FATHOM
-from cotune.workloads.named import find
 
 MODELS = ("resnet18", "vgg19", "transformer_block", "lenet5")
 BATCHES = {"cuda": (16, 32, 64, 128, 256, 512), "cpu": (2, 4, 8, 16)}

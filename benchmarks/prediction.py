@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune import algorithms
+from cotune import registry
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, forecaster
-from cotune.predict.auto import with_nodes
+from cotune.predict.predictors.auto import with_nodes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Evaluation, Job, Sample
 
@@ -73,7 +73,7 @@ def score_time(name: str, job: Job, measured: Sequence[Sample], count: int, draw
         seen, unseen = [measured[place] for place in order[:count]], [measured[place] for place in order[count:]]
         truth = np.array([sample.epoch_seconds for sample in unseen])
         configs = Configs.of([sample.config for sample in unseen])
-        predictor = with_nodes(algorithms.create("predict", name), 4)
+        predictor = with_nodes(registry.create("predictor", name), 4)
         began = time.process_time()
         found = predictor.fit_seconds(job, seen).predict(configs)
         spent = time.process_time() - began
@@ -90,7 +90,7 @@ def score_accuracy(name: str, job: Job, measured: Sequence[Sample]) -> float:
     errors = []
     for place, sample in enumerate(measured):
         seen = [*measured[:place], *measured[place + 1 :]]
-        model = algorithms.create("predict", name).fit_accuracy(job, seen)
+        model = registry.create("predictor", name).fit_accuracy(job, seen)
         epochs = np.array([point.epoch for point in sample.curve])
         truth = job.sign * np.array([point.accuracy for point in sample.curve])
         errors.append(np.abs(model.predict(Configs.of([sample.config]), epochs)[0] - truth).mean() / span)
@@ -102,9 +102,9 @@ def main() -> None:
         sys.exit("set COTUNE_DATA to the folder that holds pollux/")
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     folder = Path(os.environ["COTUNE_DATA"]) / "pollux"
-    names = algorithms.names("predict")
-    of_time = [name for name in names if isinstance(algorithms.create("predict", name), SecondsPredictor)]
-    of_accuracy = [name for name in names if isinstance(algorithms.create("predict", name), AccuracyPredictor)]
+    names = registry.names("predictor")
+    of_time = [name for name in names if isinstance(registry.create("predictor", name), SecondsPredictor)]
+    of_accuracy = [name for name in names if isinstance(registry.create("predictor", name), AccuracyPredictor)]
     print(f"epoch seconds  {'':26s}" + "".join(f"{name:>26s}" for name in JOBS))
     print(f"{'predictor':26s} {'samples':>7s} {'fit ms':>7s}" + f"{'MRE':>10s}{'MAPE':>8s}{'cover':>8s}" * len(JOBS))
     for count in (8, 16, 24):

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from cotune.run import Ended, Launch
-from cotune.run.ray import Ray
+from cotune.run.engines.ray import Ray
+from cotune.run.launch import Ended, Launch
 from cotune.types import Config, Job
 
 MOST = 1.03

@@ -28,8 +28,8 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from statistics import mean, median
 
-from cotune.run import Ended, Launch, Reported
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch, Reported
 from cotune.types import Config, Job
 
 EXAMPLES = {"mnist": 8192, "digits": 1437}

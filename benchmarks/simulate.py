@@ -22,25 +22,25 @@ from time import perf_counter
 
 import numpy as np
 
-from cotune.adapters.traces import Trace, fitting, read
-from cotune.adapters.traces.goals import with_deadlines, with_targets
-from cotune.adapters.traces.speeds import malleable, speed_tables
-from cotune.design import Design
+from cotune.cluster.node_packing import OnNodes
+from cotune.cluster.policies.elasticflow import Elasticflow
+from cotune.cluster.policies.gavel import fair_shares
+from cotune.cluster.policies.joint import Joint
+from cotune.cluster.policies.las import Las
+from cotune.cluster.policies.optimus import Optimus
+from cotune.cluster.policies.orders import Edf, Fifo, Smallest, Srsf, Srtf
+from cotune.cluster.policy import Active, Policy, Submission, rigid_config
+from cotune.cluster.simulate import simulate
+from cotune.cluster.simulate.beliefs import mistaken
+from cotune.cluster.simulate.clusters import parse_cluster
+from cotune.cluster.simulate.metrics import metrics
+from cotune.cluster.simulate.world import Believe, exactly
+from cotune.cluster.traces import Trace, fitting, read
+from cotune.cluster.traces.goals import with_deadlines, with_targets
+from cotune.cluster.traces.speeds import malleable, speed_tables
+from cotune.cluster.work import Steady
 from cotune.predict import forecaster
-from cotune.schedule import Active, Policy, Submission, rigid_config
-from cotune.schedule._placement import OnNodes
-from cotune.schedule._work import Steady
-from cotune.schedule.elasticflow import Elasticflow
-from cotune.schedule.gavel import fair_shares
-from cotune.schedule.joint import Joint
-from cotune.schedule.las import Las
-from cotune.schedule.optimus import Optimus
-from cotune.schedule.orders import Edf, Fifo, Smallest, Srsf, Srtf
-from cotune.simulate import simulate
-from cotune.simulate.beliefs import mistaken
-from cotune.simulate.clusters import parse_cluster
-from cotune.simulate.metrics import metrics
-from cotune.simulate.world import Believe, exactly
+from cotune.probe.design import Design
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Goal, Job, Sample
 

@@ -19,9 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from cotune.run import Ended, Launch
-from cotune.run._messages import Record
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch
+from cotune.run.local.messages import Record
 from cotune.types import Config, Job
 
 WORKERS = (1, 2, 4)

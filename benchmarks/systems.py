@@ -27,10 +27,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune import algorithms
+from cotune import registry
 from cotune.predict import SecondsPredictor, TooFewSamples
-from cotune.predict.auto import with_nodes
-from cotune.predict.samples_to_target import line
+from cotune.predict.predictors.auto import with_nodes
+from cotune.predict.predictors.samples_to_target import line
 from cotune.space import Configs
 from cotune.types import Config, Floats, Job, Sample, axes_of
 
@@ -54,7 +54,7 @@ ACROSS = ("ring_of_nodes", "gaussian", *LAWS)
 
 def errors(law: str, seen: Sequence[Sample], unseen: Sequence[Sample]) -> Floats:
     """Return |predicted / measured - 1| of what was not seen."""
-    predictor = with_nodes(algorithms.create("predict", law), PER_NODE)
+    predictor = with_nodes(registry.create("predictor", law), PER_NODE)
     assert isinstance(predictor, SecondsPredictor)
     found = predictor.fit_seconds(Job("bench", examples=EXAMPLES), seen)
     predicted = found.predict(Configs.of([sample.config for sample in unseen]))
@@ -101,7 +101,7 @@ def dlperf(folder: Path) -> dict[str, object]:
             if few := [errors(law, *parts) for samples in group if (parts := _designed(samples))]:
                 four[law][name] = np.concatenate(few)
         for law in ACROSS:
-            whole = getattr(algorithms.create("predict", law), "reads_axes", False)
+            whole = getattr(registry.create("predictor", law), "reads_axes", False)
             alike = [list(itertools.chain(*group))] if whole else group
             if nodes := [errors(law, *parts) for samples in alike if (parts := _by_nodes(samples))]:
                 across[law][name] = np.concatenate(nodes)

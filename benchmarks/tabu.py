@@ -11,12 +11,12 @@ import statistics
 import sys
 from pathlib import Path
 
-from cotune.bench.lab import RecordedLab
-from cotune.bench.truth import Truth
 from cotune.errors import Infeasible
-from cotune.plan.grid import Grid
-from cotune.plan.planner import choose
-from cotune.plan.tabu import Tabu
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.truth import Truth
+from cotune.lab.searches.tabu import Tabu
+from cotune.plan.choose import choose
+from cotune.plan.searches.grid import Grid
 from cotune.recording import read
 
 SEEDS = 20

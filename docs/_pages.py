@@ -13,24 +13,17 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from cotune import algorithms
-from cotune.cli.verbs import app
+from cotune import registry
+from cotune.cli.app import app
 from cotune.errors import CotuneError
 
-TITLES = {
-    "predict": "Predictors",
-    "plan": "Searches",
-    "place": "Placements",
-    "strategies": "Strategies",
-    "schedule": "Policies",
-    "run": "Engines",
-}
+TITLES = {kind: folder.capitalize() for kind, folder in registry.KINDS.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to those that are written by hand."""
     pages = {"algorithms/index.md": _overview(), "reference/verbs.md": _verbs()}
-    pages |= {f"algorithms/{kind}/{name}.md": _page(kind, name) for kind in TITLES for name in algorithms.names(kind)}
+    pages |= {f"algorithms/{kind}/{name}.md": _page(kind, name) for kind in TITLES for name in registry.names(kind)}
     for uri, text in pages.items():
         files.append(File.generated(config, uri, content=text))
     return files
@@ -39,18 +32,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def _overview() -> str:
     parts = ["# Every algorithm", "Each is one file, found by its name. `cotune algorithms` lists them too."]
     for kind, title in TITLES.items():
-        rows = [
-            f"| [`{name}`]({kind}/{name}.md) | {algorithms.summary(kind, name)} |" for name in algorithms.names(kind)
-        ]
+        rows = [f"| [`{name}`]({kind}/{name}.md) | {registry.summary(kind, name)} |" for name in registry.names(kind)]
         parts.append("\n".join([f"## {title}", "", "| name | what it does |", "| --- | --- |", *rows]))
     return "\n\n".join(parts)
 
 
 def _page(kind: str, name: str) -> str:
-    found = algorithms.describe(kind, name)
+    found = registry.describe(kind, name)
     parts = [
         f"# {name}",
-        f"{algorithms.KINDS[kind].capitalize()} in `src/cotune/{kind}/{found.module}.py`.",
+        f"{kind.capitalize()} in `src/{found.module.replace('.', '/')}.py`.",
         found.text,
         found.idea,
     ]
@@ -75,7 +66,8 @@ def _verbs() -> str:
 
 def _inner(command: Any) -> dict[str, Any]:
     """Return the verbs below a verb, if it has any."""
-    return getattr(command, "commands", {})
+    names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    return {name: command.get_command(None, name) for name in names}
 
 
 def _verb(words: str, command: Any, heading: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune.run import Ended
+from cotune.run.launch import Ended
 
 
 @dataclass(frozen=True)

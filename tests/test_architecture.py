@@ -10,57 +10,79 @@ from pathlib import Path
 import pytest
 
 import cotune
-from cotune import algorithms, errors
+from cotune import errors, registry
 
 SOURCE = Path(cotune.__file__).parent
-LAYERS = (  # a part may import those of the lines before its own
-    ("errors", "reporting", "types", "stamps", "pace", "balance", "servers"),
-    ("units", "algorithms", "redact", "prices", "space", "commands", "patterns", "devices", "schedule", "torch"),
-    ("forecast", "reuse", "job_file", "documents", "store", "callbacks", "simulate"),
-    ("config", "recording", "plan", "counting"),
-    ("predict", "place", "strategies"),
-    ("adapters", "design", "workloads"),
-    ("adapters.logs", "adapters.recordings", "adapters.traces", "active", "history", "pipeline"),
+ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never imports them
+LAYERS = (  # a part of the core may import those of the lines before its own
+    ("errors", "worker", "types", "stamps", "pace"),
+    ("units", "registry", "redact", "space", "devices", "torch"),
+    ("forecast", "checkpoints", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
+    ("jobfile", "plan", "workloads"),
+    ("recording", "predict", "interop.logged"),
+    ("interop.logs", "interop.measured"),
     ("run",),
-    ("adapters.export", "profile", "supervise", "staged", "reports", "bench"),
-    ("serve", "dashboard"),
+    ("probe",),
+    ("interop", "reports"),
+    ("dashboard",),
     ("cli",),
 )
 LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-STRANGERS = {("predict", "plan"), ("run", "plan"), ("run", "predict"), ("run", "place")}  # though a line before
+ROOM_LEVELS = {"modelling": 0, "placement": 1, "cluster": 1, "lab": 2}  # a room may enter those below it
+STRANGERS = {("predict", "plan"), ("run", "plan"), ("run", "predict")}  # though a line before
 
 
 def part_of(module: str) -> str | None:
     """The part of cotune that a module belongs to, the smaller of two; None for the package itself."""
     words = module.split(".")[1:]
-    return next((part for part in (".".join(words[:2]), *words[:1]) if part in LEVELS), None)
+    known = {*LEVELS, *ROOMS}
+    return next((part for part in (".".join(words[:2]), *words[:1]) if part in known), None)
 
 
-def imports(file: Path) -> set[str | None]:
-    """The parts of cotune that a file imports, wherever it does so."""
+def imported(file: Path) -> set[str]:
+    """The modules and names of cotune that a file imports, wherever it does so."""
     named: list[str] = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             named += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             named += [f"{node.module}.{alias.name}" for alias in node.names]
-    return {part_of(name) for name in named if name.startswith("cotune.")}
+    return {name for name in named if name.startswith("cotune.")}
+
+
+def module_of(file: Path) -> str:
+    """The dotted name of a file of the package."""
+    return ".".join(("cotune", *file.relative_to(SOURCE).with_suffix("").parts))
 
 
 @pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(file: Path) -> None:
     if file.name in ("__init__.py", "__main__.py") and file.parent == SOURCE:
         return
-    part = part_of(".".join(("cotune", *file.relative_to(SOURCE).with_suffix("").parts)))
+    part = part_of(module_of(file))
     assert part is not None, "which line of LAYERS is it in?"
-    for other in imports(file) - {part, None}:
-        assert LEVELS[str(other)] < LEVELS[part], f"{part} must not import {other}"
+    for other in {part_of(name) for name in imported(file)} - {part, None}:
+        assert other is not None
+        if part in ROOMS:
+            assert other not in ROOMS or ROOM_LEVELS[other] < ROOM_LEVELS[part], f"{part} must not import {other}"
+            continue
+        assert other not in ROOMS, f"the core must not import the room {other}"
+        assert LEVELS[other] < LEVELS[part], f"{part} must not import {other}"
         assert (part, other) not in STRANGERS, f"{part} must not know {other}"
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_private_module_is_imported_in_its_own_folder_alone(file: Path) -> None:
+    home = module_of(file).rpartition(".")[0]
+    for name in imported(file):
+        words = name.split(".")
+        private = next((i for i, word in enumerate(words[:-1]) if word.startswith("_")), None)
+        assert private is None or ".".join(words[:private]) == home, name
 
 
 def test_the_command_line_starts_without_heavy_libraries() -> None:
     heavy = ("torch", "scipy", "numpy", "sqlalchemy")
-    code = f"import sys, cotune.cli.verbs; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, cotune.cli.app; print([name for name in {heavy} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "[]\n"
 
@@ -70,20 +92,20 @@ def test_reporting_needs_the_standard_library_alone() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-@pytest.mark.parametrize("kind", algorithms.KINDS)
+@pytest.mark.parametrize("kind", registry.KINDS)
 def test_every_algorithm_can_be_made_and_says_what_it_does(kind: str) -> None:
-    for name in algorithms.names(kind):
-        assert algorithms.load(kind, name)() is not None
-        line = algorithms.summary(kind, name)
+    for name in registry.names(kind):
+        assert registry.load(kind, name)() is not None
+        line = registry.summary(kind, name)
         assert line
         assert line.endswith(".")
 
 
 def test_settings_follow_a_name() -> None:
-    assert algorithms.create("plan", "tabu(rounds=7, step=2)").rounds == 7
+    assert registry.create("search", "tabu(rounds=7, step=2)").rounds == 7
 
 
 @pytest.mark.parametrize("text", ["tabbu", "tabu(", "tabu(round=3)"])
 def test_a_wrong_name_or_setting_is_explained(text: str) -> None:
     with pytest.raises(errors.CotuneError, match=r"tabu|rounds"):
-        algorithms.create("plan", text)
+        registry.create("search", text)

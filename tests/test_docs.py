@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import typer
 
-from cotune import algorithms
-from cotune.cli.verbs import VERBS, app
+from cotune import registry
+from cotune.cli.app import app, verbs
+from cotune.cluster.policy import Active, Submission
 from cotune.errors import CotuneError
-from cotune.schedule import Active, Submission
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, Device, Job, Sample
 
@@ -27,12 +27,12 @@ BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_PUBLISHED = {  # our own, rules without an author, and engines: those who drive other people's programs
-    *(f"predict/{name}" for name in ("auto", "ring_of_nodes", "saturating")),
-    *(f"plan/{name}" for name in ("greedy", "grid")),
-    *(f"place/{name}" for name in ("brute_force", "cpu_only", "exact", "gpu_only")),
-    *(f"strategies/{name}" for name in ("manual", "oracle")),
-    *(f"schedule/{name}" for name in ("fifo", "fifo_skip", "joint", "smallest")),
-    *(f"run/{name}" for name in ("local", "ray", "recorded", "slurm")),
+    *(f"predictor/{name}" for name in ("auto", "ring_of_nodes", "saturating")),
+    *(f"search/{name}" for name in ("greedy", "grid")),
+    *(f"placement/{name}" for name in ("brute_force", "cpu_only", "exact", "gpu_only")),
+    *(f"strategy/{name}" for name in ("manual", "oracle")),
+    *(f"policy/{name}" for name in ("fifo", "fifo_skip", "joint", "smallest")),
+    *(f"engine/{name}" for name in ("local", "ray", "recorded", "slurm")),
 }
 
 pytest.importorskip("mkdocs", reason="needs MkDocs: pip install 'cotune[docs]'")
@@ -58,8 +58,9 @@ def text_of(page: Path) -> str:
 
 
 def leaves(command: Any, words: str) -> list[tuple[str, Any]]:
-    inner = getattr(command, "commands", {})
-    return [leaf for name, below in inner.items() for leaf in leaves(below, f"{words} {name}")] or [(words, command)]
+    inner = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    below = [leaf for name in inner for leaf in leaves(command.get_command(None, name), f"{words} {name}")]
+    return below or [(words, command)]
 
 
 @pytest.mark.xdist_group("site")  # built once
@@ -76,24 +77,24 @@ def test_every_verb_flag_and_exit_code_is_documented(site: Path) -> None:
 
 
 @pytest.mark.xdist_group("site")
-@pytest.mark.parametrize("kind", algorithms.KINDS)
+@pytest.mark.parametrize("kind", registry.KINDS)
 def test_every_algorithm_has_a_page_with_its_idea(site: Path, kind: str) -> None:
-    for name in algorithms.names(kind):
+    for name in registry.names(kind):
         page = text_of(site / "algorithms" / kind / name / "index.html")
-        assert algorithms.summary(kind, name).replace("`", "") in page, name
+        assert registry.summary(kind, name).replace("`", "") in page, name
 
 
 def test_an_algorithm_names_the_publication_it_comes_from() -> None:
-    for kind in algorithms.KINDS:
-        for name in algorithms.names(kind):
-            found = algorithms.describe(kind, name)
+    for kind in registry.KINDS:
+        for name in registry.names(kind):
+            found = registry.describe(kind, name)
             told = re.findall(r"^Reference: \S.*\b\d{4}\b.*\.$", f"{found.text}\n{found.idea}", re.MULTILINE)
             assert bool(told) is (f"{kind}/{name}" not in NOT_PUBLISHED), f"{kind}/{name}"
 
 
 def test_the_readme_lists_every_verb_in_the_order_of_the_flow() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert tuple(listed) == VERBS
+    assert tuple(listed) == tuple(verbs())
 
 
 def named_in(tree: ast.Module | ast.ClassDef, name: str) -> bool:

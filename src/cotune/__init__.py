@@ -1,6 +1,6 @@
 """cotune: how many workers, which batch size, which devices?"""
 
-from cotune.reporting import report
+from cotune.worker.report import report
 
 __all__ = ["report"]
 __version__ = "0.1.0"

@@ -14,6 +14,7 @@ same for all configs, so that two configs are compared under the same luck.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -98,3 +99,6 @@ def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
     normal = ndtri((ranks + 0.5) / draws)
     normal.flags.writeable = False  # the same draws are handed out again
     return normal[:, 0], normal[:, 1]
+
+
+Forecaster = Callable[[Configs, int], Outlook]  # configs, and the most epochs of interest

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from cotune.errors import UsageError
-from cotune.servers import Servers
+from cotune.worker.servers import Servers
 
 
 def is_asynchronous() -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from adapters import environments
 from cotune.callbacks import metric_of
 from cotune.errors import NotFound
+from interop import environments
 
 DATA = """
 import os, sys, torch

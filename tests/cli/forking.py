@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
-from cotune import algorithms
+from cotune import registry
 
 _IMPORTED = (
     *(f"cotune.cli.{name}" for name in ("main", "verbs", "_measuring", "_moving", "_running")),
@@ -79,8 +79,8 @@ def serve(descriptor: int) -> None:
     """Import the command line, and fork a process for each request: it returns from here into the program."""
     for name in _IMPORTED:
         importlib.import_module(name)
-    for name in algorithms.names("predict"):
-        algorithms.load("predict", name)
+    for name in registry.names("predictor"):
+        registry.load("predictor", name)
     gc.collect()
     gc.freeze()  # else the end of every fork would copy all pages
     with socket.socket(fileno=descriptor) as asked:

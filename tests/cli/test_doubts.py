@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli._doubts import doubt_axes, doubt_batches, doubt_target
-from cotune.cli._job_profile import sum_up
-from cotune.config import loads
-from cotune.profile import Limits
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target
+from cotune.cli.job_profile import sum_up
+from cotune.jobfile.settings import loads
+from cotune.probe.measure import Limits
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Failure, Job, Sample, Terms, axes_of
 

@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from cotune.cli._output import coloured, note
 from cotune.cli.main import main
+from cotune.cli.output import coloured, note
 
 
 def ending(words: str) -> int:
@@ -29,7 +29,7 @@ def test_ctrl_c_while_the_verbs_are_read_is_an_exit_code(
     def pressed(_: str) -> object:
         raise KeyboardInterrupt
 
-    verbs = ModuleType("cotune.cli.verbs")
+    verbs = ModuleType("cotune.cli.app")
     verbs.__getattr__ = pressed  # type: ignore[method-assign]
     monkeypatch.setitem(sys.modules, verbs.__name__, verbs)
     monkeypatch.setattr(sys, "argv", ["cotune", *words])
@@ -42,7 +42,7 @@ def test_ctrl_c_while_the_verbs_are_read_is_an_exit_code(
 
 
 def test_ctrl_c_within_an_exec_is_an_exit_code_too() -> None:
-    code = "import sys, types; sys.modules['cotune.cli.verbs'] = types.SimpleNamespace(app=lambda: exec('{}'))\n"
+    code = "import sys, types; sys.modules['cotune.cli.app'] = types.SimpleNamespace(app=lambda: exec('{}'))\n"
     code += "from cotune.cli.main import main; main()"
     pressed = code.format("raise KeyboardInterrupt")
     assert subprocess.run([sys.executable, "-c", pressed], check=False, capture_output=True).returncode == 130

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
-from cotune import config
-from cotune.cli._doubts import doubt_target
-from cotune.cli._options import load_settings
-from cotune.cli.plan import more_measuring
-from cotune.cli.verbs import VERBS, app
+from cotune.cli.app import app, verbs
+from cotune.cli.doubts import doubt_target
+from cotune.cli.options import load_settings
+from cotune.cli.verbs.plan import more_measuring
+from cotune.jobfile import settings as job_settings
 from cotune.types import Config, Evaluation, Forecast, Quantity, Sample, Source
 
 LENET = """\
@@ -109,7 +109,7 @@ def test_init_writes_a_file_that_reads_back_whatever_the_words(tmp_path: Path, w
     command = ("python", "train.py", "{batch_size}", *words)
     done = cotune(folder, "init", "--", *command)
     assert done.code == 0, done.err
-    settings = config.load(folder / "cotune.yaml", {})
+    settings = job_settings.load(folder / "cotune.yaml", {})
     assert settings.job.name == "123"
     assert settings.job.command == command
 
@@ -118,7 +118,7 @@ def test_init_turns_a_torchrun_command_into_the_one_that_cotune_starts(tmp_path:
     done = cotune(tmp_path, "init", "--", "torchrun", "--nproc-per-node=2", "train.py", "--batch-size={batch_size}")
     assert done.code == 0, done.err
     assert "torchrun was left out: run is python train.py --batch-size={batch_size}" in done.out
-    settings = config.load(tmp_path / "cotune.yaml", {})
+    settings = job_settings.load(tmp_path / "cotune.yaml", {})
     assert settings.job.command == ("python", "train.py", "--batch-size={batch_size}")
 
 
@@ -328,7 +328,7 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
     assert cotune(tmp_path, "run", "--resume").code == 3
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verbs())
 def test_every_verb_explains_itself(verb: str) -> None:
     words = (verb, *{"bench": ("planning",), "prices": ("list",)}.get(verb, ()))
     done = CliRunner().invoke(app, [*words, "--help"])
@@ -339,7 +339,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_the_list_of_verbs_fits_a_narrow_terminal_without_a_word_lost() -> None:
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
     listed = shown.partition("Commands:\n")[2].splitlines()
-    assert {line.split()[0] for line in listed} == set(VERBS)
+    assert {line.split()[0] for line in listed} == set(verbs())
     assert [line for line in listed if "..." in line or len(line) > 80] == []
 
 
@@ -347,7 +347,7 @@ def test_the_list_of_verbs_fits_a_narrow_terminal_without_a_word_lost() -> None:
 def test_a_target_that_even_the_worst_evaluation_meets_is_doubted(
     target: str, doubted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = config.loads("name: x", {"target": target}, "x", tmp_path)
+    settings = job_settings.loads("name: x", {"target": target}, "x", tmp_path)
     curve = (Evaluation(1, 61.2, 1.0), Evaluation(2, 96.0, 2.0))
     doubt_target(settings, [Sample(Config.data_parallel(1, 16), curve=curve)])
     assert ("is the target in the same unit?" in capsys.readouterr().err) == doubted
@@ -361,7 +361,7 @@ def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
     probability: float, source: Source, advised: bool, tmp_path: Path
 ) -> None:
     goal = {"target": "loss<=0.3", "deadline": "90s"}
-    settings = config.loads("run: python train.py {batch_size}", goal, "x", tmp_path)
+    settings = job_settings.loads("run: python train.py {batch_size}", goal, "x", tmp_path)
     some = Quantity(1, 2, 3, source)
     near = Forecast(Config.data_parallel(1, 16), 3, some, some, some, some, probability)
     command = "cotune profile --for-goal --target 'loss<=0.3' --deadline 90s"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.worlds import world
 from cli.jobs import TRAINING, Done, checkpointing, cotune, script
-from cotune import config
-from cotune.cli._beginning import Beginning, first_start
-from cotune.cli._training import afterwards
-from cotune.reuse import CHECKPOINT
+from cotune.checkpoints import CHECKPOINT
+from cotune.cli.beginning import Beginning, first_start
+from cotune.cli.training import afterwards
+from cotune.jobfile import settings as job_settings
 from cotune.types import Config, Sample
+from lab.worlds import world
 
 JOB = ("--name", "digits", "--examples", "1440", "--workers", "1", "--batch-size", "48", "--max-epochs", "12")
 
@@ -123,7 +123,7 @@ def test_a_run_on_a_recording_goes_on_from_its_probe(tmp_path: Path, seed: str) 
 
 @pytest.mark.parametrize("left", [True, False])
 def test_a_run_is_told_to_go_on_only_from_a_checkpoint_that_it_left(tmp_path: Path, left: bool) -> None:
-    settings = config.loads("run: python train.py {batch_size}\n", {}, "here", tmp_path)
+    settings = job_settings.loads("run: python train.py {batch_size}\n", {}, "here", tmp_path)
     if left:
         (tmp_path / CHECKPOINT).mkdir()
         (tmp_path / CHECKPOINT / "w.npy").write_text("weights")

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.worlds import accuracy_at, step_seconds
 from cli.jobs import cotune
-from cotune import config
-from cotune.place.synthetic import ctr
+from cotune.jobfile import settings as job_settings
+from cotune.placement.synthetic import ctr
 from cotune.store import open_store
 from cotune.store.views import result_list
 from cotune.types import Config, Evaluation, Sample, Terms
+from lab.worlds import accuracy_at, step_seconds
 
 TRACE = "job_id,submit_s,gpus,duration_s\nlong,0,4,100\nwide,1,8,10\n"
 
@@ -58,7 +58,7 @@ def measured(tmp_path: Path) -> Path:
         "name: known\nrun: python train.py {batch_size}\nexamples: 20000\nmax_epochs: 40\n"
         "search: {workers: [1, 2, 4], batch_size: [32, 64]}\n"
     )
-    job = config.load(tmp_path / "cotune.yaml", {}).job
+    job = job_settings.load(tmp_path / "cotune.yaml", {}).job
     rng = np.random.default_rng(0)
     with open_store(start=tmp_path) as store:
         for workers, batch in ((1, 32), (2, 64), (4, 32), (4, 64)):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import TRAINING, cotune, script
-from cotune.cli._forecasting import recalled, with_model
-from cotune.config import loads
+from cotune.cli.forecasting import recalled, with_model
+from cotune.jobfile.settings import loads
 from cotune.store import open_store
 from cotune.types import Config, Sample
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.cli._moving import Moving
-from cotune.config import Settings, load
-from cotune.run import Launch
+from cotune.cli.moving import Moving
+from cotune.jobfile.settings import Settings, load
+from cotune.run.launch import Launch
+from cotune.run.supervise import HYSTERESIS, RESIZE, pays, resized
 from cotune.store import Store, open_store
-from cotune.supervise import HYSTERESIS, RESIZE, pays, resized
 from cotune.types import Config, Evaluation, Forecast, Plan, Quantity, Sample, Terms
 
 EPOCHS = 20

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cotune.cli._output import progress, table
+from cotune.cli.output import progress, table
 
 HEAD = ("", "workers", "global batch", "epochs", "time", "accuracy", "cost in device-seconds", "P(met)", "known from")
 ROW = (

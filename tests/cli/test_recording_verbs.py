@@ -12,11 +12,11 @@ from unittest import mock
 
 import pytest
 
-from bench.worlds import world
-from cotune.cli._recording import Reading, replay
 from cotune.cli.main import main
+from cotune.cli.recording import Reading, replay
 from cotune.store import open_store
 from cotune.types import Config, Job, Sample
+from lab.worlds import world
 from recording.folders import recording
 
 
@@ -154,7 +154,7 @@ def test_wrong_flags_are_a_document_too(folder: Path) -> None:
 
 def test_what_nobody_foresaw_is_a_document_and_a_traceback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["cotune", "plan", "--recording", str(folder), "--json"]
-    broken = mock.patch("cotune.cli._recording.replay", side_effect=RuntimeError("a bug"))
+    broken = mock.patch("cotune.cli.recording.replay", side_effect=RuntimeError("a bug"))
     with mock.patch.object(sys, "argv", argv), broken, pytest.raises(RuntimeError):
         main()
     assert json.loads(capsys.readouterr().out)["error"] == {"kind": "RuntimeError", "message": "a bug", "exit_code": 1}

@@ -160,7 +160,7 @@ def test_a_killed_server_is_replaced(tmp_path: Path, undisturbed: torch.Tensor) 
 
 FULL = """
 import os, sys
-from cotune.run import _namespaces as namespaces
+from cotune.run.local import namespaces
 namespaces.enter(namespaces.MOUNTS)
 folder = os.environ["COTUNE_CHECKPOINT"]
 flags = namespaces.libc.mount(b"none", b"/", None, 16384 | 1 << 19, None)

@@ -8,22 +8,22 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from bench.worlds import EXAMPLES, accuracy_at, step_seconds
-from cotune import algorithms
-from cotune.place.answers import PlacementGoal, answer
-from cotune.place.profiles import Profile
-from cotune.place.synthetic import ctr
-from cotune.plan.grid import Grid
-from cotune.plan.planner import choose
+from cotune import registry
+from cotune.cluster.policy import Submission
+from cotune.cluster.simulate import simulate
+from cotune.cluster.simulate.archive import kept
+from cotune.cluster.simulate.metrics import metrics
+from cotune.placement.answers import PlacementGoal, answer
+from cotune.placement.profiles import Profile
+from cotune.placement.synthetic import ctr
+from cotune.plan.choose import choose
+from cotune.plan.searches.grid import Grid
 from cotune.predict import forecaster
-from cotune.schedule import Submission
-from cotune.simulate import simulate
-from cotune.simulate.kept import kept
-from cotune.simulate.metrics import metrics
 from cotune.space import Axis, Space
 from cotune.store import Store, rows
 from cotune.store.schema import evaluations, samples
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
+from lab.worlds import EXAMPLES, accuracy_at, step_seconds
 
 HOSTILE = '<script>window.hacked=1</script><b>"evil" & name</b>'
 SECRET = "sk-swordfish-12345"
@@ -106,7 +106,7 @@ def simulated(store: Store, jobs: int = 120) -> str:
     ]
     cluster = Cluster((Device("gpu", 16, per_node=8),))
     outcomes = {
-        name: simulate(trace, cluster, algorithms.create("schedule", name), keep_spells=True)
+        name: simulate(trace, cluster, registry.create("policy", name), keep_spells=True)
         for name in ("fifo", "srtf", "las")
     }
     assert all(metrics(outcome)["unfinished"] == 0 for outcome in outcomes.values())
@@ -133,7 +133,7 @@ def bulk(store: Store, count: int, job: Job = JOB, curves: int = 10) -> None:
 
 def placed(store: Store) -> str:
     """Keep a placement; return its id."""
-    from cotune.cli._place_result import Searched, answer_document
+    from cotune.placement.verbs._place_result import Searched, answer_document
 
     profile = Profile.model_validate(ctr(random.Random(2), 8, 3))
     asked = PlacementGoal(throughput=20_000)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cotune.counting.calibrate import calibrate
 from cotune.devices import known, table
 from cotune.devices.calibration import keep, kept
 from cotune.errors import InvalidFile
+from cotune.modelling.counting.calibrate import calibrate
 
 
 def test_every_device_is_sourced_and_plausible() -> None:

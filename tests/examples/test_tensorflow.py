@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters import environments
 from cli.jobs import Done, environment
+from interop import environments
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tensorflow"
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune import algorithms
+from cotune import registry
 from cotune.errors import Infeasible
 from cotune.forecast import Outlook
+from cotune.lab.searches.tabu import Tabu
 from cotune.plan.assess import assess
-from cotune.plan.grid import Grid
-from cotune.plan.planner import choose
+from cotune.plan.choose import choose
 from cotune.plan.rates import rates
-from cotune.plan.tabu import Tabu
+from cotune.plan.searches.grid import Grid
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Config, Device, Goal, Job, Plan
 from plan.outlooks import EXAMPLES, outlook_of
@@ -103,14 +103,14 @@ def test_the_same_seed_gives_the_same_plan() -> None:
         assert first == second
 
 
-@pytest.mark.parametrize("name", algorithms.names("plan"))
+@pytest.mark.parametrize("name", registry.names("search"))
 def test_every_search_finds_the_bottom_of_a_bowl(name: str) -> None:
     space = Space((Axis("workers", tuple(range(1, 9))), Axis("batch_size", tuple(range(16, 32)))))
 
     def bowl(points: np.ndarray) -> np.ndarray:
         return ((points - np.array([5, 9])) ** 2).sum(axis=1, keepdims=True).astype(float)
 
-    found = algorithms.load("plan", name)().search(space, bowl, random.Random(0))
+    found = registry.load("search", name)().search(space, bowl, random.Random(0))
     assert found == (5, 9)
 
 

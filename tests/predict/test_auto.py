@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict.auto import Auto
+from cotune.predict.predictors.auto import Auto
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, Failure, Sample
 from predict.worlds import JOB, grid, plain_step, timed, trained

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.predict import TooFewSamples
-from cotune.predict.curve import Curve
+from cotune.predict.predictors.curve import Curve
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Sample
 from predict.worlds import JOB, accuracy, trained

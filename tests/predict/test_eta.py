@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.predict.eta import Countdown, Eta, expected_end, seconds_left, usual_scatter
+from cotune.predict.predictors.eta import Countdown, Eta, expected_end, seconds_left, usual_scatter
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Quantity, Sample, Terms
 from predict.worlds import EXAMPLES, JOB

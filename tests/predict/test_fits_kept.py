@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cotune.predict._fits import fit_accuracy
-from cotune.predict.curve import Curve
+from cotune.predict.fits import fit_accuracy
+from cotune.predict.predictors.curve import Curve
 from cotune.types import Evaluation
 from predict.worlds import JOB, trained
 

@@ -9,9 +9,9 @@ from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook
 from cotune.plan.assess import assess
 from cotune.predict import TooFewSamples, forecaster
-from cotune.predict._forecaster import _times_alone
-from cotune.predict.auto import Auto
-from cotune.predict.isotonic import Isotonic
+from cotune.predict.forecaster import _times_alone
+from cotune.predict.predictors.auto import Auto
+from cotune.predict.predictors.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
 from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained

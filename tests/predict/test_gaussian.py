@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotune.predict._layout import at_once, bubble, operations
-from cotune.predict._telling import Telling
-from cotune.predict.gaussian import Gaussian
+from cotune.predict.layout import at_once, bubble, operations
+from cotune.predict.predictors.gaussian import Gaussian
+from cotune.probe.gain import Telling
 from cotune.space import Axis, Configs, Space
 from cotune.types import Config, Sample, Value, axes_of
 from predict.worlds import JOB, grid, plain_step, timed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotune.predict.log_isotonic import LogIsotonic
-from cotune.predict.pollux import Pollux
-from cotune.predict.ring import Ring, SharedRing
+from cotune.predict.predictors.log_isotonic import LogIsotonic
+from cotune.predict.predictors.pollux import Pollux
+from cotune.predict.predictors.ring import Ring, SharedRing
 from cotune.space import Configs
 from cotune.types import Config, Job, Sample
 from predict.worlds import EXAMPLES, JOB, grid, plain_step, timed

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotune.predict import TooFewSamples
-from cotune.predict.samples_to_target import SamplesToTarget, line
-from cotune.predict.saturating import Saturating
+from cotune.predict.predictors.samples_to_target import SamplesToTarget, line
+from cotune.predict.predictors.saturating import Saturating
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Sample
 from predict.worlds import EXAMPLES, JOB, timed

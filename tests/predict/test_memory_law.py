@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cotune.forecast import Outlook
 from cotune.predict import forecaster
-from cotune.predict._memory import MemoryLaw
+from cotune.predict.memory import MemoryLaw
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, CountedModel, Failure, Job, Sample
 from predict.worlds import JOB, grid, plain_step, timed

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
 from cotune.predict import forecaster
-from cotune.predict._loss_curve import fit_loss
-from cotune.predict.amdahl import Amdahl
-from cotune.predict.optimus import Optimus, epochs_to, slowest_share
+from cotune.predict.loss_curve import fit_loss
+from cotune.predict.predictors.amdahl import Amdahl
+from cotune.predict.predictors.optimus import Optimus, epochs_to, slowest_share
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Job, Sample
 from predict.worlds import EXAMPLES, JOB, timed

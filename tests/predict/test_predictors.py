@@ -9,28 +9,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune import algorithms
-from cotune.predict import AccuracyPredictor, LayerPredictor, SecondsPredictor, TooFewSamples
-from cotune.predict._layer_rows import SHAPES, Layers
+from cotune import registry
+from cotune.modelling.layer_predictor import LayerPredictor
+from cotune.modelling.layer_rows import SHAPES, Layers
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Failure, Sample
 from predict.worlds import JOB, grid, layers, plain_step, timed, trained
 
-NAMES = algorithms.names("predict")
-OF_SECONDS = [name for name in NAMES if isinstance(algorithms.create("predict", name), SecondsPredictor)]
-OF_ACCURACY = [name for name in NAMES if isinstance(algorithms.create("predict", name), AccuracyPredictor)]
-OF_LAYERS = [name for name in NAMES if isinstance(algorithms.create("predict", name), LayerPredictor)]
+NAMES = registry.names("predictor")
+OF_SECONDS = [name for name in NAMES if isinstance(registry.create("predictor", name), SecondsPredictor)]
+OF_ACCURACY = [name for name in NAMES if isinstance(registry.create("predictor", name), AccuracyPredictor)]
+OF_LAYERS = [name for name in NAMES if isinstance(registry.create("predictor", name), LayerPredictor)]
 SPACE = Space((Axis("workers", (1, 2, 3, 8, 16)), Axis("batch_size", (1, 16, 48, 128, 512)))).configs()
 EPOCHS = np.array([0.5, 1.0, 5.0, 40.0])
 
 
 def _seconds(name: str, samples: list[Sample]) -> np.ndarray:
-    return algorithms.create("predict", name).fit_seconds(JOB, samples).predict(SPACE)
+    return registry.create("predictor", name).fit_seconds(JOB, samples).predict(SPACE)
 
 
 def _brief(name: str) -> LayerPredictor:
     """A predictor of layers that takes less trouble than it would by itself."""
-    made = algorithms.create("predict", name)
+    made = registry.create("predictor", name)
     return replace(made, **{field.name: 25 for field in fields(made) if field.name in ("epochs", "trees")})
 
 
@@ -43,7 +44,7 @@ def test_the_box_holds_those_of_the_literature() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_predictor_learns_something_and_says_what_it_is(name: str) -> None:
     assert name in OF_SECONDS + OF_ACCURACY + OF_LAYERS
-    assert algorithms.summary("predict", name).endswith(".") or algorithms.summary("predict", name).endswith(").")
+    assert registry.summary("predictor", name).endswith(".") or registry.summary("predictor", name).endswith(").")
 
 
 @pytest.mark.parametrize("name", OF_SECONDS)
@@ -66,7 +67,7 @@ def test_every_predictor_of_seconds_refuses_what_says_nothing_of_speed(name: str
 @pytest.mark.parametrize("name", OF_ACCURACY)
 def test_every_predictor_of_accuracy_is_finite_and_deterministic(name: str) -> None:
     samples = trained([16, 64, 256, 1024], noise=0.005)
-    fit = algorithms.create("predict", name).fit_accuracy
+    fit = registry.create("predictor", name).fit_accuracy
     found = fit(JOB, samples).predict(SPACE, EPOCHS)
     assert found.shape == (len(SPACE), len(EPOCHS))
     assert np.all(np.isfinite(found))
@@ -76,7 +77,7 @@ def test_every_predictor_of_accuracy_is_finite_and_deterministic(name: str) -> N
 @pytest.mark.parametrize("name", OF_ACCURACY)
 def test_every_predictor_of_accuracy_refuses_samples_without_any(name: str) -> None:
     with pytest.raises(TooFewSamples, match="accuracy"):
-        algorithms.create("predict", name).fit_accuracy(JOB, timed(plain_step, grid()))
+        registry.create("predictor", name).fit_accuracy(JOB, timed(plain_step, grid()))
 
 
 @settings(max_examples=25, deadline=None)
@@ -130,9 +131,9 @@ def test_every_predictor_of_layers_refuses_a_handful_and_devices_without_facts(n
     made = layers("dense", 60)
     unknown = {fact: np.full(60, np.nan) for fact in made.facts}
     with pytest.raises(TooFewSamples, match="at least"):
-        algorithms.create("predict", name).fit_layers(made.take(np.arange(10)))
+        registry.create("predictor", name).fit_layers(made.take(np.arange(10)))
     with pytest.raises(TooFewSamples, match=r"devices\.csv"):
-        algorithms.create("predict", name).fit_layers(Layers("dense", made.shape, made.device, unknown, made.ms))
+        registry.create("predictor", name).fit_layers(Layers("dense", made.shape, made.device, unknown, made.ms))
 
 
 def test_repeats_count_as_one_config_by_their_median() -> None:
@@ -142,5 +143,5 @@ def test_repeats_count_as_one_config_by_their_median() -> None:
 
 
 def test_configs_as_records_and_as_columns_are_predicted_alike() -> None:
-    model = algorithms.create("predict", "ring").fit_seconds(JOB, timed(plain_step, grid()))
+    model = registry.create("predictor", "ring").fit_seconds(JOB, timed(plain_step, grid()))
     np.testing.assert_allclose(model.predict(SPACE), model.predict(Configs.of(list(SPACE))))

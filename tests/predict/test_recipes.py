@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.bench.planning import bench_planning
+from cotune.lab.bench.planning import bench_planning
 from cotune.predict import forecaster
-from cotune.predict._recipes import Recipes
+from cotune.predict.recipes import Recipes
 from cotune.recording import AccuracyRow, TimeRow, read, write
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Job, Sample, axes_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.predict.ring import Ring
-from cotune.predict.ring_of_nodes import RingOfNodes
+from cotune.predict.predictors.ring import Ring
+from cotune.predict.predictors.ring_of_nodes import RingOfNodes
 from cotune.space import Configs
 from cotune.types import Config, Job, Sample, axes_of
 from predict.worlds import JOB, grid, plain_step, timed

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.predict._layer_features import work
-from cotune.predict._layer_rows import SHAPES, WORDS, Facts, Layers
+from cotune.modelling.layer_features import work
+from cotune.modelling.layer_rows import SHAPES, WORDS, Facts, Layers
 from cotune.types import Config, Evaluation, Job, Sample
 
 EXAMPLES = 50_000

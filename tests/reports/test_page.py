@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.worlds import world
 from browsers import opened, overflow
 from cli import jobs
 from cli.jobs import Done
+from lab.worlds import world
 
 pytestmark = pytest.mark.xdist_group("page")  # one page and one browser for all
 

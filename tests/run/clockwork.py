@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cotune.run import Ended, Event, Launch, Reported, Started
+from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.types import Failure
 
 

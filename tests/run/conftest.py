@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run import Launch
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Launch
 from cotune.types import Config, Job
 
 from launching import Make, Play, player  # isort: skip

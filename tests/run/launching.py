@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cotune.run import Ended, Engine, Event, Launch, Reported, Started
+from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started
 
 PATIENCE = 60.0
 # Options to the interpreter itself: it is started anew, and nothing imports torch in vain.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cotune.run._environment import free_ports
+from cotune.run.environment import free_ports
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 _PATH = f"{os.environ['PATH']}:/usr/sbin"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run import Launch
 from cotune.run.attempt import Until, attempt
+from cotune.run.launch import Launch
 from cotune.types import Config, Job, Sample
 from run.clockwork import Clockwork
 

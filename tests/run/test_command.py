@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.run._command import fill, program
+from cotune.run.command import fill, program
 
 ENV = {"PATH": "/usr/bin:/bin"}
 

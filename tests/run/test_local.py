@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cotune.errors import EngineError, NotFound, UsageError
-from cotune.run import Ended, Reported, Started
-from cotune.run._messages import Record
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Reported, Started
+from cotune.run.local.messages import Record
 from cotune.types import Config, Job, LearningRate, axes_of
 
 from launching import Make, Play, Played, until_ended  # isort: skip

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cotune.errors import UsageError
-from cotune.run import Launch, Reported, Started
-from cotune.run._messages import Record
-from cotune.run._processes import descendants
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Launch, Reported, Started
+from cotune.run.local.messages import Record
+from cotune.run.processes import descendants
 from cotune.types import Cause, Failure, Job
 
 from launching import Play, until_ended  # isort: skip

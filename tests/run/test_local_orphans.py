@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run import Launch
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Launch
 from cotune.types import Config, Job
 
 BUSY_SECONDS = 60  # what a busy machine may take for what else is over in a moment

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cotune import config
 from cotune.errors import InvalidFile
-from cotune.run import Launch, Reported, _hearing
-from cotune.run._local_launch import LocalLaunch
-from cotune.run._messages import Program
-from cotune.run._tail import Tail
+from cotune.jobfile import settings as job_settings
+from cotune.run import monitor
+from cotune.run.launch import Launch, Reported
+from cotune.run.local.launch import LocalLaunch
+from cotune.run.local.messages import Program
+from cotune.run.tail import Tail
 from cotune.types import Config, Job
 
 from launching import PLAIN, Play, Played  # isort: skip
@@ -66,7 +67,7 @@ def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: 
 def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_further(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_hearing, "UNHEARD_SECONDS", 600.0)  # only what it says next can end it
+    monkeypatch.setattr(monitor, "UNHEARD_SECONDS", 600.0)  # only what it says next can end it
     script = """
         import signal
         print(*(f"epoch {epoch} accuracy 0.{epoch}" for epoch in (1, 2, 3)), sep="\\n", flush=True)
@@ -91,7 +92,7 @@ def test_a_script_that_counts_epochs_from_0_has_done_one_when_it_tells_of_0(
     job = Job("test", pattern=r"epoch (?P<epoch>[\d.]+) accuracy (?P<accuracy>\S+)")
     played = play(f"print(*{lines!r}, sep='\\n')", command=PLAIN, job=job)
     assert [epoch for epoch, _ in told(played)] == epochs
-    assert (_hearing.COUNTS_FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
+    assert (monitor.COUNTS_FROM_ZERO in (played.ended.warning or "")) == lines[0].startswith("epoch 00")
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -176,10 +177,10 @@ def test_a_log_whose_steps_are_no_epochs_is_a_failure_that_says_so(play: Play) -
 )
 def test_a_wrong_log_in_a_job_file_is_explained(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=words):
-        config.loads(text, {}, "x", tmp_path)
+        job_settings.loads(text, {}, "x", tmp_path)
 
 
 def test_a_job_file_names_a_log(tmp_path: Path) -> None:
-    assert config.loads("log: {tensorboard: runs}", {}, "x", tmp_path).job.log == ("tensorboard", "runs")
-    plain = config.loads(f"log: logs/*.txt\npattern: '{PATTERN}'", {}, "x", tmp_path)
+    assert job_settings.loads("log: {tensorboard: runs}", {}, "x", tmp_path).job.log == ("tensorboard", "runs")
+    plain = job_settings.loads(f"log: logs/*.txt\npattern: '{PATTERN}'", {}, "x", tmp_path)
     assert plain.job.log == ("text", "logs/*.txt")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run import Ended, Event, Reported
-from cotune.run._memory import Memory, machine_bytes, most
-from cotune.run._seat import Peer, Seat
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Event, Reported
+from cotune.run.memory import Memory, machine_bytes, most
+from cotune.run.seat import Peer, Seat
 
 from launching import Play  # isort: skip
 
@@ -96,7 +96,7 @@ def test_a_worker_on_a_gpu_leaves_word_before_it_is_ended(tmp_path: Path) -> Non
     if pid == 0:
         from types import SimpleNamespace
 
-        from cotune.run._memory import tell_before_sigterm
+        from cotune.run.memory import tell_before_sigterm
 
         cuda = SimpleNamespace(
             is_initialized=lambda: True,

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from cotune.errors import UsageError
-from cotune.run import Launch, Started
-from cotune.run._nodes import Nodes
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Launch, Started
+from cotune.run.local.nodes import Nodes
 from cotune.types import Config, Job
 
 from launching import Make, Played, until_ended  # isort: skip
@@ -111,7 +111,7 @@ def test_more_workers_than_nodes_are_refused(nodes: Local, launch: Make) -> None
 FORBIDDEN = """
 import os, sys, json
 sys.path.insert(0, sys.argv[3])
-from cotune.run import _namespaces as namespaces
+from cotune.run.local import namespaces
 namespaces.check(namespaces.libc.unshare(namespaces.USER), "unshare")
 user, group = os.getuid(), os.getgid()
 for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from cotune.errors import UsageError
-from cotune.run import Ended, Launch, Reported
-from cotune.run._messages import Record
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch, Reported
+from cotune.run.local.messages import Record
 from cotune.types import Config, Job, axes_of
 
 from launching import Played, until_ended, writing_to  # isort: skip

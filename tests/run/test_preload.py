@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run._messages import Program
-from cotune.run._preload import may_need_torch
+from cotune.run.local.messages import Program
+from cotune.run.preload import may_need_torch
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ import pytest
 import torch
 
 from cotune.errors import EngineError, UsageError
-from cotune.run import Ended, Event, Launch, Reported, Started
-from cotune.run._messages import Record
-from cotune.run._processes import descendants
-from cotune.run._ray_placing import bundle, fitting, offered
 from cotune.run.attempt import Until
-from cotune.run.ray import Ray
-from cotune.supervise import supervise
+from cotune.run.engines.ray import Ray
+from cotune.run.launch import Ended, Event, Launch, Reported, Started
+from cotune.run.local.messages import Record
+from cotune.run.processes import descendants
+from cotune.run.ray.placing import bundle, fitting, offered
+from cotune.run.supervise import supervise
 from cotune.types import Config, Failure, Job, Sample
 
 from launching import Make, PLAIN, Play, player, stopped, until_ended, workers_of, writing_to  # isort: skip
@@ -57,7 +57,7 @@ def cluster() -> Iterator[object]:
     """Three nodes: one with two v100, which is the head, and two with a t4 each."""
     from ray.cluster_utils import Cluster
 
-    from cotune.run._ray_cluster import keep_token_in_memory
+    from cotune.run.ray.cluster import keep_token_in_memory
 
     keep_token_in_memory()
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
@@ -302,8 +302,9 @@ def test_no_cluster_at_an_address_is_one_clear_error(launch: Make) -> None:
 def test_a_private_cluster_is_gone_after_close(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import os; print(os.environ['RANK'])")
     code = (
-        "import sys; from pathlib import Path; from cotune.run import Ended, Launch; from cotune.run.ray import Ray\n"
-        "from cotune.run._processes import descendants; from cotune.types import Config, Job; import os\n"
+        "import sys; from pathlib import Path; from cotune.run.launch import Ended, Launch\n"
+        "from cotune.run.engines.ray import Ray\n"
+        "from cotune.run.processes import descendants; from cotune.types import Config, Job; import os\n"
         "folder = Path(sys.argv[1])\n"
         "job = Job('x', (sys.executable, '-X', 'utf8', 'train.py'), folder=str(folder))\n"
         "engine = Ray(private={'num_cpus': 2})\n"
@@ -345,13 +346,13 @@ def test_wrong_settings_are_explained() -> None:
 
 
 def test_nothing_of_ours_is_left_below_this_process(engine: Ray) -> None:
-    left = [pid for pid in descendants(os.getpid()) if b"cotune.run._host" in _command_line(pid)]
+    left = [pid for pid in descendants(os.getpid()) if b"cotune.run.host" in _command_line(pid)]
     assert left == []
 
 
 def test_without_ray_the_extra_is_named(launch: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "cotune.run._ray_cluster", raising=False)
+    monkeypatch.delitem(sys.modules, "cotune.run.ray.cluster", raising=False)
     with pytest.raises(Exception, match=r"pip install 'cotune\[ray\]'"):
         Ray().start(launch(""))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cotune.recording import read
-from cotune.run import Ended, Launch, Reported, Started
 from cotune.run.attempt import Until, attempt
-from cotune.run.recorded import Recorded, Replay
+from cotune.run.engines.recorded import Recorded, Replay
+from cotune.run.launch import Ended, Launch, Reported, Started
 from cotune.types import Config, Sample
 from recording.folders import recording
 

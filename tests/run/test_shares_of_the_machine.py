@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import UsageError
-from cotune.run._gpus import gpu_env
-from cotune.run._shares import Shares
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
+from cotune.run.local.gpus import gpu_env
+from cotune.run.local.shares import Shares
 
 PIPE = Path("/tmp/mps")
 
@@ -65,7 +65,8 @@ def test_engines_keep_out_of_each_other_s_way() -> None:
 
 
 def test_an_engine_that_was_killed_holds_nothing() -> None:
-    take = "from cotune.run._shares import Shares; s = Shares('unit', range(4)); print(s.take(3), flush=True); input()"
+    take = "from cotune.run.local.shares import Shares; s = Shares('unit', range(4)); print(s.take(3), flush=True)"
+    take += "; input()"
     with subprocess.Popen([sys.executable, "-c", take], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
         assert engine.stdout is not None
         assert engine.stdout.readline() == b"(0, 1, 2)\n"

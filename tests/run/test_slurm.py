@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cotune.errors import EngineError, NotFound, UsageError
-from cotune.run import Ended, Event, Launch, Reported, Started
-from cotune.run._messages import Record
-from cotune.run._slurm_batch import time_limit
-from cotune.run.slurm import Slurm
+from cotune.run.engines.slurm import Slurm
+from cotune.run.launch import Ended, Event, Launch, Reported, Started
+from cotune.run.local.messages import Record
+from cotune.run.slurm.batch import time_limit
 from cotune.types import Cause, Config, Failure, Job
 
 from launching import Make, PLAIN, Play, player, stopped, workers_of  # isort: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from cotune.callbacks import is_heard, metric_of
 from cotune.errors import missing_extra
-from cotune.reporting import report
+from cotune.worker.report import report
 
 
 def _framework() -> Any:

@@ -21,7 +21,7 @@ def main() -> None:
     """Run the command line; errors a user can act on end as one line and their exit code."""
     try:
         _open_streams()
-        from cotune.cli.verbs import app
+        from cotune.cli.app import app
 
         app()
     except CotuneError as error:
@@ -78,7 +78,7 @@ def _document(error: Exception) -> None:
     """Print an error as the one document on stdout, where one was asked for."""
     ours = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
     if "--json" in ours:
-        from cotune.cli._output import emit_json
+        from cotune.cli.output import emit_json
 
         code = getattr(error, "exit_code", CotuneError.exit_code)
         facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": code}

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from cotune.checkpoints import Kept, joined
 from cotune.errors import NotFound
 from cotune.forecast import LEAST_EVALUATIONS, Outlook
 from cotune.predict import forecaster
-from cotune.reuse import Kept, joined
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
 from cotune.store.views import JobSummary

@@ -3,8 +3,8 @@
     job, samples ─fit▶ model ─forecaster▶ (Configs, max_epochs) -> Outlook
 
 A predictor is one file. It offers `fit_seconds`, `fit_accuracy` or both, and what a fit
-returns predicts many configs at once; or `fit_layers`, which learns from timed single layers. Accuracy always rises
-here: models learn and predict sign x metric, and whoever shows the metric takes the sign off.
+returns predicts many configs at once. Accuracy always rises here: models learn and predict
+sign x metric, and whoever shows the metric takes the sign off.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from cotune.space import Configs
 from cotune.types import Cluster, Floats, Job, Sample
 
 if TYPE_CHECKING:
-    from cotune.predict._forecaster import Forecaster
-    from cotune.predict._layer_rows import Layers
+    from cotune.predict.forecaster import Forecaster
 
 
 class SecondsModel(Protocol):
@@ -84,19 +83,7 @@ class AccuracyPredictor(Protocol):
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel: ...
 
 
-class LayerModel(Protocol):
-    """A fitted model of single layers."""
-
-    def predict(self, layers: Layers) -> Floats:
-        """Return the milliseconds of each layer."""
-        ...
-
-
-@runtime_checkable
-class LayerPredictor(Protocol):
-    """What can learn the milliseconds of layers; raises `TooFewSamples` when it cannot."""
-
-    def fit_layers(self, layers: Layers) -> LayerModel: ...
+LAWS = "auto(among=[gaussian])"  # fitted in milliseconds
 
 
 class TooFewSamples(NotFound):
@@ -119,6 +106,6 @@ def forecaster(
     included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
     which no learning curve is needed. Its `reason` says what was chosen and why.
     """
-    from cotune.predict._forecaster import learn
+    from cotune.predict.forecaster import learn
 
     return learn(job, samples, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)

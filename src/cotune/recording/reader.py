@@ -18,7 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from cotune.errors import InvalidFile, NotFound, suggestion
-from cotune.job_file import DeviceSection, parse_yaml
+from cotune.jobfile.file import DeviceSection, parse_yaml
 from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
 from cotune.types import Cluster, Device, Job, Value, axes_of
 

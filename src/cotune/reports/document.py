@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cotune.checkpoints import reused_device_seconds
 from cotune.documents import (
     forecast_document,
     goal_document,
@@ -14,7 +15,6 @@ from cotune.documents import (
 )
 from cotune.reports.ended_runs import EndedRun
 from cotune.reports.findings import Findings
-from cotune.reuse import reused_device_seconds
 
 
 def document(found: Findings) -> dict[str, Any]:

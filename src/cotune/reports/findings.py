@@ -14,14 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
+from cotune.checkpoints import Kept
 from cotune.errors import Infeasible
 from cotune.forecast import Outlook
 from cotune.plan.assess import Assessment, assess
-from cotune.plan.grid import Grid
-from cotune.plan.planner import decide
+from cotune.plan.choose import decide
+from cotune.plan.searches.grid import Grid
 from cotune.reports.ended_runs import EndedRun, cost_of, ended_runs
 from cotune.reports.scaling import Scaling, scaling
-from cotune.reuse import Kept
 from cotune.space import Space
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
 

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final, Literal
 
 from cotune.pace import Mark, shares, speed
-from cotune.run import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
+from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 from cotune.units import counted
 

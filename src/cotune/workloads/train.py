@@ -24,8 +24,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import cotune
-from cotune.balance import Balancer
 from cotune.torch import agree, is_asynchronous
+from cotune.worker.balance import Balancer
 from cotune.workloads import batches, checkpoint
 from cotune.workloads.checkpoint import Position
 from cotune.workloads.data import SOURCES, Data, load

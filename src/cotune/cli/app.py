@@ -1,0 +1,111 @@
+"""The verbs of `cotune`, in the order of the flow.
+
+A verb is a file in `cli/verbs/` or in a room's `verbs/` with a function (or a group) of the same name. It is
+imported when it is called; the list of verbs is read from the first lines of their files.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from cotune import __version__
+from cotune.cli import spellings
+
+ORDER = (  # what a newcomer does first; verbs that are not named here follow
+    "init",
+    "profile",
+    "plan",
+    "run",
+    "predict",
+    "report",
+    "dashboard",
+    "samples",
+    "resize",
+    "export",
+    "import",
+    "record",
+    "prices",
+    "doctor",
+    "algorithms",
+)
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@cache
+def verbs() -> dict[str, Path]:
+    """Return name -> file of every verb that is installed, in the order of the flow."""
+    files = sorted(Path(__file__).parents[1].glob("*/verbs/[!_]*.py"))
+    known = {file.stem.rstrip("_"): file for file in files}  # a word of the language cannot name a module
+    first = {name: known[name] for name in ORDER if name in known}
+    return first | known
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs, each imported when it is asked for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spellings.present(args))
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the parser's own signature
+        return list(verbs())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in verbs() else super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _purpose(file)) for name, file in verbs().items()])
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return a verb as a command, its file imported."""
+    file = verbs()[name]
+    made: Any = getattr(importlib.import_module(f"cotune.{file.parents[1].name}.verbs.{file.stem}"), file.stem)
+    holder = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_HELP)
+    if isinstance(made, typer.Typer):
+        holder.add_typer(made, name=name)
+        group: Any = typer.main.get_command(holder)
+        return group.commands[name]
+    holder.command(name=name)(made)
+    return typer.main.get_command(holder)
+
+
+def _purpose(file: Path) -> str:
+    """Return what a verb does: the rest of its file's first line, after its name."""
+    line = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    purpose = line.partition(": ")[2]
+    return purpose[:1].upper() + purpose[1:]
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings=_HELP,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cotune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cotune(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """How many workers, which batch size, which devices? Measure a training job, plan it, run it."""

@@ -1,0 +1,65 @@
+"""Questions to a user whose goal or search does not go with what was measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from cotune.cli.output import note
+from cotune.jobfile.settings import Settings
+from cotune.space import Configs
+from cotune.types import Config, Evaluation, Job, Sample
+
+_TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
+
+
+def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
+    from cotune.predict.predictors.curve import natural_ceiling
+    from cotune.predict.samples import curves
+
+    job, sign, target = settings.job, settings.job.sign, settings.goal.target
+    shown = [point.accuracy for sample in samples for point in sample.curve]
+    if target is None or not shown:
+        return
+    found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+    most = sign * natural_ceiling(job, curves(job, samples))
+    if min(sign * value for value in shown) >= sign * target:
+        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
+    elif sign * target > sign * most:
+        instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
+        note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
+
+
+def doubt_batches(job: Job, configs: Configs) -> None:
+    """Say which global batches hold more examples than an epoch has, as a loader may make less or nothing of them."""
+    batches = sorted(set(configs.global_batch[configs.valid].tolist()))
+    large = [batch for batch in batches if job.examples is not None and batch > job.examples]
+    if large:
+        which = f"global batch {large[0]}" + ("" if len(large) == 1 else f" and {len(large) - 1} larger")
+        note(f"{which}: more than the {job.examples} examples of an epoch, which then has one short step or none")
+
+
+def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
+    """Ask whether an axis changes what is learnt, which would be a recipe and no layout; or the workers do."""
+    shown = [(sample.config, point) for sample in samples for point in sample.curve]
+    for name in sorted({name for config, _ in shown for name, _ in config.axes}):
+        if gap := _gap(shown, name):
+            by = f"{job.metric} differs by {gap:.2g} with {name}"
+            note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
+    together = [(config, point) for config, point in shown if config.waits]
+    if not job.workers_matter and (gap := _gap(together, "workers")):
+        by = f"{job.metric} differs by {gap:.2g} with the workers, at the same global batch and epoch"
+        note(f"{by}: is {{batch_size}} what one worker takes, and is the learning rate that of the global batch?")
+
+
+def _gap(shown: Sequence[tuple[Config, Evaluation]], axis: str) -> float | None:
+    """Return by how much evaluations differ with an axis, or the workers, alone; None where that is next to nothing."""
+    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
+    alike: dict[tuple[object, ...], dict[object, float]] = {}
+    for config, point in shown:
+        axes = dict(config.axes)
+        value = config.workers if axis == "workers" else axes.pop(axis, None)
+        alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
+    gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+    return statistics.median(gaps) if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span else None

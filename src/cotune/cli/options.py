@@ -1,0 +1,279 @@
+"""Options that several verbs share, and how they are laid over the job file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+    from cotune.jobfile.settings import Settings
+    from cotune.store import Store
+    from cotune.types import Job, Value
+
+_RECENT = 50  # plans that are looked through for the last one of a job
+_ASKED = ("target", "deadline", "max_cost", "epochs")
+Word = TypeVar("Word", bound=str)
+REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Command = Annotated[list[str] | None, typer.Argument(help="The training command, after --.", show_default=False)]
+File = Annotated[Path | None, typer.Option("--file", "-f", help="The job file (default: cotune.yaml here or above).")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", envvar="COTUNE_STORE", help="Where samples are kept: a file or database URL.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="The job's name.")]
+Examples = Annotated[int | None, typer.Option("--examples", min=1, help="Examples in one epoch.")]
+Workers = Annotated[str | None, typer.Option("--workers", "-w", help="Worker counts: 4, 1,2,4 or 1..8.")]
+BatchSize = Annotated[str | None, typer.Option("--batch-size", "-b", help="Batch sizes per worker: 64, 32,64 or 1..8.")]
+Axis = Annotated[
+    list[str] | None, typer.Option("--axis", help="A named axis: precision=fp32,bf16. May be given several times.")
+]
+Target = Annotated[str | None, typer.Option("--target", help="What to reach: accuracy=0.98.")]
+Deadline = Annotated[str | None, typer.Option("--deadline", help="In which time: 90s, 45m, 2h.")]
+MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", min=1, help="Most epochs a run may take.")]
+MaxCost = Annotated[float | None, typer.Option("--max-cost", help="Most a run may cost, in the unit of costs.")]
+Confidence = Annotated[
+    float | None, typer.Option("--confidence", min=0.01, max=0.999, help="Joint probability asked for (0.9).")
+]
+Prefer = Annotated[str | None, typer.Option("--prefer", help="cheap, fast or accurate.")]
+Pattern = Annotated[
+    str | None, typer.Option("--pattern", help="A regular expression with (?P<epoch>) and (?P<accuracy>).")
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Train exactly so many epochs.")]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="Most seconds for one start, or without a report.")]
+Predictor = Annotated[str, typer.Option("--predictor", help="What predicts seconds per epoch.")]
+AccuracyPredictor = Annotated[str, typer.Option("--accuracy-predictor", help="What predicts accuracy.")]
+Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
+NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave out samples of jobs like this one.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+
+
+def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Return the job file's settings with the flags laid over them.
+
+    Where there is no job file, what a command and its flags say of the job is remembered
+    for this folder, so that the next verb need not be told again; where there is one, the
+    pattern by which its output is read.
+    """
+    from cotune.jobfile import settings as job_settings
+
+    found = file or job_settings.find(Path.cwd())
+    if found is not None:
+        return _read_as_before(found, overrides)
+    here = Path.cwd()
+    remembered = _recall(here)
+    told = {key: value for key, value in overrides.items() if value is not None}
+    if "run" in told and told["run"] != remembered.get("run"):
+        remembered = {}
+    settings = job_settings.load(None, remembered | told)
+    if "run" in told:
+        _remember(here, {key: value for key, value in (remembered | told).items() if key in REMEMBERED})
+    return settings
+
+
+def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
+    """Return a job file's settings; a pattern that was given for it by a flag holds until the file has its own."""
+    from cotune.jobfile import settings as job_settings
+
+    settings, pattern = job_settings.load(file, overrides), overrides.get("pattern")
+    if pattern is not None:
+        _remember(file.resolve(), {"pattern": pattern})
+    if settings.job.pattern is not None or settings.job.log is not None:
+        return settings
+    remembered = _recall(file.resolve())
+    return job_settings.load(file, {**overrides, **remembered}) if remembered else settings
+
+
+def _memory(of: Path) -> Path:
+    """Return where flags are remembered that belong to a job file, or to a folder without one."""
+    import hashlib
+
+    from cotune.store.location import work_folder
+
+    name = hashlib.sha256(str(of).encode()).hexdigest()[:16]
+    return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
+
+
+def _recall(of: Path) -> dict[str, Any]:
+    import yaml
+
+    memory = _memory(of)
+    return dict(yaml.safe_load(memory.read_text(encoding="utf-8")) or {}) if memory.is_file() else {}
+
+
+def _remember(of: Path, told: Mapping[str, Any]) -> None:
+    import yaml
+
+    from cotune import redact
+
+    command = tuple(told.get("run", ()))
+    if redact.command(command) != command:
+        return  # a secret on the command line is never written down
+    memory = _memory(of)
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(yaml.safe_dump(dict(told)), encoding="utf-8")
+    except OSError as error:
+        from cotune.cli.output import note
+
+        note(f"these flags are not remembered for the next verb: {error}")
+
+
+def require_command(settings: Settings) -> None:
+    """Refuse to start a job that does not say how it is run."""
+    from cotune.errors import NotFound
+
+    if not settings.job.command:
+        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
+
+
+def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
+    """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
+    from cotune.errors import UsageError
+    from cotune.jobfile.file import flag, flagged_axis
+
+    values = () if text is None else flagged_axis(axis, text)
+    if not all(type(value) is int and value >= 1 for value in values):
+        raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
+    return tuple(int(value) for value in values)
+
+
+def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
+    """Return a word that must be one of some."""
+    from cotune.errors import UsageError, suggestion
+
+    for one in known:
+        if one == word:
+            return one
+    raise UsageError(f"{flag} is one of {', '.join(known)}, not {word!r}{suggestion(word, known)}")
+
+
+def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
+    """Return one value for each named axis given as name=value."""
+    import yaml
+
+    return {name: yaml.safe_load(str(value)) for name, value in _axes(axis).items()}
+
+
+def require_model_file(model: str) -> None:
+    """Refuse a model of a file that is not there, before torch is loaded to look for it."""
+    from cotune.errors import NotFound
+
+    file = Path(model.partition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        raise NotFound(f"no file {file}")
+
+
+def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
+    """Refuse an axis that would change nothing: no value of it reaches the job's command."""
+    from cotune.errors import UsageError
+    from cotune.jobfile.command import takes
+
+    for name in axes if job.command else ():
+        if not takes(job, name):
+            raise UsageError(f"--axis {name}: the command has no {{{name}}}")
+
+
+def _axes(axis: list[str] | None) -> dict[str, str]:
+    from cotune.errors import UsageError
+
+    axes = {}
+    for entry in axis or []:
+        name, equals, values = entry.partition("=")
+        if not equals or not values:
+            raise UsageError(f"cannot read --axis {entry!r}; write --axis precision=fp32,bf16")
+        axes[name.strip()] = values
+    return axes
+
+
+def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
+    """Return what the flags say about the axes."""
+    for name, text in (("workers", workers), ("batch_size", batch_size)):
+        whole_numbers(text, name)
+    axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size, **_axes(axis)}
+    return {name: values for name, values in axes.items() if values is not None} or None
+
+
+def as_last_planned(settings: Settings, kept: Store) -> Settings:
+    """Return the settings with the metric that was planned for last, which a flag may have named."""
+    from dataclasses import replace
+
+    job = settings.job
+    metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
+    alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
+    by_fingerprint = {one.fingerprint: one for one in (*alike, job)}
+    for stored in kept.plans(last=_RECENT):
+        if stored.job == job.name and stored.fingerprint in by_fingerprint:
+            return replace(settings, job=by_fingerprint[stored.fingerprint])
+    return settings
+
+
+def tell_other_goal(settings: Settings, kept: Store) -> None:
+    """Say which plan is followed where its goal is not the one that the job file or the flags ask for."""
+    from cotune.cli.output import note
+    from cotune.documents import goal_words
+
+    asked = [getattr(settings.goal, name) for name in _ASKED]
+    for stored in kept.plans(settings.job, last=1):
+        goal = stored.plan.goal
+        if any(value is not None for value in asked) and asked != [getattr(goal, name) for name in _ASKED]:
+            made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
+            unit, job = settings.cluster.unit, settings.job
+            words = f"{goal_words(job, goal, unit)}; the job file and flags say {goal_words(job, settings.goal, unit)}"
+            note(f"following {made}, made for {words} (cotune plan makes another)")
+
+
+def goal_overrides(
+    target: str | None,
+    deadline: str | None,
+    max_cost: float | None,
+    *,
+    prefer: str | None,
+    confidence: float | None,
+) -> dict[str, Any]:
+    """Return what the flags say about the goal."""
+    return {
+        "target": target,
+        "deadline": deadline,
+        "prefer": prefer,
+        "confidence": confidence,
+        "budget": {"max_cost": max_cost} if max_cost is not None else None,
+    }
+
+
+def runs_folder() -> Path:
+    """Return where the files of every start go."""
+    from cotune.store import work_folder
+
+    return work_folder(Path.cwd()) / "runs"
+
+
+def open_store(url: str | None, *, reading: bool = False) -> Store:
+    """Return the store named by the flag, or the project's own; with `reading` one that is named must be there."""
+    from cotune.store import open_store
+    from cotune.store.location import locate
+
+    if reading and url is not None:
+        require_store(locate(url, Path.cwd()))
+    return open_store(url, Path.cwd())
+
+
+def require_store(url: URL) -> None:
+    """Refuse to look at a store that is not there: looking must not make one."""
+    from cotune.errors import NotFound
+
+    if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
+        raise NotFound(f"no store at {url.database}; name one with --store, or measure something: cotune profile")
+
+
+def check_predictors(*names: str) -> None:
+    """Refuse a predictor that there is not, or whose settings are wrong, before anything is measured for it."""
+    from cotune import registry
+
+    for name in names:
+        registry.create("predictor", name)

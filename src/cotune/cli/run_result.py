@@ -1,0 +1,88 @@
+"""What came of a run: forecast beside measured, and what was missed of the goal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from cotune.checkpoints import trained
+from cotune.cli.measuring import readable
+from cotune.cli.output import emit_json, say, table
+from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
+from cotune.errors import EngineError, Missed, NotFound
+from cotune.jobfile.settings import Settings
+from cotune.reports.ended_runs import EndedRun
+from cotune.types import Cause, Forecast, Goal, Job, Sample
+from cotune.units import counted, number
+
+
+def refuse_failure(job: Job, sample: Sample) -> None:
+    """Raise what a run that failed has to say."""
+    if sample.failure and sample.failure.cause is Cause.NOT_RECORDED:
+        raise NotFound(sample.failure.words)
+    if sample.failed:
+        why = f"{sample.failure}{readable(job, sample)}"
+        raise EngineError(f"{sample.config} failed: {why}; its logs are in {sample.folder}")
+
+
+def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:
+    """Print forecast beside measured; raise `Missed` where the goal was not met."""
+    if json:
+        emit_json("run", _document(settings, goal, run))
+        if run.missed:
+            raise typer.Exit(Missed.exit_code)  # the document has said it
+        return
+    _print(settings, run)
+    if run.missed:
+        raise Missed(run.missed)
+
+
+def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
+    unit = settings.cluster.unit
+    return {
+        "job": settings.job.name,
+        "goal": goal_document(settings.job, goal, unit),
+        "plan": plan_document(run.plan) if run.plan else None,
+        "run": sample_document(run.last) | {"seconds": run.seconds, "cost": {"value": run.cost, "unit": unit}},
+        "prices": price_document(settings.cluster),
+        "starts": len(run.starts),
+        "continued": _continued_document(run.probe) if run.probe else None,
+        "met": run.missed is None,
+        "missed": run.missed,
+    }
+
+
+def _continued_document(probe: Sample) -> dict[str, Any]:
+    """Return the probe that a run went on from: only the rest was the run's own."""
+    return {"sample": probe.id, "epochs": trained(probe), "device_seconds": probe.device_seconds}
+
+
+def _print(settings: Settings, run: EndedRun) -> None:
+    last = run.last
+    table(("", "forecast (10th..90th percentile)", "measured"), _compared(settings, run))
+    several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
+    if run.probe and run.probe.curve:
+        several += f" ({run.probe.curve[-1].epoch:g} of them by probe {run.probe.id})"
+    say(f"{last.config}: {counted(last.epochs, 'epoch')}{several}, {run.missed or 'goal met'}; logs in {last.folder}")
+    if last.warning:
+        say(f"note      {last.warning}")
+
+
+def _compared(settings: Settings, run: EndedRun) -> list[tuple[str, str, str]]:
+    forecast = _forecast(run)
+    said = (forecast.seconds, forecast.epoch_seconds, forecast.accuracy, forecast.cost) if forecast else (None,) * 4
+    names = ("seconds", "seconds per epoch", settings.job.metric, f"cost ({settings.cluster.unit})")
+    measured = (run.seconds, run.last.epoch_seconds, run.last.accuracy, run.cost)
+    digits = (3, 3, 4, 3)
+    return [
+        (name, spread(quantity, places) if forecast else "", "unknown" if real is None else number(real, places))
+        for name, quantity, real, places in zip(names, said, measured, digits, strict=True)
+    ]
+
+
+def _forecast(run: EndedRun) -> Forecast | None:
+    """Return what was forecast of the run's own part: where a probe trained the first part, of the rest."""
+    if run.plan is None:
+        return None
+    return run.plan.rest if run.probe and run.plan.rest else run.plan.forecast

@@ -1,0 +1,1 @@
+"""The verbs of the core, one file each: parse, call, print."""

@@ -1,0 +1,98 @@
+"""`cotune export`: the plan as a file for the launcher that somebody already has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotune.cli.options import Axis, Command, Epochs, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    from cotune.interop.export import Order
+
+
+def export(
+    target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
+    command: Command = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write (default: stdout).")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    axis: Axis = None,
+    epochs: Epochs = None,
+    per_node: Annotated[
+        int | None, typer.Option("--per-node", min=1, help="Most workers on a node, instead of the device's.")
+    ] = None,
+    limit: Annotated[str | None, typer.Option("--limit", help="Time to ask for, instead of the forecast's.")] = None,
+    image: Annotated[str | None, typer.Option("--image", help="The container image (kubeflow).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
+    from dataclasses import replace
+
+    from cotune.cli.options import as_last_planned, chosen_axes, load_settings, open_store, require_taken
+    from cotune.interop.export import order, write
+    from cotune.run.launch import Launch
+    from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
+    from cotune.units import seconds
+
+    settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
+    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
+    require_taken(settings.job, given["axes"])
+    with open_store(store, reading=True) as kept:
+        settings = as_last_planned(settings, kept)
+        plan = kept.latest_plan(settings.job)
+    config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
+    plan = plan if plan and plan.config == config else None
+    goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
+    most_seconds = seconds(limit) if limit else seconds_limit(plan) if plan else None
+    job, needed = settings.job, epochs_elsewhere(plan, goal)
+    launch = Launch("export", job, config, needed, Path(job.folder), seconds_limit=most_seconds)
+    forecast = plan.forecast if plan else None
+    asked = replace(
+        order(launch, settings.cluster, forecast, max_cost=goal.max_cost, per_node=per_node),
+        image=image,
+        settings=settings.engine_settings if settings.engine == target == "slurm" else None,
+    )
+    text = write(target, asked)
+    if output is not None:
+        _write(output, text, force=force)
+    _tell(target, asked, text, output, json=json)
+
+
+def _write(output: Path, text: str, *, force: bool) -> None:
+    from cotune.cli.output import refuse_overwriting, writing
+
+    refuse_overwriting(output, force=force)
+    with writing(output):
+        output.write_text(text, encoding="utf-8")
+
+
+def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bool) -> None:
+    """Print the file, or where it is and how it is used."""
+    from cotune.cli.output import emit_json, note, show
+    from cotune.documents import config_document
+    from cotune.interop.export import use
+
+    if json:
+        document = {
+            "target": target,
+            "config": config_document(asked.config),
+            "epochs": asked.epochs,
+            "nodes": asked.nodes,
+            "per_node": asked.per_node,
+            "limit_seconds": asked.limit,
+            "file": str(output) if output else None,
+            "text": text,
+            "use": use(target, str(output or "FILE")),
+        }
+        emit_json("export", document)
+    elif output is None:
+        show(text.removesuffix("\n"))
+    else:
+        note(f"{asked.config}: wrote {output}; next: {use(target, str(output))}")

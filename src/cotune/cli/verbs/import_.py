@@ -1,0 +1,161 @@
+"""`cotune import`: what other tools have logged, as samples; published measurements, as recordings."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli.options import Axis, Examples, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    import re
+
+    from cotune.interop.measured import Hints
+    from cotune.types import Job, Sample
+
+
+def import_(
+    name: Annotated[str, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")],
+    source: Annotated[Path, typer.Argument(help="The file or folder that holds it.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where recordings of a data set go, one folder each.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="The name of the job's metric in the log.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Workers that ran.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Batch of each worker.")] = None,
+    accumulate: Annotated[int, typer.Option("--accumulate", min=1, help="Steps of accumulation.")] = 1,
+    device: Annotated[str | None, typer.Option("--device", help="The device (default: the job's first).")] = None,
+    axis: Axis = None,
+    runs: Annotated[
+        str | None,
+        typer.Option("--runs", help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken."),
+    ] = None,
+    steps_are_epochs: Annotated[
+        bool, typer.Option("--steps-are-epochs", help="A step of the log is an epoch.")
+    ] = False,
+    seconds: Annotated[
+        str | None, typer.Option("--seconds", help="What the run took, for a log without times.")
+    ] = None,
+    speed_only: Annotated[bool, typer.Option("--speed-only", help="Read no metric.")] = False,
+    job: Name = None,
+    examples: Examples = None,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Read other tools' logs as samples of a job. Or a published data set as recordings."""
+    from cotune.cli.options import chosen_axes, load_settings
+    from cotune.errors import NotFound, suggestion
+    from cotune.interop import logged as logs
+    from cotune.interop.measured import Hints
+    from cotune.recording import imported as recordings
+    from cotune.types import axes_of
+    from cotune.units import seconds as duration
+
+    known = name.lower().replace("-", "_").replace(".", "_")
+    if known in recordings.names():
+        _recordings(known, source, output, json=json)
+        return
+    if known not in logs.names():
+        near = suggestion(known, (*logs.names(), *recordings.names()))
+        there = f"logs of {', '.join(logs.names())} and data sets {', '.join(recordings.names())}"
+        raise NotFound(f"no reader named {name!r}; there are {there}{near}")
+    settings = load_settings(file, {"name": job, "examples": examples})
+    asked = Hints(
+        metric=metric,
+        workers=workers,
+        batch_size=batch_size,
+        accumulate=accumulate,
+        device=device or settings.cluster.devices[0].name,
+        axes=axes_of(chosen_axes(axis)),
+        runs=_pattern(runs),
+        steps_are_epochs=steps_are_epochs,
+        seconds=duration(seconds) if seconds else None,
+        speed_only=speed_only,
+    )
+    _samples(known, source, settings.job, asked, store, json=json)
+
+
+def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> None:
+    from cotune.cli.output import emit_json, say
+    from cotune.errors import UsageError
+    from cotune.recording.imported import import_recordings
+
+    if output is None:
+        raise UsageError(f"{name} is a data set, which becomes recordings: say where they go with --output")
+    written = import_recordings(name, source, output)
+    if json:
+        emit_json("import.recordings", {"recordings": [str(folder) for folder in written]})
+        return
+    for folder in written:
+        say(str(folder))
+    say(f"{len(written)} recordings; next: cotune bench planning --recordings {output}")
+
+
+def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None, *, json: bool) -> None:
+    """Keep what can be read; runs that cannot are named, and are an error when there are no others."""
+    from cotune.cli.options import open_store
+    from cotune.cli.output import emit_json, note, say
+    from cotune.documents import sample_document
+    from cotune.errors import CotuneError, NotFound
+    from cotune.interop.logged import logs_of
+    from cotune.interop.measured import measured
+    from cotune.units import counted
+
+    logged = logs_of(tool, source)
+    wanted = [run for run in logged if asked.runs is None or asked.runs.search(run.name)]
+    if not wanted:
+        raise NotFound(f"no run matches; {source} has {', '.join(run.name for run in logged[:5])}")
+    found: list[Sample] = []
+    left: list[CotuneError] = []
+    for run in wanted:
+        try:
+            found.append(measured(job, tool, str(source.absolute()), run, asked))
+        except CotuneError as error:
+            left.append(error)
+    if not found:
+        raise left[0]
+    for reason in left:
+        note(f"left out: {reason}")
+    with open_store(store) as kept:
+        for sample in found:
+            kept.save(job, sample)
+    if json:
+        documents = [sample_document(sample) for sample in found]
+        emit_json("import", {"job": job.name, "samples": documents, "left_out": [str(reason) for reason in left]})
+        return
+    for sample in found:
+        say(f"{sample.id}  {_line(sample)}")
+    say(f"{counted(len(found), 'sample')} of {job.name}; next: {_next(job)}")
+
+
+def _next(job: Job) -> str:
+    """Return what may be done with samples: a job without a job file can be replayed, and not planned."""
+    from cotune.jobfile import settings as job_settings
+
+    if job.command or job_settings.find(Path.cwd()) is not None:
+        return "cotune samples, cotune predict, cotune plan"
+    return f"cotune record --job {shlex.quote(job.name)} -o FOLDER, then cotune plan --recording FOLDER"
+
+
+def _line(sample: Sample) -> str:
+    from cotune.units import number
+
+    pace = f"{number(sample.epoch_seconds, 3)} s an epoch" if sample.epoch_seconds is not None else "speed unknown"
+    good = f", at last {number(sample.accuracy)}" if sample.accuracy is not None else ""
+    odd = f" ({sample.failure or sample.warning})" if sample.failure or sample.warning else ""
+    return f"{sample.config}: {sample.epochs:.3g} epochs, {pace}{good}{odd}"
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    import re
+
+    from cotune.errors import UsageError
+
+    try:
+        return re.compile(text) if text is not None else None
+    except re.error as error:
+        raise UsageError(f"--runs {text!r} is not a regular expression: {error}") from None

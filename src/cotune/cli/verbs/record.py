@@ -1,0 +1,68 @@
+"""`cotune record`: what the store measured of a job, as a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli.options import Command, File, Json, Name, StoreUrl
+
+if TYPE_CHECKING:
+    from cotune.store import Store
+    from cotune.types import Job, Sample
+
+
+def record(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
+    command: Command = None,
+    name: Name = None,
+    job: Annotated[str | None, typer.Option("--job", help="A job of the store by its name, wherever it ran.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing recording.")] = False,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Write a job's samples as a recording that can be replayed."""
+    from cotune.checkpoints import joined
+    from cotune.cli.options import load_settings, open_store
+    from cotune.cli.output import emit_json, refuse_overwriting, say, writing
+    from cotune.errors import NotFound
+    from cotune.recording import write
+    from cotune.recording.from_samples import recorded_tables
+    from cotune.recording.reader import ACCURACY, JOB, TIMES
+    from cotune.types import Cluster, Device
+    from cotune.units import counted
+
+    for table in (JOB, TIMES, ACCURACY):
+        refuse_overwriting(output / table, force=force)
+    with open_store(store, reading=True) as kept:
+        if job is None:
+            settings = load_settings(file, {"run": command, "name": name})
+            recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))
+        else:
+            recorded, samples = _stored(kept, job)
+            cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
+    if recorded.examples is None:
+        raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
+    times, accuracy = recorded_tables(recorded, joined(samples))
+    if not times:
+        raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
+    with writing(output):
+        write(output, recorded, times, accuracy, cluster.devices, currency=cluster.currency)
+    if json:
+        emit_json("record", {"recording": str(output), "times": len(times), "evaluations": len(accuracy)})
+        return
+    say(f"{output}: {counted(len(times), 'time')} and {counted(len(accuracy), 'evaluation')} of {recorded.name}")
+
+
+def _stored(kept: Store, name: str) -> tuple[Job, list[Sample]]:
+    """Return the definition and all samples of the stored jobs of that name."""
+    from cotune.errors import NotFound, suggestion
+
+    known = [found for found in kept.jobs() if found.name == name]
+    if not known:
+        names = [found.name for found in kept.jobs()]
+        raise NotFound(f"no job {name!r} in {kept.label}{suggestion(name, names)}")
+    return known[-1].definition, [sample for found in known for sample in kept.samples(found)]

@@ -1,0 +1,48 @@
+"""`cotune resize`: give a run that is under way another number of workers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cotune.cli.options import File, Json, Name, StoreUrl
+
+
+def resize(
+    workers: Annotated[int, typer.Argument(min=1, help="How many workers it shall have.")],
+    name: Name = None,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
+    from pathlib import Path
+
+    from cotune.cli.options import load_settings, open_store
+    from cotune.cli.output import emit_json, say, writing
+    from cotune.errors import NotFound, UsageError
+    from cotune.run.supervise import RESIZE, can_move, resized
+
+    settings = load_settings(file, {"name": name})
+    with open_store(store, reading=True) as kept:
+        running = [sample for sample in kept.samples(settings.job, "run") if not sample.ended]
+    if not running:
+        raise NotFound(f"no run of {settings.job.name} is under way")
+    last = running[-1]
+    config = resized(last.config, workers)
+    if config is None:
+        batch = last.config.global_batch
+        fits = ", ".join(str(count) for count in range(1, 65) if resized(last.config, count))
+        raise UsageError(f"{workers} workers cannot share a global batch of {batch} evenly; it could be {fits}")
+    if settings.job.command and not can_move(settings.job, last.folder):
+        raise UsageError(
+            f"run {last.id} has left no checkpoint (COTUNE_CHECKPOINT) that other workers could go on from"
+        )
+    asked = Path(last.folder) / RESIZE
+    with writing(asked):
+        asked.write_text(str(workers))
+    if json:
+        emit_json("resize", {"run": last.id, "workers": workers, "batch_size": config.batch_size})
+        return
+    say(f"run {last.id} goes on with {config} after its present epoch")

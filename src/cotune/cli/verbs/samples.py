@@ -1,0 +1,58 @@
+"""`cotune samples`: what was measured."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cotune.cli.options import Json, StoreUrl
+
+
+def samples(
+    job: Annotated[str | None, typer.Option("--job", help="Only this job (default: all).")] = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """List what was measured, start by start. Each with its speed, its metric and its cost."""
+    from cotune.cli.options import open_store
+    from cotune.cli.output import emit_json, say, table
+    from cotune.documents import config_cells, config_columns, head, sample_document
+    from cotune.errors import NotFound, suggestion
+    from cotune.units import number
+
+    with open_store(store, reading=True) as kept:
+        jobs = kept.jobs()
+        found = [
+            (known.definition, sample) for known in jobs if job in (None, known.name) for sample in kept.samples(known)
+        ]
+    if job is not None and all(known.name != job for known in jobs):
+        raise NotFound(f"no job named {job!r} in the store{suggestion(job, {known.name for known in jobs})}")
+    if json:
+        documents = [{"job": of.name, "metric": of.metric, **sample_document(sample)} for of, sample in found]
+        emit_json("samples", {"samples": documents})
+        return
+    if not found:
+        say("no samples yet: cotune profile measures a job")
+        return
+    metrics = {of.metric for of, _ in found}
+    metric = metrics.pop() if len(metrics) == 1 else None
+    layout = [name for name in config_columns([sample.config for _, sample in found]) if name != "global_batch"]
+    rest = ("epochs", "s/epoch", metric or "metric", "device-s", "outcome")
+    table(
+        ("id", "job", "what", *head(layout), *rest),
+        [
+            (
+                sample.id,
+                of.name,
+                sample.purpose,
+                *config_cells(sample.config, layout),
+                f"{sample.epochs:.3g}",
+                number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
+                "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),
+                number(sample.device_seconds, 3),
+                sample.failure or ("running" if not sample.ended else sample.warning or "ok"),
+            )
+            for of, sample in found
+        ],
+    )

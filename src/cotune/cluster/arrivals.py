@@ -1,0 +1,195 @@
+"""Jobs handed in to `cotune serve`, each with what its samples tell of every config."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from sqlalchemy import URL
+
+from cotune.checkpoints import has_checkpoint
+from cotune.cli.forecasting import Grounds, known_samples, make_forecaster, recalled, require_curves
+from cotune.cli.output import note
+from cotune.cli.verbs.plan import planned
+from cotune.cluster.policy import Submission
+from cotune.cluster.service import Queued
+from cotune.cluster.work import Steady
+from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.settings import Settings
+from cotune.plan.assess import assess
+from cotune.store import Store
+from cotune.store.location import locate
+from cotune.types import Z90, Cluster, Job, Sample
+
+
+class Stores:
+    """The store of each job: the one that is named for all, else that of the project its job file is in."""
+
+    def __init__(self, named: str | None) -> None:
+        self._named = named
+        self._open: dict[URL, Store] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for store in self._open.values():
+            store.close()
+
+    def of(self, job: Job) -> Store:
+        """Return the store that `cotune plan` would use where the job is."""
+        url = locate(self._named, Path(job.folder))
+        if url not in self._open:
+            self._open[url] = Store(url)
+        return self._open[url]
+
+    def save(self, job: Job, sample: Sample) -> None:
+        """Keep a sample with the others of its job."""
+        self.of(job).save(job, sample)
+
+
+class Intake:
+    """Where jobs are handed in: those named at first, and those that come into the queue's folder."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        first: Sequence[Settings],
+        queue: Path | None,
+        *,
+        engine: str | None,
+        slots: int | None,
+        seed: int,
+    ) -> None:
+        self._stores, self._queue, self._engine, self._seed = stores, queue, engine, seed
+        self._waiting = list(first)
+        self._taken: set[Path] = set()
+        self._unreadable: dict[Path, float] = {}  # and when each was last written
+        self.declined: list[dict[str, str]] = []
+        self._names: set[str] = set()
+        self._gone_on: set[str] = set()  # runs
+        if queue is not None and not queue.is_dir():
+            raise NotFound(f"no folder {queue} to take jobs from")
+        self._look()
+        if not self._waiting:
+            raise UsageError(f"no job file in {queue} yet: the first one tells the engine and the device")
+        self.like = self._waiting[0]
+        self.slots = slots or _slots(self.like)
+        self.cluster = _of_size(self.like.cluster, self.slots)
+
+    def arrivals(self, now: float) -> list[Queued] | None:
+        """Return the jobs that were handed in since; None when none will be."""
+        self._look()
+        if not self._waiting and self._queue is None:
+            return None
+        found = []
+        for settings in self._waiting:
+            try:
+                found.append(self._queued(settings, now))
+            except CotuneError as error:
+                others = len(self._waiting) > 1 and isinstance(error, Infeasible)  # who can do without this one
+                if self._queue is None and not others:
+                    raise
+                self._decline(settings.job.name, error)
+        self._waiting = []
+        return found
+
+    def _look(self) -> None:
+        """Take in the job files that have come into the queue's folder, and unreadable ones that have changed."""
+        for path in sorted(self._queue.glob("*.yaml")) if self._queue else ():
+            try:
+                written = path.stat().st_mtime
+            except FileNotFoundError:  # taken away since it was listed
+                continue
+            if path in self._taken or self._unreadable.get(path) == written:
+                continue
+            self.declined = [one for one in self.declined if one["job"] != path.name]
+            try:
+                self._waiting.append(settings_of(path, self._engine))
+                self._taken.add(path)
+            except CotuneError as error:
+                self._decline(path.name, error)
+                self._unreadable[path] = written
+
+    def _decline(self, name: str, error: CotuneError) -> None:
+        self.declined.append({"job": name, "reason": str(error)})
+        note(f"declined {name}: {error}")
+
+    def _queued(self, settings: Settings, now: float) -> Queued:
+        if settings.engine != self.like.engine or settings.cluster.devices[0].name != self.cluster.devices[0].name:
+            here = f"{self.like.engine} with {self.cluster.devices[0].name}"
+            raise UsageError(
+                f"it asks for {settings.engine} with {settings.cluster.devices[0].name}; served here is {here}"
+            )
+        name = settings.job.name
+        while name in self._names:
+            name += "'"
+        self._names.add(name)
+        queued = _believed(settings, self._stores.of(settings.job), self.cluster, name=name, now=now, seed=self._seed)
+        return replace(queued, before=self._before(settings.job, name))
+
+    def _before(self, job: Job, name: str) -> Sample | None:
+        """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
+        left = self._stores.of(job).unfinished_runs(job)
+        cut_short = (run for run in left if not run.failed and run.id not in self._gone_on)
+        before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
+        if before is not None:
+            self._gone_on.add(before.id)
+            note(f"{name} goes on from run {before.id}, which trained {before.epochs:.3g} epochs")
+        return before
+
+
+def settings_of(path: Path, engine: str | None) -> Settings:
+    """Return what a job file says, or the one in a folder; it must have something to run."""
+    settings = job_settings.load(path / job_settings.FILE_NAME if path.is_dir() else path, {"engine": engine})
+    if not settings.job.command:
+        raise NotFound(f"{path} has no command to run: say `run:`")
+    return settings
+
+
+def _slots(settings: Settings) -> int:
+    """Return the workers there are: as many as the device that is served, else emulated nodes, else cores."""
+    nodes = settings.engine_settings.get("nodes")
+    return settings.cluster.devices[0].count or (nodes if isinstance(nodes, int) else len(os.sched_getaffinity(0)))
+
+
+def _of_size(cluster: Cluster, slots: int) -> Cluster:
+    return replace(cluster, devices=(replace(cluster.devices[0], count=slots),))
+
+
+def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, now: float, seed: int) -> Queued:
+    """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
+    grounds = Grounds(seed, recalled(settings, kept))
+    samples = known_samples(settings, kept, grounds.history)
+    require_curves(settings, samples, grounds.history)
+    settings = replace(settings, cluster=cluster)
+    plan = planned(settings, samples, grounds)
+    free = replace(settings.goal, deadline=None, max_cost=None)
+    outlook = make_forecaster(settings, samples, grounds)(settings.space.configs(), free.max_epochs)
+    found = assess(outlook, free, cluster, settings.job.sign)
+    forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
+    rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}
+    needed = {one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else one.epochs for one in forecasts}
+    deadline = settings.goal.deadline
+    submission = Submission(
+        name=name,
+        submit=now,
+        gpus=plan.config.units,
+        seconds=plan.forecast.seconds.mid,
+        deadline=None if deadline is None else now + deadline,
+        work=Steady(1.0, rates),
+        wants=plan.config,
+        device=plan.config.device,
+        batch_size=plan.config.batch_size,
+    )
+    spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / Z90
+    return Queued(settings.job, settings.goal, submission, needed, spread, silence=settings.timeout)

@@ -1,0 +1,133 @@
+"""The cluster loop: wait for something to happen, decide, act. One function for all clocks.
+
+A `World` is where jobs really run. In a simulation its clock jumps from event to event;
+on a cluster `wait` blocks. The loop keeps no time of its own, and policies never see the
+world, so what was simulated can be run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from cotune.cluster.line import Line
+from cotune.cluster.node_packing import Placer
+from cotune.cluster.policy import Active, OrderedPolicy, Policy, interval_of
+from cotune.cluster.round import Round
+from cotune.errors import EngineError
+from cotune.types import Cluster
+
+Admit = Callable[[Active, Sequence[Active], Cluster], bool]
+_PATIENCE = 2_000_000  # decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What happened at one time: all of it, before anything is decided."""
+
+    arrived: list[Active]
+    ended: list[Active]
+
+
+class World(Protocol):
+    """Where jobs arrive, run and end."""
+
+    def now(self) -> float:
+        """Return the time, in seconds."""
+        ...
+
+    def wait(self, until: float) -> Moment | None:
+        """Return the next things to happen, nothing at `until`, or None when nothing ever will."""
+        ...
+
+    def start(self, active: Active) -> None:
+        """Start a job as its `config` and `nodes` say."""
+        ...
+
+    def stop(self, active: Active) -> None:
+        """Stop a job; its work is kept."""
+        ...
+
+    def decline(self, active: Active) -> None:
+        """Send a job away that has just arrived."""
+        ...
+
+    def sync(self, active: Active) -> None:
+        """Bring a job's times and work up to the present."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Who stopped and who started at a time, and what deciding took."""
+
+    at: float
+    stops: list[Active]
+    starts: list[Active]
+    latency: float
+
+
+def drive(
+    policy: Policy,
+    cluster: Cluster,
+    world: World,
+    placer: Placer,
+    watch: Callable[[Changes], None] | None = None,
+) -> Iterator[Active]:
+    """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves."""
+    desk = _desk(policy, cluster, world, placer)
+    interval = interval_of(policy)
+    admit: Admit | None = getattr(policy, "admit", None)
+    fruitless = 0
+    stirred = False
+    while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
+        for active in moment.ended:
+            desk.end(active)
+            placer.release(active)
+            yield active
+        for active in moment.arrived:
+            desk.arrive(active)
+            if admit and not admit(active, desk.everybody(), cluster):
+                desk.end(active)
+                world.decline(active)
+                yield active
+        stirred = interval is not None and world.now() % interval != 0
+        if stirred:
+            continue
+        before = perf_counter()
+        stops, starts = desk.decide(world.now())
+        latency = perf_counter() - before
+        for active in stops:
+            placer.release(active)
+            world.stop(active)
+        for active in starts:
+            placer.take(active)
+            world.start(active)
+        if watch:
+            watch(Changes(world.now(), stops, starts, latency))
+        fruitless = 0 if moment.arrived or moment.ended else fruitless + 1
+        if fruitless > _PATIENCE:
+            raise EngineError(
+                f"no job ended or arrived during {_PATIENCE} decisions of {type(policy).__name__}: "
+                "it moves jobs about without getting on; restarts may take longer than the time between two stops"
+            )
+
+
+def _next_decision(desk: Line | Round, interval: float | None, now: float, stirred: bool) -> float:
+    """Return when to decide next; `stirred`: something happened since the last round."""
+    change = desk.next_change()
+    if interval is None:
+        return change
+    if stirred or not desk.rests:
+        change = now if desk.busy else math.inf
+    rounds = max(math.ceil(change / interval), math.floor(now / interval) + 1) if change < math.inf else math.inf
+    return rounds * interval
+
+
+def _desk(policy: Policy, cluster: Cluster, world: World, placer: Placer) -> Line | Round:
+    if isinstance(policy, OrderedPolicy) and policy.steady and len(cluster.devices) == 1 and not placer.refuses:
+        return Line(policy, cluster.devices[0], world.sync)
+    return Round(policy, cluster, world.sync, placer)

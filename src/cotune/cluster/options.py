@@ -1,0 +1,130 @@
+"""What a job with a deadline can run in, and how long that is believed to take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from cotune.cluster.policy import COUNTED, Active
+from cotune.types import Cluster, Config, Floats, Ints
+
+_NEAR = 0.02  # of the whole
+_LEAST = 1e-3  # of the whole
+_NORMAL = NormalDist()
+Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
+
+
+def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
+    """Return the configs of a job, with its own batch or with any."""
+    if active.belief is None:
+        return (active.job.config,)
+    return active.belief.recipes if any_batch else active.belief.configs
+
+
+def packing(configs: Sequence[Config], cluster: Cluster) -> Sequence[Config]:
+    """Return the configs that break no node in two: whole nodes, or a part that divides one; all if none does.
+
+    Jobs of such sizes fit beside each other, and stand on as few nodes as their forecasts count on. Where GPUs are
+    only counted every size does.
+    """
+    sizes = {device.name: device.per_node for device in cluster.devices if device.per_node}
+    if not sizes:
+        return configs
+    whole = [one for one in configs if _divides(one.units, sizes.get(one.device, 1))]
+    return whole or configs
+
+
+def _divides(gpus: int, per_node: int) -> bool:
+    return gpus % per_node == 0 or per_node % gpus == 0
+
+
+def seconds_left(active: Active, config: Config) -> float:
+    """Return the believed time to the end in a config; a job past its forecast is taken to be near its end."""
+    left = _forecast(active, config)
+    return left if left > 0 else _NEAR * _whole(active, config)
+
+
+def cautious(active: Active, config: Config, z: float) -> float:
+    """Return the time to the end that is not exceeded with the probability of z standard deviations.
+
+    A job that still runs is none of the shorter ones that it might have been, so this probability is that among
+    the lengths beyond what has passed: the more a forecast is overrun, the higher the quantile of it that counts.
+    """
+    if not active.spread:
+        return seconds_left(active, config)
+    left, whole = _forecast(active, config), _whole(active, config)
+    if not 0.0 < whole < math.inf:
+        return whole
+    passed = max(whole - left, 0.0) / whole
+    longer = _NORMAL.cdf(-math.log(passed) / active.spread) if passed else 1.0
+    quantile = -_NORMAL.inv_cdf(max(longer * _NORMAL.cdf(-z), 1e-300))
+    return max(left + math.expm1(quantile * active.spread) * whole, _LEAST * whole)
+
+
+def _forecast(active: Active, config: Config) -> float:
+    """Return what is left of the believed time in a config: nothing or less once it is overrun."""
+    if active.belief is None:
+        return active.left
+    # where it runs now it is known how fast its nodes are
+    return active.belief.seconds(active.done, config, active.nodes if config == active.config else COUNTED)
+
+
+def _whole(active: Active, config: Config) -> float:
+    """Return the believed time from the start to the end in a config."""
+    return active.total if active.belief is None else active.belief.seconds(0.0, config)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a job can run in, by units; row -1 is to run in nothing."""
+
+    configs: Sequence[Config | None]
+    sizes: Ints  # units of each config, rising
+    units: Ints  # the same, and of nothing
+    speed: Floats  # how much of what is left is done per second
+    best: Ints  # the fastest of the first so many configs
+    held: int  # the row it runs in now
+    waits: float  # seconds until it is at work there
+    restart: float  # seconds that it takes to get to work in another
+
+    @classmethod
+    def of(cls, active: Active, allowed: Sequence[Config], needs: Needs = seconds_left) -> Options:
+        took = {config: needs(active, config) for config in allowed}
+        configs = sorted(took, key=lambda config: (config.units, took[config]))
+        sizes = np.array([config.units for config in configs], dtype=np.int64)
+        speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])
+        held = configs.index(active.config) if active.config in took else -1
+        return cls(
+            (*configs, None),
+            sizes,
+            np.append(sizes, 0),
+            speed,
+            _fastest_within(speed[:-1]),
+            held,
+            max(active.ready - active.synced, 0.0) if active.running else 0.0,
+            active.restart,
+        )
+
+    def within(self, units: Ints) -> Ints:
+        """Return the row of the fastest config within each of some units."""
+        return self.best[np.searchsorted(self.sizes, units, side="right")]
+
+    def working(self, chosen: Ints, lasts: Floats) -> Floats:
+        """Return the seconds of each stretch less those that getting to work in another config takes."""
+        if not self.restart:
+            return lasts
+        lost = np.where(chosen != np.roll(chosen, 1, axis=-1), self.restart, 0.0)
+        lost[..., :1] = np.where(chosen[..., :1] == self.held, self.waits, self.restart)
+        return lasts - lost
+
+
+def _fastest_within(speed: Floats) -> Ints:
+    """Return, for each number of configs from none to all, which of the first so many is the fastest; -1 for none."""
+    best = [-1]
+    for place, value in enumerate(speed):
+        best.append(place if best[-1] < 0 or value > speed[best[-1]] else best[-1])
+    return np.array(best, dtype=np.int64)

@@ -1,0 +1,85 @@
+"""Deadlines with elastic shares (ElasticFlow): admit only what can be finished in time, then use what is idle.
+
+A new job is admitted if earliest-deadline-first filling (`_deadlines`) still meets every
+admitted deadline with it. GPUs beyond the shares go, one step at a time, to the job whose
+time falls the most per GPU; jobs without a deadline come after all that have one. On nodes
+jobs get sizes that leave nodes whole (`packing`), as the paper's powers of two do.
+
+Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPLOS 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from cotune.cluster.deadlines import Share, fill
+from cotune.cluster.options import Options, choices, packing, seconds_left
+from cotune.cluster.policy import Active, capacity
+from cotune.types import Cluster, Config
+
+
+@dataclass(frozen=True)
+class Elasticflow:
+    """Admit jobs whose deadlines can be kept, give each the least that suffices, then share out the rest."""
+
+    def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
+        if new.job.deadline is None:
+            return True
+        return all(share.met for share in _least(active, cluster))
+
+    def level_lasts(self, active: Active) -> float:
+        """Return when to decide again at the latest: the plan turns over at every deadline."""
+        return active.deadline_left if active.deadline_left > 0 else math.inf
+
+    def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
+        free = sum(capacity(cluster).values())
+        shares = _least(active, cluster)
+        given: dict[int, Config] = {}
+        for share in shares:
+            if share.config is not None and share.config.units <= free:
+                given[share.active.number] = share.config
+                free -= share.config.units
+        hand_out([share.active for share in shares], given, free, cluster)
+        free = sum(capacity(cluster).values()) - sum(config.units for config in given.values())
+        hand_out([job for job in active if job.job.deadline is None], given, free, cluster)
+        return {job.job.name: given[job.number] for job in active if job.number in given}
+
+
+def _least(active: Sequence[Active], cluster: Cluster) -> list[Share]:
+    """Return the least shares with which deadlines are met."""
+    gpus = sum(capacity(cluster).values())
+    return fill(active, gpus, lambda job: Options.of(job, packing(choices(job), cluster)))
+
+
+def hand_out(active: Sequence[Active], given: dict[int, Config], free: int, cluster: Cluster) -> None:
+    """Give free GPUs, step by step, to the job whose time left falls the most per GPU."""
+    jobs = {job.number: (job, packing(choices(job), cluster)) for job in active}
+    heap = [step for job, allowed in jobs.values() if (step := _step(job, allowed, given.get(job.number), free))]
+    heapify(heap)
+    while heap and free > 0:
+        _, number, more, config = heappop(heap)
+        if more > free:
+            continue
+        given[number] = config
+        free -= more
+        if step := _step(*jobs[number], config, free):
+            heappush(heap, step)
+
+
+def _step(
+    job: Active, allowed: Sequence[Config], config: Config | None, free: int
+) -> tuple[float, int, int, Config] | None:
+    """Return the best next step up: minus the seconds saved per GPU, whose, GPUs, config."""
+    held = 0 if config is None else config.units
+    now = float(job.total) * 1e3 + 1e9 if config is None else seconds_left(job, config)
+    best: tuple[float, int, int, Config] | None = None
+    for bigger in allowed:
+        more = bigger.units - held
+        if 0 < more <= free:
+            saved = (now - seconds_left(job, bigger)) / more
+            if saved > 1e-9 and (best is None or -saved < best[0]):
+                best = (-saved, job.number, more, bigger)
+    return best

@@ -1,0 +1,257 @@
+"""Many jobs on one engine in real time: what a policy decides is started, stopped and gone on with.
+
+    jobs ─arrive▶ World ─drive▶ policy ─▶ engine ─▶ samples
+
+Loop and policies are those of a simulation (`schedule/_loop.py`); only the world is another: its
+clock is the engine's, and what a job has done is what it reports. Work is the share of the
+whole training, since another global batch may need other epochs:
+
+    done = sum over starts of epochs trained / epochs needed at that start's global batch
+
+A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cotune.checkpoints import has_checkpoint
+from cotune.cluster.loop import Moment
+from cotune.cluster.policy import Active, Submission
+from cotune.errors import CotuneError
+from cotune.run.attempt import ENOUGH, Growing, Stop, Until
+from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
+from cotune.run.supervise import going_on
+from cotune.stamps import new_id, timestamp
+from cotune.types import RECORDED, Failure, Goal, Job, Sample
+
+_TICK = 0.5
+_STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
+_FINISH_SECONDS = 60.0  # for a job to finish by itself after its last epoch
+_GAPS = 20.0  # times the longest silence of a start so far, before it counts as hanging
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A job that is handed in: what it is, what it asks for, and what is believed of it."""
+
+    job: Job
+    goal: Goal
+    submission: Submission
+    needed: Mapping[int, float]  # epochs that a training takes, by global batch
+    spread: float = 0.0  # standard deviation of the logarithm of its seconds
+    before: Sample | None = None  # an unfinished run that left a checkpoint to go on from
+    silence: float | None = None  # seconds without a word that are too many
+
+
+@dataclass
+class Serving:
+    """A job that has arrived: its present start, and all that went before."""
+
+    queued: Queued
+    active: Active
+    folder: Path
+    starts: list[Sample] = field(default_factory=list)
+    growing: Growing | None = None
+    done_before: float = 0.0  # by the starts before the present one
+    stopping: Stop | None = None
+    failure: Failure | None = None
+    heard: float | None = None  # on the engine's clock, once its code runs
+
+    @property
+    def sample(self) -> Sample | None:
+        """Return the latest start as it stands."""
+        return self.growing.sample if self.growing else self.starts[-1] if self.starts else None
+
+    @property
+    def done(self) -> float:
+        """Return the share of the training that is done; the end itself is told by the engine."""
+        if self.growing is None:
+            return self.done_before
+        sample = self.growing.sample
+        trained = max(sample.epochs - self.growing.launch.trained, 0.0)
+        return min(self.done_before + trained / self.queued.needed[sample.config.global_batch], 1.0)
+
+
+class World:
+    """Jobs that arrive, run and end on an engine; its time stands still between two waits."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        arrivals: Callable[[float], Sequence[Queued] | None],
+        folder: Path,
+        save: Callable[[Job, Sample], None],
+        *,
+        engine_name: str,
+    ) -> None:
+        """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be."""
+        self._engine, self._arrivals, self._folder, self._save = engine, arrivals, folder, save
+        self._engine_name = engine_name
+        self._begun = engine.now()
+        self._now = 0.0
+        self._open = True
+        self._over: list[Active] = []  # ended while another was being stopped
+        self.jobs: list[Serving] = []
+        self._present: set[int] = set()
+
+    def now(self) -> float:
+        return self._now
+
+    def wait(self, until: float) -> Moment | None:
+        while True:
+            if self.jobs:  # the first come at 0, where the rounds of a policy begin
+                self._now = max(self._now, self._clock())
+            arrived = self._arrived()
+            ended, self._over = self._over, []
+            for active in ended:
+                self.sync(active)
+            if arrived or ended:
+                return Moment(arrived, ended)
+            if not self._present and not self._open:
+                return None
+            if self._clock() >= until:
+                self._now = max(until, self._now) if until < math.inf else self._now
+                return Moment([], [])
+            self._take(self._engine.wait(min(until - self._clock(), _TICK)))
+            self._watch()
+
+    def start(self, active: Active) -> None:
+        if active.number not in self._present:  # it came to its end while it was being stopped
+            return
+        served = self.jobs[active.number]
+        launch, sample = self._launch(served, active)
+        served.stopping = None
+        active.ready = self._now
+        try:
+            self._engine.start(launch)
+        except CotuneError as error:  # its own fault: the others go on
+            served.failure = Failure(str(error))
+            self._leave(served)
+            return
+        served.heard = None
+        served.growing = Growing(launch, self._engine.now(), replace(sample, ended=False))
+        self._save(served.queued.job, served.growing.sample)
+
+    def stop(self, active: Active) -> None:
+        """Stop a job and wait until it has given back what it held."""
+        served = self.jobs[active.number]
+        if served.growing is None:  # it has just ended by itself
+            return
+        served.stopping = ENOUGH
+        growing = served.growing
+        grace = checkpoint_seconds(growing.launch.job, _STOP_SECONDS, growing.sample.epoch_seconds)
+        self._engine.stop(growing.launch.id, grace)
+        while served.growing is not None:
+            self._take(self._engine.wait(_TICK), stopped=served)
+
+    def decline(self, active: Active) -> None:
+        active.declined = True
+        self._present.discard(active.number)
+
+    def interrupt(self) -> None:
+        """Keep what the jobs under way have measured."""
+        for served in self.jobs:
+            if served.growing is not None:
+                self._save(served.queued.job, served.growing.interrupted(self._engine.now()))
+
+    def sync(self, active: Active) -> None:
+        passed, active.synced = self._now - active.synced, self._now
+        active.done = self.jobs[active.number].done
+        if active.config is None:
+            active.waited += passed
+            active.starved += passed if active.starts else 0.0
+            return
+        active.executed += passed
+        active.service += active.held * passed
+
+    def _clock(self) -> float:
+        return self._engine.now() - self._begun
+
+    def _arrived(self) -> list[Active]:
+        found = self._arrivals(self._now) if self._open else None
+        self._open = found is not None
+        arrived = []
+        for queued in found or ():
+            submission = queued.submission
+            active = Active(
+                submission, len(self.jobs), submission.seconds, submission.work, queued.spread,
+                synced=self._now, entered=self._now,
+            )  # fmt: skip
+            folder = Path(queued.before.folder) if queued.before else self._folder / new_id()
+            self.jobs.append(Serving(queued, active, folder))
+            self._present.add(active.number)
+            arrived.append(active)
+        return arrived
+
+    def _launch(self, served: Serving, active: Active) -> tuple[Launch, Sample]:
+        """Return the next start of a job in the config that it was given."""
+        assert active.config is not None
+        queued = served.queued
+        target = None if queued.goal.prefer == "accurate" else queued.goal.target
+        name = new_id()
+        launch = Launch(name, queued.job, active.config, queued.goal.cap, served.folder, target)
+        sample = Sample(
+            active.config, purpose="run", id=name, started=timestamp(), engine=self._engine_name,
+            folder=str(served.folder), seed=0, goal=queued.goal,
+        )  # fmt: skip
+        before = served.starts[-1] if served.starts else queued.before
+        if before is None or not (self._engine_name == RECORDED or has_checkpoint(served.folder)):
+            served.done_before = 0.0
+            return launch, sample
+        before = replace(before, goal=queued.goal)
+        if not served.starts:
+            served.done_before = min(before.epochs / queued.needed[active.config.global_batch], 1.0)
+        return going_on(launch, before, active.config)
+
+    def _take(self, event: Event | None, stopped: Serving | None = None) -> None:
+        """Take in what the engine tells; a job that ended without being stopped leaves."""
+        running = {one.growing.launch.id: (one, one.growing) for one in self.jobs if one.growing}
+        if event is None or event.launch not in running:
+            return
+        served, growing = running[event.launch]
+        served.heard = self._engine.now()
+        if isinstance(event, Started):
+            growing.started(event)
+        elif isinstance(event, Reported) and growing.told(event):
+            self._save(served.queued.job, growing.sample)
+        elif isinstance(event, Ended):
+            sample = growing.finish(event, served.stopping)
+            served.done_before, served.growing = served.done, None
+            served.starts.append(sample)
+            self._save(served.queued.job, sample)
+            if served is stopped and sample.failure is None and _unfinished(growing.launch, sample):
+                return
+            served.failure = sample.failure
+            self._leave(served)
+
+    def _watch(self) -> None:
+        """End the starts that have taken all of their epochs, and those that hang."""
+        now = self._engine.now()
+        for served in self.jobs:
+            growing = served.growing
+            if growing is None or served.stopping is not None:
+                continue
+            until = Until(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
+            served.stopping = growing.reason_to_stop(until, now, served.heard)
+            if served.stopping is not None:
+                self._engine.stop(growing.launch.id, _FINISH_SECONDS if served.stopping == ENOUGH else 0.0)
+
+    def _leave(self, served: Serving) -> None:
+        self._present.discard(served.active.number)
+        self._over.append(served.active)
+
+
+def _unfinished(launch: Launch, sample: Sample) -> bool:
+    return not launch.job.meets(launch.target, sample.accuracy) and sample.epochs < launch.epochs
+
+
+def whole(served: Serving) -> Sample | None:
+    """Return the last start of a job with the learning curve of all of them, and their seconds together."""
+    if not served.starts:
+        return None
+    curve = tuple(point for start in served.starts for point in start.curve)
+    return replace(served.starts[-1], curve=curve, seconds=sum(start.seconds for start in served.starts))

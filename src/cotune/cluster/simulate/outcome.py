@@ -1,0 +1,147 @@
+"""One trace under one policy: simulate, and keep for each job what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cotune.cluster.loop import Changes, drive
+from cotune.cluster.node_packing import Placer, placer
+from cotune.cluster.policy import Active, Policy, Submission, capacity
+from cotune.cluster.simulate.world import Believe, Simulated, exactly
+from cotune.types import Cluster, Floats, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A stretch of time for which a job held the same GPUs."""
+
+    number: int
+    start: float
+    end: float
+    gpus: int
+    nodes: tuple[tuple[int, int], ...] = ()  # node and GPUs on it
+    device: str = "gpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of each job (rows in order of submission) and of the cluster."""
+
+    jobs: Sequence[Submission]
+    cluster: Cluster
+    start: Floats  # first start; infinite where it never ran
+    end: Floats  # infinite where it never ended
+    service: Floats  # GPU-seconds held
+    waited: Floats
+    starts: Floats
+    lost: Floats  # GPU-seconds spent on restarts
+    cost: Floats  # money, where devices have prices
+    declined: Floats  # 1 where a deadline policy did not admit the job
+    latency: Floats  # seconds that each decision took
+    idle_while_waiting: float = 0.0  # GPU-seconds
+    spells: Sequence[Spell] = ()
+    present: Sequence[Active] = ()  # who was still there when it stopped
+
+    @property
+    def finished(self) -> Mask:
+        return np.isfinite(self.end)
+
+
+@dataclass
+class _Record:
+    """Columns being filled while a simulation runs."""
+
+    jobs: int
+    cluster: Cluster
+    restart: float
+    keep_spells: bool
+    placer: Placer
+    columns: dict[str, Floats] = field(init=False)
+    latency: list[float] = field(default_factory=list)
+    spells: list[Spell] = field(default_factory=list)
+    idle_while_waiting: float = 0.0
+    _open: dict[int, Spell] = field(default_factory=dict)
+    _free: int = field(init=False)
+    _waiting: bool = False
+    _at: float = 0.0
+
+    def __post_init__(self) -> None:
+        names = ("service", "waited", "starts", "lost", "declined", "cost")
+        self.columns = {name: np.zeros(self.jobs) for name in names}
+        self.columns |= {name: np.full(self.jobs, np.inf) for name in ("start", "end")}
+        self._free = sum(capacity(self.cluster).values())
+        self._prices = {device.name: (device.price_per_hour or 0.0) / 3600.0 for device in self.cluster.devices}
+
+    def watch(self, changes: Changes, present: int) -> None:
+        """Note what was decided; called after the decision was carried out."""
+        self.latency.append(changes.latency)
+        if self._waiting:
+            self.idle_while_waiting += self._free * (changes.at - self._at)
+        for active in changes.stops:
+            self._close(active.number, changes.at)
+        for active in changes.starts:
+            config = active.config
+            assert config is not None
+            nodes = tuple(self.placer.held(active)) if self.keep_spells else ()
+            self._open[active.number] = Spell(active.number, changes.at, math.inf, active.held, nodes, config.device)
+            self._free -= active.held
+            self.columns["lost"][active.number] += self.restart * active.held
+        self._at, self._waiting = changes.at, present > len(self._open)
+
+    def left(self, active: Active, at: float) -> None:
+        """Note a job that ended or was declined, or is still there at the end."""
+        row, columns = active.number, self.columns
+        self._close(row, at)
+        columns["start"][row] = active.started
+        columns["service"][row] = active.service
+        columns["waited"][row] = active.waited
+        columns["starts"][row] = active.starts
+        columns["declined"][row] = active.declined
+
+    def _close(self, number: int, at: float) -> None:
+        spell = self._open.pop(number, None)
+        if spell is None:
+            return
+        self._free += spell.gpus
+        self.columns["cost"][number] += spell.gpus * (at - spell.start) * self._prices[spell.device]
+        if self.keep_spells:
+            self.spells.append(replace(spell, end=at))
+
+
+def simulate(
+    jobs: Sequence[Submission],
+    cluster: Cluster,
+    policy: Policy,
+    *,
+    placement: str | None = None,
+    restart: float = 0.0,
+    believe: Believe = exactly,
+    keep_spells: bool = False,
+    until: float = math.inf,
+) -> Outcome:
+    """Run a trace under a policy and return what became of it."""
+    ordered = sorted(jobs, key=lambda job: job.submit)  # stable: ties stay in the order of the file
+    sizes = np.array([job.gpus for job in ordered] or [1], dtype=np.int64)
+    world = Simulated(ordered, believe, restart, until)
+    places = placer(placement, cluster, sizes)
+    record = _Record(len(ordered), cluster, restart, keep_spells, places)
+    for active in drive(policy, cluster, world, places, lambda changes: record.watch(changes, len(world.present))):
+        record.left(active, world.now())
+        if not active.declined:
+            record.columns["end"][active.number] = world.now()
+    for active in world.present.values():
+        world.sync(active)
+        record.left(active, world.now())
+    return Outcome(
+        ordered,
+        cluster,
+        latency=np.array(record.latency),
+        idle_while_waiting=record.idle_while_waiting,
+        spells=tuple(record.spells),
+        present=tuple(world.present.values()),
+        **record.columns,
+    )

@@ -1,0 +1,171 @@
+"""`cotune serve`: take jobs, and give each one workers as a policy decides, on a real engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotune.cli.options import Engine, Json, Seed, StoreUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cotune.cluster.loop import Changes
+    from cotune.cluster.service import Serving
+    from cotune.types import Cluster
+
+
+def serve(
+    jobs: Annotated[
+        list[Path] | None, typer.Argument(help="Job files, or folders with one.", show_default=False)
+    ] = None,
+    queue: Annotated[
+        Path | None, typer.Option("--queue", help="Also take every job file that comes into this folder, until Ctrl-C.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--policy", help="Who runs on what: joint, fifo, srtf, elasticflow, ...")
+    ] = "joint",
+    slots: Annotated[
+        int | None,
+        typer.Option("--slots", min=1, help="Workers there are for all jobs (default: cores, or the device's count)."),
+    ] = None,
+    store: StoreUrl = None,
+    engine: Engine = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Run many jobs on one engine as a scheduling policy decides. Each must have been measured by cotune profile."""
+    from cotune import registry
+    from cotune.cli.engines import running_engine
+    from cotune.cli.options import runs_folder
+    from cotune.cli.output import emit_json, note
+    from cotune.cluster.arrivals import Intake, Stores, settings_of
+    from cotune.cluster.loop import drive
+    from cotune.cluster.node_packing import Count
+    from cotune.cluster.service import World
+    from cotune.errors import UsageError
+
+    if not jobs and queue is None:
+        raise UsageError("no jobs: name their files or folders, or a --queue to take them from")
+    chosen: Any = registry.create("policy", policy)
+    first = [settings_of(path, engine) for path in jobs or ()]
+    with Stores(store) as stores:
+        intake = Intake(stores, first, queue, engine=engine, slots=slots, seed=seed)
+        with running_engine(intake.like) as running:
+            world = World(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
+            try:
+                for active in drive(chosen, intake.cluster, world, Count(), _tell):
+                    served = world.jobs[active.number]
+                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
+            except KeyboardInterrupt:
+                world.interrupt()
+                raise
+    ended = [_document(served, intake.cluster) for served in world.jobs]
+    if json:
+        emit_json("serve", {"policy": policy, "slots": intake.slots, "jobs": ended, "declined": intake.declined})
+    else:
+        _show(ended, intake.declined)
+    _end(ended, intake.declined, quiet=json)
+
+
+def _tell(changes: Changes) -> None:
+    from cotune.cli.output import note
+
+    for active in changes.stops:
+        if active not in changes.starts:
+            note(f"[{changes.at:.1f} s] {active.job.name}: stopped, others go first")
+    for active in changes.starts:
+        note(f"[{changes.at:.1f} s] {active.job.name}: {active.config}")
+
+
+def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
+    """Return how a job ended, in one word and in a line."""
+    from cotune.cluster.service import whole
+    from cotune.run.training import missed
+    from cotune.units import duration
+
+    sample, active = whole(served), served.active
+    if active.declined:
+        return "declined", "declined: its deadline cannot be kept beside the others'"
+    if served.failure is not None or sample is None:
+        return "failed", f"failed: {served.failure}"
+    seconds = active.waited + active.executed
+    short = missed(
+        served.queued.job, served.queued.goal, sample, seconds=seconds, cost=_cost(served, cluster), unit=cluster.unit
+    )
+    return (
+        ("missed", short)
+        if short
+        else ("met", f"goal met after {duration(seconds)}, {duration(active.waited)} of it waiting")
+    )
+
+
+def _cost(served: Serving, cluster: Cluster) -> float:
+    from cotune.reports.ended_runs import cost_of
+
+    return cost_of(served.starts, cluster)
+
+
+def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
+    from cotune.cluster.service import whole
+    from cotune.documents import config_document, goal_document
+
+    outcome, words = _outcome(served, cluster)
+    sample, active = whole(served), served.active
+    return {
+        "job": active.job.name,
+        "goal": goal_document(served.queued.job, served.queued.goal, cluster.unit),
+        "outcome": outcome,
+        "words": words,
+        "submitted": active.job.submit,
+        "waited": active.waited,
+        "seconds": active.executed,
+        "starts": len(served.starts),
+        "config": config_document(sample.config) if sample else None,
+        "epochs": sample.epochs if sample else 0.0,
+        "accuracy": sample.accuracy if sample else None,
+        "cost": {"value": _cost(served, cluster), "unit": cluster.unit},
+        "samples": [start.id for start in served.starts],
+    }
+
+
+def _show(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]]) -> None:
+    from cotune.cli.output import table
+    from cotune.units import duration, number
+
+    columns = ("job", "workers", "batch", "starts", "waited", "ran", "cost", "outcome")
+    rows: list[tuple[object, ...]] = [
+        (
+            one["job"],
+            one["config"]["workers"] if one["config"] else "",
+            one["config"]["batch_size"] if one["config"] else "",
+            one["starts"],
+            duration(one["waited"]),
+            duration(one["seconds"]),
+            f"{number(one['cost']['value'], 3)} {one['cost']['unit']}",
+            one["words"],
+        )
+        for one in ended
+    ]
+    rows += [(one["job"], "", "", 0, "", "", "", f"declined: {one['reason'].partition(';')[0]}") for one in declined]
+    table(columns, rows)
+
+
+def _end(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]], *, quiet: bool) -> None:
+    """Leave with the exit code of the worst that happened to a job."""
+    from cotune.errors import CotuneError, EngineError, Missed
+    from cotune.units import counted
+
+    failed = [one["job"] for one in ended if one["outcome"] == "failed"]
+    short = [one["job"] for one in ended if one["outcome"] in ("missed", "declined")] + [one["job"] for one in declined]
+    error: CotuneError | None = None
+    if failed:
+        error = EngineError(f"{counted(len(failed), 'job')} failed: {', '.join(failed)}")
+    elif short:
+        error = Missed(f"{counted(len(short), 'job')} did not meet the goal: {', '.join(short)}")
+    if error is not None and quiet:
+        raise typer.Exit(error.exit_code)
+    if error is not None:
+        raise error

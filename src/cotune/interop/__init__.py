@@ -1,0 +1,1 @@
+"""Reading what other tools log, and writing what other launchers read."""

@@ -1,0 +1,1 @@
+"""Plans as files for launchers: one file per launcher."""

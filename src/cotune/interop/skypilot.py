@@ -1,0 +1,89 @@
+"""SkyPilot's time estimator: how long a job takes on the machines that its optimiser considers.
+
+    task = sky.Task.from_yaml("sky.yaml")
+    task.set_time_estimator(time_estimator("cotune.yaml", num_nodes=task.num_nodes))
+
+Without one SkyPilot takes an hour for every machine, so it finds the cheapest hour. With
+it the cheapest machine is the one on which the whole job costs least. The seconds are
+those of the best plan for that device and that many workers; where the goal cannot be
+met there, they are infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from cotune.checkpoints import joined
+from cotune.errors import Infeasible, NotFound, suggestion
+from cotune.jobfile.settings import Settings, find, load
+from cotune.plan.choose import choose
+from cotune.plan.searches.grid import Grid
+from cotune.predict import forecaster
+from cotune.space import Axis, Space
+from cotune.store import open_store
+from cotune.types import Value
+
+
+class Resources(Protocol):
+    """What of `sky.Resources` is asked for."""
+
+    @property
+    def accelerators(self) -> Mapping[str, float] | None: ...
+    @property
+    def cpus(self) -> str | None: ...
+
+
+def time_estimator(
+    file: str | Path | None = None, *, num_nodes: int = 1, store: str | None = None, seed: int = 0
+) -> Callable[[Resources], float]:
+    """Return a function from SkyPilot's resources to the seconds that the job of a job file takes on them."""
+    path = Path(file) if file else find(Path.cwd())
+    settings = load(path, {})
+    with open_store(store, path.parent if path else Path.cwd()) as kept:
+        samples = joined(kept.samples(settings.job))
+    accuracy = "auto" if settings.goal.target is not None and settings.space.global_batch is None else None
+    forecast = forecaster(settings.job, samples, settings.cluster, accuracy=accuracy, seed=seed)
+
+    def seconds(resources: Resources) -> float:
+        device, workers = _asked(settings, resources)
+        space = _pinned(settings, device, workers * num_nodes)
+        goal = replace(settings.goal, max_cost=None)  # SkyPilot's prices count, not ours
+        try:
+            plan = choose(settings.job, goal, space, settings.cluster, forecast=forecast, search=Grid(), seed=seed)
+        except Infeasible:
+            return math.inf
+        return plan.forecast.seconds.mid
+
+    return seconds
+
+
+def _asked(settings: Settings, resources: Resources) -> tuple[str, int]:
+    """Return the device, as the job file calls it, and how many there are on a node."""
+    wanted = dict(resources.accelerators or {})
+    if not wanted:
+        cores = str(resources.cpus or "1").rstrip("+")
+        return _known(settings, "cpu"), int(float(cores))
+    ((name, count),) = wanted.items()
+    return _known(settings, name), int(count)
+
+
+def _known(settings: Settings, name: str) -> str:
+    devices = {device.name.lower(): device.name for device in settings.cluster.devices}
+    if name.lower() not in devices:
+        there = ", ".join(devices.values())
+        raise NotFound(
+            f"the job file has no device {name!r}; there are {there}{suggestion(name.lower(), devices)}. "
+            "Add it under `devices:` and measure it, or import what was measured on it"
+        )
+    return devices[name.lower()]
+
+
+def _pinned(settings: Settings, device: str, workers: int) -> Space:
+    """Return the job's space on one device with so many workers."""
+    only: dict[str, tuple[Value, ...]] = {"device": (device,), "workers": (workers,)}
+    axes = tuple(Axis(axis.name, only.get(axis.name, axis.values)) for axis in settings.space.axes)
+    return replace(settings.space, axes=axes, only=None)

@@ -1,0 +1,1 @@
+"""What a user writes: the job file, its command, its pattern, its prices."""

@@ -1,0 +1,231 @@
+"""From the job file `cotune.yaml` to the records of `types`: a `Job`, a `Goal`, a `Space` and a `Cluster`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cotune.devices.present import visible_gpus
+from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
+from cotune.jobfile.command import require_settable, takes
+from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.jobfile.pattern import pattern_of
+from cotune.space import LAYOUT, Axis, Space
+from cotune.types import Cluster, Device, Goal, Job, LearningRate, Value
+
+FILE_NAME = "cotune.yaml"
+LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
+BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
+_FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A job file as records, ready for use."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
+    profile_seconds: float
+    timeout: float | None
+    engine: str
+    engine_settings: Mapping[str, Any]
+    model: str | None = None
+    inputs: tuple[str, ...] = ()
+
+
+def find(start: Path) -> Path | None:
+    """Return the job file of this folder or the nearest one above."""
+    candidates = (folder / FILE_NAME for folder in (start, *start.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings of a job file with the flags laid over it."""
+    if path is None:
+        return loads("{}", overrides, "the command line", Path.cwd())
+    return loads(_read(path), overrides, str(path), path.parent)
+
+
+def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) -> Settings:
+    """Return the settings of a job file's text, as one that stands in a folder."""
+    settings = _records(checked(text, overrides, source), folder.resolve(), source)
+    if "metric" in target_parts(overrides.get("target")):
+        pattern_of(settings.job)  # a flag asks for a metric: one that is never read is a slip
+    return settings
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"no job file at {path}; `cotune init` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"cannot read {path}: {error}") from None
+
+
+def _records(file: JobFile, folder: Path, source: str) -> Settings:
+    command = _split(file.run, source)
+    engine, settings = _engine(file, source)
+    job = Job(
+        name=file.name or _name(command, folder),
+        command=command,
+        examples=file.examples,
+        metric=(file.target and file.target.metric) or "accuracy",
+        better=_better(file),
+        lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule) if file.lr else None,
+        pattern=file.pattern,
+        folder=str(folder),
+        env=tuple(sorted(file.env.items())),
+        where=_where(engine, settings),
+        log=_log(file, source),
+    )
+    cluster = Cluster(
+        tuple(
+            _device(name, section, file.currency, folder)
+            for name, section in (file.devices or _present(engine, settings)).items()
+        ),
+        file.currency,
+    )
+    goal = Goal(
+        target=_level(file.target),
+        deadline=file.deadline,
+        max_cost=file.budget.max_cost,
+        epochs=file.epochs,
+        max_epochs=file.epochs or file.max_epochs,
+        confidence=file.confidence,
+        prefer=file.prefer,
+    )
+    space = _space(file, cluster, job, source)
+    inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
+    return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings, file.model, inputs)
+
+
+def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:
+    """Return what a job gets whose file names no devices: this machine's GPUs where it has any, else cores."""
+    there = visible_gpus()[: _whole(settings.get("gpus"))] if engine == "local" and "nodes" not in settings else ()
+    slices = _whole(settings.get("gpu_slices")) or 1
+    return {"gpu": DeviceSection(count=len(there) * slices)} if there else {"cpu": DeviceSection()}
+
+
+def _whole(value: object) -> int | None:
+    """Return a count of the engine's settings; what is none the engine itself will refuse."""
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> Device:
+    price = section.price_per_hour
+    given = Device(name, section.count, None, section.per_node, section.bill)
+    if price == "none" or (price is None and name == "cpu"):
+        return given
+    if price is not None:
+        return replace(given, price_per_hour=price)
+    from cotune.jobfile.prices import lookup
+    from cotune.store.location import work_folder
+
+    found = lookup(name, currency, work_folder(folder))
+    return replace(given, price_per_hour=found.price_per_hour, price_source=str(found)) if found else given
+
+
+def _split(run: str | list[str] | None, source: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(run) if isinstance(run, str) else run or ())
+    except ValueError as error:
+        raise InvalidFile(f"{source}: run: {str(error).lower()} in {run!r}") from None
+
+
+def _log(file: JobFile, source: str) -> tuple[str, str] | None:
+    """Return which log files to read while the job runs, and as what."""
+    if file.log is None:
+        return None
+    if isinstance(file.log, str):
+        if file.pattern is None:
+            raise InvalidFile(f"{source}: log: its lines are read by a `pattern` with (?P<epoch>) and (?P<accuracy>)")
+        return "text", file.log
+    if len(file.log) != 1:
+        raise InvalidFile(f"{source}: log: expected one tool and its path, not {', '.join(file.log) or 'none'}")
+    ((tool, path),) = file.log.items()
+    if tool not in LOG_TOOLS:
+        near = suggestion(tool, LOG_TOOLS)
+        raise InvalidFile(
+            f"{source}: log: no tool {tool!r} is read while a job runs; there are {', '.join(LOG_TOOLS)}{near}"
+        )
+    return tool, path
+
+
+def _where(engine: str, settings: Mapping[str, Any]) -> str:
+    """Return what measured seconds depend on besides the job: the engine, and the machine of a local one."""
+    host = f" on {platform.node()}" if engine == "local" else ""
+    return f"{engine}{json.dumps(settings, sort_keys=True) if settings else ''}{host}"
+
+
+def _better(file: JobFile) -> Literal["higher", "lower"]:
+    target = file.target
+    if target and target.at_least_as_good is not None and file.better is None and _FALLING.search(target.metric or ""):
+        level = f"{target.at_least_as_good:g}"
+        raise UsageError(f"is a lower {target.metric} better? write {target.metric}<={level} (or >=)")
+    implied: Literal["higher", "lower"] = "lower" if file.target and file.target.at_most is not None else "higher"
+    return file.better or implied
+
+
+def _level(target: TargetSection | None) -> float | None:
+    if target is None:
+        return None
+    levels = (target.at_least, target.at_most, target.at_least_as_good)
+    return next(level for level in levels if level is not None)
+
+
+def _name(command: tuple[str, ...], folder: Path) -> str:
+    script = next((Path(word).stem for word in command if word.endswith(".py")), None)
+    return script or folder.name or "job"
+
+
+def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(file.engine, str):
+        return file.engine, {}
+    if len(file.engine) != 1:
+        raise InvalidFile(f"{source}: engine: expected one engine, not {', '.join(file.engine) or 'none'}")
+    return next(iter(file.engine.items()))
+
+
+def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
+    axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(file, cluster) + 1))}
+    axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
+    axes |= {"device": tuple(device.name for device in cluster.devices)}
+    for name, values in file.search.items():
+        _check_axis(name, values, job, source)
+        axes[name] = values
+    if file.global_batch is not None and "batch_size" in file.search:
+        raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
+    if job.command:
+        require_settable(job, source)
+    if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
+        raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
+    return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
+
+
+def _most_workers(file: JobFile, cluster: Cluster) -> int:
+    counts = [device.count for device in cluster.devices if device.count]
+    if isinstance(file.engine, dict) and not counts:
+        counts = [settings["nodes"] for settings in file.engine.values() if isinstance(settings.get("nodes"), int)]
+    return max(counts) if counts else len(os.sched_getaffinity(0))
+
+
+def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
+    if name not in LAYOUT and not takes(job, name):
+        near = suggestion(name, LAYOUT)
+        raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
+    least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
+    for value in values:
+        if least is not None and (type(value) is not int or value < least):
+            raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")

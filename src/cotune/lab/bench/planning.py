@@ -1,0 +1,272 @@
+"""How well each strategy plans, judged on measured truth.
+
+    score = cost / oracle's cost           when the goal is met
+          = 2 + spent / oracle's cost      when it is not; a goal that is refused spends nothing
+
+and the same again with profiling added: what was spent on measuring, less what trained the
+chosen recipe and is continued by the run. Probes see other repeats and seeds than the
+truth where there are several.
+
+A job that was `seen` before brings the samples of earlier goals: those of a recording are
+asked one after another, in a random order, and each finds what was measured and run for
+those before it. What that cost was paid then; only what is measured anew counts. The first
+goal of each recording is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from cotune import registry
+from cotune.lab.bench.lab import Profiles, RecordedLab
+from cotune.lab.bench.truth import FEWEST_BEST, Truth
+from cotune.lab.strategy import Decision, Strategy
+from cotune.recording import Recording, read
+from cotune.types import Goal, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One goal as one strategy answered it."""
+
+    recording: str
+    target: float
+    deadline: float
+    strategy: str
+    workers: int | None
+    batch_size: int | None
+    epochs: int
+    met: bool
+    cost: float
+    oracle_cost: float
+    score: float
+    profile_samples: int
+    profile_cost: float
+    reused_cost: float
+    score_with_profile: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All goals of one strategy."""
+
+    strategy: str
+    goals: int
+    met: float
+    median: float
+    mean: float
+    p90: float
+    median_with_profile: float
+    mean_with_profile: float
+    p90_with_profile: float
+    profile_samples: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All strategies on some goals of one recording: what two of them would measure alike is measured once."""
+
+    folder: Path
+    goals: tuple[Goal, ...]
+    strategies: tuple[str, ...]
+    max_samples: int
+    seed: int
+    seen: bool = False
+
+    @property
+    def size(self) -> int:
+        """Return roughly how much work it is."""
+        return len(self.goals) * len(_truth(self.folder).space)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What was judged, and what was left out and why."""
+
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def bench_planning(
+    folders: Sequence[Path],
+    strategies: Sequence[str],
+    *,
+    max_samples: int = 16,
+    seed: int = 0,
+    seen: bool = False,
+    processes: int = 2,
+) -> Benchmark:
+    """Return every goal of every recording as answered by every strategy, for jobs never seen or `seen` before."""
+    for strategy in strategies:
+        registry.create("strategy", strategy)  # a wrong name is told before any work is done
+    kept, left_out = _kept(folders)
+    tasks = [
+        Task(folder, tuple(goals), tuple(strategies), max_samples, seed)
+        for folder in kept
+        for _, goals in itertools.groupby(_goals(folder), key=lambda goal: goal.target)
+    ]
+    if seen:
+        tasks = [
+            Task(folder, _shuffled(folder, seed), (strategy,), max_samples, seed, seen=True)
+            for folder in kept
+            for strategy in strategies
+        ]
+    # The longest first, so that no process is left with them at the end.
+    tasks.sort(key=lambda task: -task.size)
+    if processes > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            answered = list(pool.map(_answer, tasks))
+    else:
+        answered = [_answer(task) for task in tasks]
+    order = {_recording(folder).name: place for place, folder in enumerate(kept)}
+    places = {strategy: place for place, strategy in enumerate(strategies)}
+    rows = [row for rows in answered for row in rows]
+    rows.sort(key=lambda row: (order[row.recording], places[row.strategy], row.target, row.deadline))
+    return Benchmark(tuple(rows), tuple(left_out))
+
+
+def summaries(rows: Iterable[Row]) -> list[Summary]:
+    """Return the summary of each strategy, the best score with profiling first."""
+    by_strategy: dict[str, list[Row]] = {}
+    for row in rows:
+        by_strategy.setdefault(row.strategy, []).append(row)
+    found = [_summary(strategy, own) for strategy, own in by_strategy.items()]
+    return sorted(found, key=lambda summary: summary.mean_with_profile)
+
+
+def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
+    plain = np.array([row.score for row in rows])
+    full = np.array([row.score_with_profile for row in rows])
+    return Summary(
+        strategy=strategy,
+        goals=len(rows),
+        met=float(np.mean([row.met for row in rows])),
+        median=float(np.median(plain)),
+        mean=float(plain.mean()),
+        p90=float(np.quantile(plain, 0.9)),
+        median_with_profile=float(np.median(full)),
+        mean_with_profile=float(full.mean()),
+        p90_with_profile=float(np.quantile(full, 0.9)),
+        profile_samples=float(np.mean([row.profile_samples for row in rows])),
+    )
+
+
+def _kept(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+    kept, left_out = [], []
+    for folder in folders:
+        recording = _recording(folder)
+        if not recording.times or not recording.curves:
+            left_out.append((recording.name, "planning for a target needs both tables"))
+            continue
+        truth = _truth(folder)
+        different = len({truth.best(goal) for goal in _goals(folder)}) if len(truth.space) else 0
+        if different < FEWEST_BEST:
+            left_out.append((recording.name, f"{different} different best configs, fewer than {FEWEST_BEST}"))
+        else:
+            kept.append(folder)
+    return kept, left_out
+
+
+@cache
+def _recording(folder: Path) -> Recording:
+    return read(folder)
+
+
+@cache
+def _truth(folder: Path) -> Truth:
+    return Truth(_recording(folder).halves()[1])
+
+
+@cache
+def _seen(folder: Path) -> Recording:
+    return _recording(folder).halves()[0]
+
+
+@cache
+def _goals(folder: Path) -> list[Goal]:
+    return _truth(folder).goals()
+
+
+def _answer(task: Task) -> list[Row]:
+    if task.seen:
+        return [row for strategy in task.strategies for row in _in_turn(task, strategy)]
+    rows = []
+    for goal in task.goals:
+        profiles: Profiles = {}
+        rows += [judged(goal, strategy, _lab(task, goal, profiles))[0] for strategy in task.strategies]
+    return rows
+
+
+def _in_turn(task: Task, strategy: str) -> list[Row]:
+    """Return the goals after the first, each answered with what was measured and run for those before it."""
+    known: tuple[Sample, ...] = ()
+    rows = []
+    for goal in task.goals:
+        lab = _lab(task, goal, {}, known)
+        row, decision = judged(goal, strategy, lab)
+        rows.append(row)
+        if decision.config is not None:
+            lab.train(decision.config, decision.epochs)
+        known = (*known, *lab.samples)
+    return rows[1:]
+
+
+def _lab(task: Task, goal: Goal, profiles: Profiles, known: tuple[Sample, ...] = ()) -> RecordedLab:
+    shown, truth = _seen(task.folder), _truth(task.folder)
+    return RecordedLab(shown, truth, goal, task.max_samples, _seed(task), profiles, known)
+
+
+def _shuffled(folder: Path, seed: int) -> tuple[Goal, ...]:
+    goals = list(_goals(folder))
+    random.Random(seed).shuffle(goals)
+    return tuple(goals)
+
+
+def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
+    """Return what a strategy decides for a goal in a lab, held against the truth."""
+    truth = lab.truth
+    chosen: Strategy = registry.create("strategy", strategy)
+    decision = chosen.decide(lab)
+    best = truth.best(goal)
+    assert best is not None  # goals lie on the frontier
+    oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
+    outcome = truth.outcome(decision.config, decision.epochs, goal) if decision.config else None
+    cost = outcome.cost if outcome else 0.0
+    met = outcome is not None and outcome.met
+    extra = 0.0 if met else 2.0
+    spent, reused = lab.spent(), min(lab.reused(decision), cost)
+    row = Row(
+        recording=lab.seen.name,
+        target=goal.target or 0.0,
+        deadline=goal.deadline or 0.0,
+        strategy=strategy,
+        workers=decision.config.workers if decision.config else None,
+        batch_size=decision.config.batch_size if decision.config else None,
+        epochs=decision.epochs,
+        met=met,
+        cost=cost,
+        oracle_cost=oracle,
+        score=extra + cost / oracle,
+        profile_samples=len(lab.samples),
+        profile_cost=spent,
+        reused_cost=reused,
+        score_with_profile=extra + (cost + spent - reused) / oracle,
+        unit=lab.seen.cluster.unit,
+    )
+    return row, decision
+
+
+def _seed(task: Task) -> int:
+    """Return a seed that is the recording's own, and the same for all goals and strategies."""
+    text = f"{task.seed} {task.folder.name}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -1,0 +1,271 @@
+"""How far every predictor is off on configs it has not seen.
+
+    MRE  = sum |predicted - measured| / sum measured         (eq. 12 of the joint paper)
+    MAPE = mean of |predicted - measured| / measured
+    coverage: share of what was measured inside the 80 % interval
+    interval score = mean of (high - low + 10 x what lies outside) / measured: narrow intervals that hold are low
+
+Time: n configs are measured, chosen by the product's own design or at random; all others
+are predicted. Accuracy: n starts of random batches and lengths show their curves so far;
+points of other batches, and later points, are predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from cotune import registry
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, forecaster
+from cotune.probe.design import Design
+from cotune.recording import Recording, read
+from cotune.run.engines.recorded import Recorded, Replay
+from cotune.space import Configs
+from cotune.types import Z90, Config, Floats, Goal, Sample
+
+AT_LEAST_MORE = 8
+_MISSED = 0.2  # what an 80 % interval may miss
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One predictor on one recording from so many samples."""
+
+    recording: str
+    quantity: str
+    predictor: str
+    samples: int
+    mre: float
+    mape: float
+    coverage: float
+    interval_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One predictor from so many samples, over recordings."""
+
+    quantity: str
+    predictor: str
+    samples: int
+    recordings: int
+    mre: float
+    mape: float
+    worst_mape: float
+    coverage: float  # mean over recordings
+    lowest_coverage: float
+    interval_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One recording, all predictors and counts."""
+
+    folder: Path
+    predictors: tuple[str, ...]
+    counts: tuple[int, ...]
+    draws: int
+    seed: int
+
+
+def default_predictors() -> tuple[str, ...]:
+    """Return every predictor of the box, with both readings of the paper's."""
+    plain = [name for name in registry.names("predictor") if name != "isotonic"]
+    return (*plain, "isotonic(reading=pooled)", "isotonic(reading=sliced)")
+
+
+def bench_prediction(
+    folders: Sequence[Path],
+    predictors: Sequence[str] | None,
+    counts: Sequence[int],
+    *,
+    draws: int = 3,
+    seed: int = 0,
+    processes: int = 2,
+) -> list[Row]:
+    """Return the errors of every predictor on every recording that has enough rows."""
+    names = tuple(predictors) if predictors else default_predictors()
+    for name in names:
+        registry.create("predictor", name)
+    tasks = [Task(folder, names, tuple(counts), draws, seed) for folder in folders]
+    if processes > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            found = list(pool.map(_measure, tasks))
+    else:
+        found = [_measure(task) for task in tasks]
+    return [row for rows in found for row in rows]
+
+
+def summaries(rows: Iterable[Row]) -> list[Summary]:
+    """Return medians over recordings, the best first for each quantity and count."""
+    groups: dict[tuple[str, int, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.quantity, row.samples, row.predictor), []).append(row)
+    totals = [
+        Summary(
+            quantity=quantity,
+            predictor=predictor,
+            samples=samples,
+            recordings=len(own),
+            mre=float(np.median([row.mre for row in own])),
+            mape=float(np.median([row.mape for row in own])),
+            worst_mape=float(np.max([row.mape for row in own])),
+            coverage=float(np.mean([row.coverage for row in own])),
+            lowest_coverage=float(np.min([row.coverage for row in own])),
+            interval_score=float(np.median([row.interval_score for row in own])),
+        )
+        for (quantity, samples, predictor), own in groups.items()
+    ]
+    return sorted(totals, key=lambda total: (total.quantity, total.samples, total.mape))
+
+
+def _measure(task: Task) -> list[Row]:
+    recording = read(task.folder)
+    seen, truth = recording.halves()
+    rows: list[Row] = []
+    for count in task.counts:
+        if recording.times and len(recording.space(with_accuracy=False)) >= count + AT_LEAST_MORE:
+            rows += _times(seen, truth, count, task)
+        if recording.times and recording.curves:
+            rows += _accuracies(seen, truth, count, task)
+    return rows
+
+
+def _times(seen: Recording, truth: Recording, count: int, task: Task) -> list[Row]:
+    space = truth.space(with_accuracy=False)
+    samples = designed(seen, count, task.seed)
+    measured = {sample.config for sample in samples}
+    configs = space.configs()
+    unseen = configs.take(np.array([config not in measured for config in configs], dtype=bool))
+    right = truth.epoch_seconds(unseen)
+    rows = []
+    for name in task.predictors:
+        if not isinstance(registry.create("predictor", name), SecondsPredictor):
+            continue
+        try:
+            outlook = forecaster(seen.job, samples, seen.cluster, predictor=name, accuracy=None)(unseen, 1)
+        except TooFewSamples:
+            continue
+        half = np.exp(Z90 * outlook.spread)
+        middle = outlook.epoch_seconds
+        rows.append(_row(seen.name, "epoch_seconds", name, count, _Judged(right, middle, middle / half, middle * half)))
+    return rows
+
+
+def designed(seen: Recording, count: int, seed: int) -> list[Sample]:
+    """Return the samples that the product would take to know seconds per epoch."""
+    design = Design(seen.job, Goal(epochs=1), seen.space(with_accuracy=False), seen.cluster)
+    engine = Recorded(recording=seen, seed=seed)
+    samples: list[Sample] = []
+    while len(samples) < count and (probe := design.next(samples, count - len(samples))) is not None:
+        replay = engine.replay(probe.config, len(samples))
+        assert isinstance(replay, Replay)  # the space holds only what was recorded
+        samples.append(replay.sample(probe.epochs, f"probe {len(samples)}"))
+    return samples
+
+
+def _accuracies(seen: Recording, truth: Recording, count: int, task: Task) -> list[Row]:
+    """Return errors over several draws of starts; a curve of few points says nothing of its shape."""
+    configs = list(seen.space(with_accuracy=True).configs())
+    batches = sorted({config.global_batch for config in configs})
+    shortest = min((len(curve.epochs) for seeds in seen.all_curves for curve in seeds), default=0)
+    if shortest < AT_LEAST_MORE or not configs:
+        return []
+    found: dict[str, list[_Judged]] = {}
+    for draw in range(task.draws):
+        rng = np.random.default_rng((task.seed, count, draw))
+        samples = _starts(seen, configs, count, rng)
+        reached = {s.config.global_batch: s.epochs for s in sorted(samples, key=lambda sample: sample.epochs)}
+        points = _unseen(truth, configs, batches, reached, rng)
+        if len(points) < AT_LEAST_MORE:
+            continue
+        for name in task.predictors:
+            if not isinstance(registry.create("predictor", name), AccuracyPredictor):
+                continue
+            try:
+                judged = _judge(seen, samples, name, points)
+            except TooFewSamples:
+                continue
+            found.setdefault(name, []).append(judged)
+    return [_row(seen.name, "accuracy", name, count, _Judged.all(draws)) for name, draws in found.items()]
+
+
+def _starts(seen: Recording, configs: Sequence[Config], count: int, rng: np.random.Generator) -> list[Sample]:
+    engine = Recorded(recording=seen, seed=int(rng.integers(1 << 30)))
+    samples = []
+    for number in range(count):
+        replay = engine.replay(configs[int(rng.integers(len(configs)))], number)
+        assert isinstance(replay, Replay)
+        known = np.flatnonzero(np.isfinite(replay.accuracy)) + 1
+        end = float(known[int(rng.integers(len(known)))]) if len(known) else 1.0
+        samples.append(replay.sample(end, f"start {number}"))
+    return samples
+
+
+def _unseen(
+    truth: Recording, configs: Sequence[Config], batches: Sequence[int], reached: dict[int, float],
+    rng: np.random.Generator,
+) -> list[tuple[Config, int, float]]:  # fmt: skip
+    """Return (config, epoch, accuracy) that no start has shown, forty at most."""
+    one_of = {config.global_batch: config for config in configs}
+    points = []
+    for batch in batches:
+        seeds = truth.accuracy(one_of[batch])
+        if seeds is None:
+            continue
+        known = np.isfinite(seeds).any(axis=0)
+        middle = np.nanmedian(seeds[:, known], axis=0)
+        epochs = np.flatnonzero(known) + 1
+        later = [(one_of[batch], int(e), float(m)) for e, m in zip(epochs, middle, strict=True)]
+        points += [point for point in later if point[1] > reached.get(batch, 0.0)]
+    chosen = rng.permutation(len(points))[:40]
+    return [points[int(place)] for place in chosen]
+
+
+def _judge(
+    seen: Recording, samples: Sequence[Sample], name: str, points: Sequence[tuple[Config, int, float]]
+) -> _Judged:
+    model = forecaster(seen.job, samples, seen.cluster, predictor="ring", accuracy=name)
+    last = max(epoch for _, epoch, _ in points)
+    learning = model(Configs.of([config for config, _, _ in points]), last).learning
+    assert learning is not None
+    epochs = np.array([epoch for _, epoch, _ in points]) - 1
+    right = np.array([value for _, _, value in points])
+    middle = seen.job.sign * learning.evaluation[learning.recipe, epochs]
+    spread = learning.evaluation_spread[learning.recipe, epochs]
+    return _Judged(right, middle, middle - Z90 * spread, middle + Z90 * spread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was measured beside what was expected."""
+
+    right: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def all(cls, parts: Sequence[_Judged]) -> _Judged:
+        """Return several as one."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+
+
+def _row(recording: str, quantity: str, predictor: str, samples: int, judged: _Judged) -> Row:
+    right, size = judged.right, np.maximum(np.abs(judged.right), 1e-12)
+    errors = np.abs(judged.middle - right)
+    outside = np.maximum(judged.low - right, 0.0) + np.maximum(right - judged.high, 0.0)
+    return Row(
+        recording,
+        quantity,
+        predictor,
+        samples,
+        mre=float(errors.sum() / np.abs(right).sum()),
+        mape=float(np.mean(errors / size)),
+        coverage=float(np.mean(outside == 0)),
+        interval_score=float(np.mean((judged.high - judged.low + 2 / _MISSED * outside) / size)),
+    )

@@ -1,0 +1,1 @@
+"""Published measurements as recordings: one reader per data set."""

@@ -1,0 +1,1 @@
+"""Searches that are there to be compared: one file each."""

@@ -1,0 +1,57 @@
+"""Bayesian optimisation: a tree of Parzen estimators (Optuna's) proposes the next point.
+
+    next = argmax over points of  l(x) / g(x)
+
+l is the density of the good points so far and g that of the others. Numbers are searched as
+ordered indices, names as categories. Points that are not valid are told as infinite, which
+the estimator counts among the bad ones.
+
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.errors import missing_extra
+from cotune.lab.best_seen import Seen
+from cotune.plan import Point, Rank
+from cotune.space import Axis, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Bayesian:
+    """Let Optuna's estimator propose one point after the other."""
+
+    rounds: int = 200
+    first: int = 20
+
+    def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
+        try:
+            import optuna
+        except ImportError:
+            raise missing_extra("Optuna", "optuna") from None
+
+        def distribution(axis: Axis) -> optuna.distributions.BaseDistribution:
+            indices = range(len(axis.values))
+            if any(isinstance(value, str) for value in axis.values):
+                return optuna.distributions.CategoricalDistribution(list(indices))
+            return optuna.distributions.IntDistribution(0, indices[-1])
+
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            sampler = optuna.samplers.TPESampler(seed=rng.getrandbits(32), n_startup_trials=self.first)
+            study = optuna.create_study(sampler=sampler)
+            choices = {f"{place}": distribution(axis) for place, axis in enumerate(space.axes)}
+            seen = Seen(rank)
+            for _ in range(self.rounds):
+                trial = study.ask(choices)
+                point = np.array([[int(trial.params[name]) for name in choices]], dtype=np.int64)
+                study.tell(trial, float(seen.judge(point)[0, 0]))
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+        return seen.point

@@ -1,0 +1,159 @@
+"""HeterPS's scheduler: a recurrent policy chooses axis by axis and learns by REINFORCE.
+
+    h_l = cell(features of axis l, choice at l - 1; h_l-1)      P(choice) = softmax(W h_l / temperature)
+    theta += rate x mean over plans of  advantage x sum over axes of grad log P(choice | earlier)
+    advantage = (b - cost) / first median cost                  b <- (1 - gamma) b + gamma mean(cost)
+
+A point that is not valid costs `penalty` times that median. The policy is first trained on
+points drawn at random, then on its own. Paper and code leave open the hidden size, the number
+of plans, the rates and what an infeasible plan earns: the defaults are our choice. Features
+are the paper's five per layer for a placement (index, kind, input size, weight size,
+communication); any other space has the index alone.
+
+Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023; Williams, REINFORCE, Machine Learning 8, 1992.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from cotune.errors import missing_extra
+from cotune.lab.best_seen import Seen
+from cotune.plan import Point, Rank
+from cotune.space import Space
+from cotune.types import Floats, Ints
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Reinforce:
+    """Train an LSTM by policy gradient to choose each axis, as HeterPS does for layers."""
+
+    rounds: int = 200
+    plans: int = 10
+    pretrain: int = 20
+    hidden: int = 64
+    rate: float = 1e-2
+    gamma: float = 0.1
+    penalty: float = 5.0
+    entropy: float = 0.0
+    temperature: float = 1.0
+    cell: Literal["lstm", "rnn"] = "lstm"
+    answer: Literal["best", "probable"] = "best"
+    features: tuple[tuple[float, ...], ...] = ()
+
+    def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
+        try:
+            import torch
+        except ImportError:
+            raise missing_extra("PyTorch", "torch") from None
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # the tensors are tiny: on a busy machine more threads take fifty times as long
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(rng.getrandbits(63))
+                return self._train(space, rank, rng)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _train(self, space: Space, rank: Rank, rng: random.Random) -> Point:
+        import torch
+
+        policy = _policy(self, space)
+        optimiser = torch.optim.Adam(policy.parameters(), lr=self.rate)
+        seen, reward = Seen(rank), _Reward(self.gamma, self.penalty)
+        for round_ in range(self.pretrain + self.rounds):
+            chance = np.random.default_rng(rng.getrandbits(64))
+            own = round_ >= self.pretrain
+            forced = None if own else chance.integers(0, np.array(space.shape), (self.plans, len(space.shape)))
+            points, likely, spread = policy(self.plans, self.temperature, forced)
+            advantage = torch.from_numpy(reward.advantage(seen.judge(points)[:, 0]))
+            loss = -(advantage.float() * likely).mean() - self.entropy * spread.mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        if self.answer == "probable":
+            with torch.no_grad():
+                points, _, _ = policy(1, 0.0, None)
+            return tuple(int(choice) for choice in points[0])
+        return seen.point
+
+
+@dataclass(slots=True)
+class _Reward:
+    """The moving baseline, in units of the first median cost."""
+
+    gamma: float
+    penalty: float
+    median: float | None = None
+    baseline: float = 0.0
+
+    def advantage(self, costs: Floats) -> Floats:
+        """Return what each plan earned over the baseline, and move the baseline."""
+        valid = np.isfinite(costs)
+        if self.median is None:
+            if not valid.any():
+                return np.zeros_like(costs)  # nothing to compare with yet
+            self.median = max(float(np.median(costs[valid])), np.finfo(float).tiny)
+        relative = np.where(valid, costs / self.median, self.penalty)
+        if self.baseline == 0.0:
+            self.baseline = float(relative.mean())
+        advantage: Floats = self.baseline - relative
+        self.baseline = (1 - self.gamma) * self.baseline + self.gamma * float(relative.mean())
+        return advantage
+
+
+def _policy(settings: Reinforce, space: Space) -> torch.nn.Module:
+    """Return a module (plans, temperature, forced points) -> (points, log likelihoods, entropies)."""
+    import torch
+
+    sizes = space.shape
+    most = max(sizes)
+    known = _features(settings.features, len(sizes))
+    masks = torch.tensor([[0.0 if choice < size else -torch.inf for choice in range(most)] for size in sizes])
+
+    class Policy(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            width = known.shape[1] + most
+            self.lstm = settings.cell == "lstm"
+            kind = torch.nn.LSTMCell if self.lstm else torch.nn.RNNCell
+            self.cell = kind(width, settings.hidden)
+            self.head = torch.nn.Linear(settings.hidden, most)
+
+        def forward(
+            self, plans: int, temperature: float, forced: Ints | None
+        ) -> tuple[Ints, torch.Tensor, torch.Tensor]:
+            state: torch.Tensor | tuple[torch.Tensor, torch.Tensor] | None = None
+            previous = torch.zeros(plans, most)
+            chosen: list[torch.Tensor] = []
+            likely, spread = torch.zeros(plans), torch.zeros(plans)
+            for place in range(len(sizes)):
+                state = self.cell(torch.cat([known[place].expand(plans, -1), previous], dim=1), state)
+                scores = self.head(state[0] if self.lstm else state) + masks[place]
+                logs = torch.log_softmax(scores / (temperature or 1.0), dim=1)
+                if forced is not None:
+                    choice = torch.from_numpy(forced[:, place])
+                else:
+                    choice = torch.multinomial(logs.exp(), 1)[:, 0] if temperature else logs.argmax(dim=1)
+                likely = likely + logs.gather(1, choice[:, None])[:, 0]
+                spread = spread - (logs.exp() * logs.clamp(min=-1e9)).sum(dim=1)
+                previous = torch.nn.functional.one_hot(choice, most).float()
+                chosen.append(choice)
+            return torch.stack(chosen, dim=1).numpy(), likely, spread
+
+    return Policy()
+
+
+def _features(rows: Sequence[Sequence[float]], axes: int) -> torch.Tensor:
+    import torch
+
+    index = torch.eye(axes)
+    return index if not rows else torch.cat([index, torch.tensor(rows, dtype=torch.float32)], dim=1)

@@ -1,0 +1,197 @@
+"""`cotune bench`: how well strategies plan and predictors predict, on measured truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli.options import Json, Seed
+
+if TYPE_CHECKING:
+    from cotune.lab.bench.layers import Row
+
+Recordings = Annotated[
+    list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
+]
+Processes = Annotated[int, typer.Option("--processes", min=1, help="How many work at once.")]
+
+bench = typer.Typer(no_args_is_help=True, help="Compare strategies and predictors on recordings.")
+
+
+@bench.command()
+def planning(
+    recordings: Recordings,
+    strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Only these (default: all).")] = None,
+    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts of a profile.")] = 16,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Jobs that were measured and run before, for another goal.")
+    ] = False,
+    processes: Processes = 2,
+    seed: Seed = 0,
+    json: Json = False,
+    more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
+) -> None:
+    """Judge how every strategy plans for goals on the true cost-time frontier."""
+    from dataclasses import asdict
+
+    from cotune import registry
+    from cotune.cli.output import emit_json, say, table
+    from cotune.lab.bench.planning import bench_planning, summaries
+
+    names = _named(strategy) or list(registry.names("strategy"))
+    folders = recording_folders([*recordings, *(more or [])])
+    found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
+    totals = summaries(found.rows)
+    if json:
+        left_out = [{"recording": name, "reason": reason} for name, reason in found.left_out]
+        document = {"rows": [asdict(row) for row in found.rows], "summary": [asdict(total) for total in totals]}
+        emit_json("bench.planning", document | {"left_out": left_out})
+        return
+    columns = ("strategy", "goals", "met", "median", "mean", "p90", "with profiling: median", "mean", "p90", "samples")
+    rows = [
+        (
+            total.strategy, total.goals, f"{total.met:.1%}",
+            *(f"{value:.2f}" for value in (total.median, total.mean, total.p90)),
+            *(f"{value:.2f}" for value in (total.median_with_profile, total.mean_with_profile, total.p90_with_profile)),
+            f"{total.profile_samples:.1f}",
+        )
+        for total in totals
+    ]  # fmt: skip
+    if rows:
+        table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
+        say()
+    for name, reason in found.left_out:
+        say(f"left out: {name}: {reason}")
+
+
+@bench.command()
+def prediction(
+    recordings: Recordings,
+    predictor: Annotated[list[str] | None, typer.Option("--predictor", help="Only these (default: all).")] = None,
+    samples: Annotated[str, typer.Option("--samples", help="How many samples are learnt from.")] = "4,8,16,24,40",
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Random selections of samples, averaged.")] = 3,
+    processes: Processes = 2,
+    seed: Seed = 0,
+    json: Json = False,
+    more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
+) -> None:
+    """Measure every predictor's error and intervals on configs it has not seen."""
+    from dataclasses import asdict
+
+    from cotune.cli.output import emit_json, table
+    from cotune.errors import UsageError
+    from cotune.lab.bench.prediction import bench_prediction, summaries
+
+    try:
+        counts = [int(part) for part in samples.split(",")]
+    except ValueError:
+        raise UsageError(f"cannot read --samples {samples!r}; write --samples 4,8,16") from None
+    folders = recording_folders([*recordings, *(more or [])])
+    rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
+    totals = summaries(rows)
+    if json:
+        emit_json(
+            "bench.prediction",
+            {"rows": [asdict(row) for row in rows], "summary": [asdict(total) for total in totals]},
+        )
+        return
+    table(
+        (
+            "quantity", "predictor", "samples", "recordings", "MRE, median", "MAPE, median", "MAPE, worst",
+            "coverage", "lowest", "interval score",
+        ),
+        [
+            (
+                total.quantity, total.predictor, total.samples, total.recordings, f"{total.mre:.1%}",
+                f"{total.mape:.1%}", f"{total.worst_mape:.1%}",
+                f"{total.coverage:.0%}", f"{total.lowest_coverage:.0%}", f"{total.interval_score:.2f}",
+            )
+            for total in totals
+        ],
+        title="errors on configs not seen; coverage of the 80 % interval",
+    )  # fmt: skip
+
+
+@bench.command()
+def layers(
+    folder: Annotated[Path, typer.Argument(help="Tables of timed layers, KIND_DEVICE.csv.")],
+    model: Annotated[list[str] | None, typer.Option("--model", help="Only these (default: both).")] = None,
+    across: Annotated[
+        int | None, typer.Option("--across", min=1, help="Most rows of each device that are learnt for another.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=1, help="Most rows of each kind, for a quick look.")] = None,
+    unseen: Annotated[bool, typer.Option("--unseen/--seen-only", help="Leave each device out in turn.")] = True,
+    processes: Processes = 1,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train layer models on timed layers and judge them on devices seen and left out."""
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from cotune.cli.output import emit_json, note
+    from cotune.lab.bench.layers import MODELS, bench_layers
+    from cotune.modelling.published_layers import read_timed_layers
+
+    tables = read_timed_layers(folder)
+    if rows is not None:
+        rng = np.random.default_rng(seed)
+        tables = {kind: table.take(rng.permutation(len(table))[:rows]) for kind, table in tables.items()}
+    found: list[Row] = []
+    for row in bench_layers(tables, model or MODELS, across=across, seed=seed, processes=processes, unseen=unseen):
+        note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
+        found.append(row)
+    if json:
+        emit_json("bench.layers", {"rows": [asdict(row) for row in found]})
+        return
+    _show_layers(found)
+
+
+def _show_layers(found: list[Row]) -> None:
+    """Print one table: a line for each kind, model and device, and the median over devices."""
+    from statistics import median
+
+    from cotune.cli.output import table
+
+    lines = []
+    for kind, model in dict.fromkeys((row.kind, row.model) for row in found):
+        own = [row for row in found if (row.kind, row.model) == (kind, model)]
+        for device in dict.fromkeys(row.device for row in own):
+            here = {row.seen: row for row in own if row.device == device}
+            lines.append((kind, model, device, *_cells(here.get(True)), *_cells(here.get(False))))
+        middle = [[row.mape for row in own if row.seen == seen] for seen in (True, False)]
+        words = [f"{median(values):.1%}" if values else "" for values in middle]
+        lines.append((kind, model, "median", "", words[0], "", "", words[1], ""))
+    columns = ("layer", "model", "device", "rows", "seen: MAPE", "RMSE ms", "rows", "unseen: MAPE", "RMSE ms")
+    table(columns, lines, title="errors on layers not seen, of a device that was and of one left out")
+
+
+def _cells(row: Row | None) -> tuple[str, str, str]:
+    return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
+
+
+def _named(given: list[str] | None) -> list[str]:
+    """Return names given one by one, with commas between, or both."""
+    from cotune.registry import several
+
+    return [name for one in given or [] for name in several(one)]
+
+
+def recording_folders(paths: list[Path]) -> list[Path]:
+    """Return the recordings named, and those in the folders named."""
+    from cotune.errors import NotFound
+    from cotune.recording.reader import JOB
+
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(job.parent for job in path.glob(f"*/{JOB}")) if path.is_dir() else []
+        if (path / JOB).is_file():
+            found.append(path)
+        elif inside:
+            found += inside
+        else:
+            raise NotFound(f"no recording at {path}: neither it nor a folder in it has a {JOB}")
+    return found

@@ -1,0 +1,130 @@
+"""A few real steps of a workload on this machine: their median, after the first ones are thrown away.
+
+Steps are taken until three medians of ten in a row agree within 2 %, or the seconds are up; a GPU is
+waited for after each. The first steps pay for memory, tuning and caches and say nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from cotune.devices import Precision
+from cotune.modelling.counting.update import Optimiser
+from cotune.modelling.counting.workload import Workload, autocast
+
+_GROUP = 10
+_AGREE = 0.02
+_LEAST_STEPS = 3
+_WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StepTiming:
+    """The median seconds of a step at one batch, the spread of its logarithm and the memory it took."""
+
+    batch: int
+    seconds: float
+    spread: float
+    steps: int
+    peak_bytes: float | None = None
+
+
+class Stepper:
+    """A workload on a device, ready to take steps."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        batch: int,
+        device: str = "cpu",
+        *,
+        precision: Precision = "fp32",
+        optimiser: Optimiser = "momentum",
+        parallel: Callable[[nn.Module, Optimizer], nn.Module] | None = None,
+    ) -> None:
+        torch.manual_seed(0)
+        self.workload, self.device, self.precision = workload, torch.device(device), precision
+        self.model = workload.build().to(self.device).train()
+        weights = [one for one in self.model.parameters() if one.requires_grad]
+        self.optimiser: Optimizer
+        if optimiser == "adam":
+            self.optimiser = torch.optim.Adam(weights, lr=1e-4)
+        else:
+            self.optimiser = torch.optim.SGD(weights, lr=1e-4, momentum=0.9 if optimiser == "momentum" else 0.0)
+        if parallel is not None:
+            self.model = parallel(self.model, self.optimiser)
+        self.inputs = tuple(tensor.to(self.device) for tensor in workload.batch(batch))
+
+    def step(self) -> None:
+        """Take one step and wait until it is done."""
+        self.optimiser.zero_grad()
+        with autocast(self.precision, self.device.type):
+            loss = self.workload.loss(self.model, self.inputs)
+        torch.autograd.backward(loss)
+        self.optimiser.step()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+
+@contextmanager
+def cores(count: int) -> Iterator[None]:
+    """Let torch compute on so many cores, as one worker of the local engine does on one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def measure(
+    workload: Workload,
+    batch: int,
+    device: str = "cpu",
+    *,
+    precision: Precision = "fp32",
+    optimiser: Optimiser = "momentum",
+    threads: int = 1,
+    seconds: float = 5.0,
+) -> StepTiming:
+    """Return the timing of a batch, within about so many seconds."""
+    with cores(threads):
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        stepper = Stepper(workload, batch, device, precision=precision, optimiser=optimiser)
+        taken = _steps(stepper.step, seconds)
+        peak = float(torch.cuda.max_memory_allocated()) if device == "cuda" else None
+    middle = statistics.median(taken)
+    middling = sorted(abs(one / middle - 1) for one in taken)[len(taken) // 2]
+    return StepTiming(batch, middle, 1.4826 * middling, len(taken), peak)
+
+
+def _steps(step: Callable[[], None], seconds: float) -> list[float]:
+    """Return the seconds of steps once they have settled."""
+    began = time.perf_counter()
+    taken: list[float] = []
+    while True:
+        before = time.perf_counter()
+        step()
+        now = time.perf_counter()
+        taken.append(now - before)
+        late = now - began > seconds and len(taken) > _LEAST_STEPS
+        if late or _settled(taken):
+            break
+    kept = taken[min(_WARM_UP, len(taken) - _LEAST_STEPS) :]
+    return kept[-3 * _GROUP :]
+
+
+def _settled(taken: list[float]) -> bool:
+    if len(taken) < _WARM_UP + 3 * _GROUP:
+        return False
+    medians = [statistics.median(taken[-(group + 1) * _GROUP : len(taken) - group * _GROUP]) for group in range(3)]
+    return max(medians) <= min(medians) * (1 + _AGREE)

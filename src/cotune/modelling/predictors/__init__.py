@@ -1,0 +1,1 @@
+"""Predictors that read layers: one file each."""

@@ -1,0 +1,168 @@
+"""What `cotune model predict` prints: predictions with bounds, and where the seconds of a step go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cotune.modelling.counting.counts import Counts
+    from cotune.modelling.prediction import Prediction
+    from cotune.modelling.verbs._modelling import ModelAnswer
+    from cotune.types import Quantity
+
+DeviceName = Annotated[
+    str | None, typer.Option("--device", help="Where it would be trained: a100, t4, cpu (default: this machine).")
+]
+Inputs = Annotated[
+    list[str] | None, typer.Option("--input", help="One example's shape: 3x224x224, or int1000:128. Repeat for more.")
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Split the step and list operators without a formula.")]
+TierName = Annotated[
+    str, typer.Option("--tier", help="auto, counts, history, scaled, steps, probe or paleo(scheme=one_to_all).")
+]
+PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
+OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum or adam.")]
+Network = Annotated[str | None, typer.Option("--network", help="The slowest link between workers: 25gbit.")]
+Price = Annotated[float | None, typer.Option("--price", min=0, help="Money per device and hour.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """What the command line says of a model, as it was written."""
+
+    model: str
+    workers: str | None
+    batch_size: str | None
+    device: str | None
+    inputs: list[str] | None
+    examples: int | None
+    epochs: int | None
+    precision: str
+    optimiser: str
+    tier: str
+    network: str | None
+    price: float | None
+
+
+def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
+    """Predict a model and print what is expected of it."""
+    from cotune.cli.options import open_store, require_model_file
+    from cotune.cli.output import emit_json, waiting
+    from cotune.jobfile import settings as job_settings
+
+    settings = job_settings.load(file or job_settings.find(Path.cwd()), {})
+    require_model_file(flags.model)
+    with waiting("loading torch"):
+        from cotune.modelling.verbs._model_query import query_of
+        from cotune.modelling.verbs._modelling import answer
+    with open_store(store) as kept, waiting(f"counting {flags.model}, and measuring it where it can run"):
+        answered = answer(query_of(flags, settings), settings.cluster, kept)
+    if json:
+        emit_json("predict.model", _document(answered, explain))
+        return
+    _show(answered, explain)
+
+
+def _document(answered: ModelAnswer, explain: bool) -> dict[str, Any]:
+    rows = [_row(prediction, explain) for prediction in answered.predictions]
+    counts = [_counts(one) for one in answered.counts]
+    return {"model": answered.workload.name, "device": answered.device, "rows": rows, "counts": counts}
+
+
+def _row(found: Prediction, explain: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from cotune.documents import config_document, quantity_document
+
+    names = ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost")
+    quantities = {name: getattr(found, name) for name in names}
+    row = config_document(found.config) | {
+        name: quantity_document(value) if value else None for name, value in quantities.items()
+    }
+    row |= {"source": found.step_seconds.source, "tier": found.tier, "known_from": found.known_from, "fits": found.fits}
+    return row | {"notes": list(found.notes)} | ({"split": asdict(found.split)} if explain else {})
+
+
+def _counts(counts: Counts) -> dict[str, Any]:
+    return {
+        "batch_size": counts.batch,
+        "flops": counts.flops,
+        "bytes": counts.bytes,
+        "operators": counts.operators,
+        "parameters": counts.parameters,
+        "activation_bytes": counts.activation_bytes,
+        "peak_bytes": counts.peak_bytes,
+        "how": counts.how,
+        "mix": dict(counts.mix),
+        "without_formula": dict(counts.without_formula),
+    }
+
+
+def _show(answered: ModelAnswer, explain: bool) -> None:
+    from cotune.cli.output import say, table
+    from cotune.documents import spread
+    from cotune.units import gibibytes
+
+    rows = [
+        (
+            found.config.workers,
+            found.config.batch_size,
+            found.config.global_batch,
+            _time(found.step_seconds),
+            _time(found.epoch_seconds),
+            _time(found.seconds),
+            gibibytes(found.peak_bytes.mid) + (" too much" if found.fits is False else ""),
+            f"{spread(found.cost)} {found.cost.unit}" if found.cost else "unknown",
+            found.step_seconds.source,
+        )
+        for found in answered.predictions
+    ]
+    head = ("workers", "batch", "global batch", "step", "epoch", "training", "memory", "cost", "known from")
+    table(head, rows, title=f"{answered.workload.name} on {answered.device}: mid (10th..90th percentile)")
+    say(f"by        {answered.predictions[0].known_from}")
+    if explain:
+        _explain(answered)
+    for line in dict.fromkeys(note for found in answered.predictions for note in found.notes):
+        say(f"note      {line}")
+
+
+def _time(quantity: Quantity | None) -> str:
+    from cotune.units import short_duration
+
+    if quantity is None:
+        return "unknown"
+    low, mid, high = (short_duration(value) for value in (quantity.low, quantity.mid, quantity.high))
+    return f"{mid} ({low}..{high})"
+
+
+def _explain(answered: ModelAnswer) -> None:
+    from cotune.cli.output import say, table
+    from cotune.units import number, short_duration
+
+    parts = ("compute", "communication", "input", "overhead")
+    rows = [
+        (
+            found.config.workers,
+            found.config.batch_size,
+            *(
+                f"{short_duration(getattr(found.split, part))} ({getattr(found.split, part) / found.split.seconds:.0%})"
+                for part in parts
+            ),
+        )
+        for found in answered.predictions
+    ]
+    say()
+    table(("workers", "batch", *parts), rows)
+    for counts in answered.counts:
+        families = ", ".join(
+            f"{family} {share:.0%}" for family, share in sorted(counts.mix.items(), key=lambda one: -one[1])
+        )
+        work = (
+            f"{number(counts.flops / 1e9)} GFLOP, {number(counts.bytes / 1e9)} GB moved, {counts.operators} operators"
+        )
+        say(f"counted   batch {counts.batch}: {work}, {counts.parameters:,} parameters ({counts.how})")
+        say(f"bytes     {families}")

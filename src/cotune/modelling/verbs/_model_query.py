@@ -1,0 +1,85 @@
+"""What `cotune model predict` is asked, from its flags and the job file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cotune.cli.options import one_of, whole_numbers
+from cotune.devices import PRECISIONS, Precision
+from cotune.errors import NotFound
+from cotune.modelling.counting.update import STATES, Optimiser
+from cotune.modelling.prediction import TrainingWork
+from cotune.types import Cluster
+from cotune.units import bits_per_second
+
+if TYPE_CHECKING:
+    from cotune.jobfile.settings import Settings
+    from cotune.modelling.verbs._model_predictions import ModelFlags
+
+TIERS = ("auto", "counts", "history", "paleo", "scaled", "steps", "probe")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuery:
+    """What the command line asks of a model."""
+
+    model: str
+    inputs: tuple[str, ...]
+    batches: tuple[int, ...]
+    workers: tuple[int, ...]
+    device: str | None
+    work: TrainingWork
+    precision: Precision = "fp32"
+    optimiser: Optimiser = "momentum"
+    tier: str = "auto"
+    network: float | None = None
+    seconds: float = 20.0
+
+
+def query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
+    """Return the flags as numbers, with what the job file says where they say nothing."""
+    name, own_inputs = _model_of(flags.model, settings)
+    return ModelQuery(
+        name,
+        tuple(flags.inputs or own_inputs),
+        whole_numbers(flags.batch_size, "batch_size"),
+        whole_numbers(flags.workers, "workers") or (1,),
+        flags.device,
+        _work(flags, settings),
+        one_of(PRECISIONS, flags.precision, "--precision"),
+        one_of(tuple(STATES), flags.optimiser, "--optimiser"),
+        flags.tier if flags.tier.startswith("paleo(") else one_of(TIERS, flags.tier, "--tier"),
+        bits_per_second(flags.network) / 8 if flags.network else None,
+    )
+
+
+def _model_of(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """Return the model and inputs that `job` stands for: those of the job file, or of a ready-made job."""
+    if name != "job":
+        return name, ()
+    if settings.model:
+        return settings.model, settings.inputs
+    command = settings.job.command
+    if "cotune.workloads.train" in command:
+        at = command.index("--model") + 1 if "--model" in command else None
+        return (command[at] if at and at < len(command) else "lenet5"), ()
+    raise NotFound(
+        "the job does not say its model: write `model: package.module:callable` (and `input: 3x224x224`) in cotune.yaml"
+    )
+
+
+def _work(flags: ModelFlags, settings: Settings) -> TrainingWork:
+    hourly = flags.price if flags.price is not None else _price(settings.cluster, flags.device)
+    return TrainingWork(
+        flags.examples or settings.job.examples,
+        flags.epochs or settings.goal.epochs,
+        1.0 if hourly is None else hourly / 3600,
+        settings.cluster.currency if hourly is not None else "device-seconds",
+    )
+
+
+def _price(cluster: Cluster, device: str | None) -> float | None:
+    """Return the job file's price of the device asked for; its only device is meant where none is named."""
+    names = [one for one in cluster.devices if one.name == device or (device is None and len(cluster.devices) == 1)]
+    return names[0].price_per_hour if names else None

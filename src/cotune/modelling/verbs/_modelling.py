@@ -1,0 +1,107 @@
+"""`cotune model predict`: from what is asked to predictions, by the best tier there is.
+
+here        a few steps are taken (and one probe of several workers), and kept in the store
+elsewhere   what similar models took there, if the store knows any; else operators measured on a GPU
+            here and scaled to the one asked for; else counts alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cotune import registry
+from cotune.devices import Spec
+from cotune.errors import NotFound
+from cotune.modelling.counting.counts import Counts
+from cotune.modelling.counting.exposed import fingerprint
+from cotune.modelling.counting.formulas import named_family
+from cotune.modelling.counting.profiler import StepProfile, profiled
+from cotune.modelling.counting.workload import Workload
+from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained
+from cotune.modelling.predictors import habitat
+from cotune.modelling.similar_models import correction
+from cotune.modelling.step_law import StepTime
+from cotune.modelling.verbs._model_device import ModelDevice, device_of
+from cotune.modelling.verbs._model_query import ModelQuery
+from cotune.modelling.verbs._model_steps import count, step_times
+from cotune.modelling.workloads.named import find
+from cotune.store import Store
+from cotune.types import Cluster, Config
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """The predictions of every config asked for, with the counts behind them."""
+
+    workload: Workload
+    device: str
+    counts: tuple[Counts, ...]
+    predictions: tuple[Prediction, ...]
+
+
+def answer(asked: ModelQuery, cluster: Cluster, store: Store) -> ModelAnswer:
+    """Return what is expected of every batch and number of workers asked for."""
+    workload = find(asked.model, asked.inputs)
+    batches = asked.batches or (workload.batch_size,)
+    counted = {batch: count(asked, workload, batch) for batch in batches}
+    place = device_of(asked, cluster)
+    times = step_times(asked, place, workload, counted, store)
+    predictions = [
+        trained(
+            _predicted(
+                asked,
+                place,
+                workload,
+                counted[batch],
+                Config.data_parallel(batch, workers, place.identity),
+                times,
+                store,
+            ),
+            replace(asked.work, price=asked.work.price * workers),
+        )
+        for workers in asked.workers
+        for batch in batches
+    ]
+    return ModelAnswer(workload, place.identity, tuple(counted.values()), tuple(predictions))
+
+
+def carried(counts: Counts, found: StepProfile, origin: Spec, destination: Spec, precision: str = "fp32") -> float:
+    """Return the seconds of a profiled step on another GPU."""
+    times = [(one.name, one.seconds, one.calls) for one in found.operators]
+    idle = max(found.step_seconds - sum(seconds for _, seconds, _ in times), 0.0)
+    return habitat.step_seconds(
+        habitat.measured(times, named_family, counts.work, precision), origin, destination, idle
+    )
+
+
+def _predicted(
+    asked: ModelQuery,
+    place: ModelDevice,
+    workload: Workload,
+    counts: Counts,
+    config: Config,
+    times: Sequence[StepTime],
+    store: Store,
+) -> Prediction:
+    if asked.tier.startswith("paleo"):
+        from cotune.modelling.paleo_torch import from_paleo  # and scipy with it, which no other tier needs
+
+        scheme = registry.create("predictor", asked.tier).checked_scheme()
+        return from_paleo(workload, counts, config, place.target, spec=place.spec, scheme=scheme)
+    if times:
+        return from_steps(counts, config, place.target, times, precision=asked.precision)
+    near = None
+    if asked.tier in ("auto", "history"):
+        alone = [step for step in store.steps_of_models(place.identity, asked.precision) if step.workers == 1]
+        near = correction(fingerprint(counts), alone)
+        if near is None and asked.tier == "history":
+            raise NotFound(f"no measured step of a similar model on {place.identity} in the store; use --tier counts")
+    another = place.spec is not None and place.spec.kind == "gpu" and place.here is not None
+    if near is None and another and asked.tier in ("auto", "scaled"):
+        assert place.spec is not None
+        assert place.here is not None
+        timed = profiled(workload, counts.batch, "cuda", precision=asked.precision)
+        seconds = carried(counts, timed, place.here, place.spec, asked.precision)
+        return from_another(counts, config, place.target, seconds, place.here.name, precision=asked.precision)
+    return from_counts(counts, config, place.target, precision=asked.precision, history=near)

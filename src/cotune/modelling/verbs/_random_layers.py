@@ -1,0 +1,48 @@
+"""`cotune model layers`: time random single layers on the device at hand, for laws of layers to learn."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from cotune.cli.output import emit_json, note, progress, say
+from cotune.errors import UsageError, missing_extra, suggestion
+from cotune.modelling.layer_rows import SHAPES
+from cotune.units import duration, seconds
+
+
+def time_layers(count: int, kinds: str, into: Path, budget: str | None, *, seed: int, json: bool) -> None:
+    """Time random layers on the device at hand and say what was learnt."""
+    wanted = tuple(word.strip() for word in kinds.split(","))
+    for word in wanted:
+        if word not in SHAPES:
+            known = ", ".join(SHAPES)
+            raise UsageError(f"no kind of layer named {word!r}; there are {known}{suggestion(word, SHAPES)}")
+    try:
+        import torch
+    except ImportError:
+        raise missing_extra("torch, which runs the layers,", "torch") from None
+    from cotune.modelling.workloads.random_layers import Collection, collect, device_name
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    begun = time.monotonic()
+    deadline = None if budget is None else begun + seconds(budget)
+    timed = failed = 0
+    with progress(float(count)) as shown:
+        for layer in collect(into, wanted, count, device, Collection(seed=seed), deadline=deadline):
+            timed, failed = timed + 1, failed + (layer.ms is None)
+            if layer.ms is None:
+                note(f"could not run {layer.kind} {layer.shape}: its row has no time")
+            if (layer.number + 1) % 10 == 0 or shown.total <= 20:
+                pace = (time.monotonic() - begun) / timed
+                left = pace * (len(wanted) * (count - layer.number) - wanted.index(layer.kind) - 1)
+                shown.update(layer.number + 1, f"{layer.number + 1} of {count} layers of each kind", left)
+    name, spent = device_name(device), time.monotonic() - begun
+    files = [str(into / f"{kind}_{name}.csv") for kind in wanted]
+    if json:
+        facts = {"device": name, "timed": timed, "failed": failed, "seconds": spent, "files": files}
+        emit_json("profile.random_layers", facts)
+        return
+    say(f"timed {timed - failed} layers on {name} in {duration(spent)}" + (f", {failed} failed" if failed else ""))
+    say(f"they are in {', '.join(files)}; the same command goes on from there")
+    say(f"next: cotune bench layers {into}")

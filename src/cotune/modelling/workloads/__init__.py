@@ -1,0 +1,1 @@
+"""Networks by name, to count, to time and to take steps of."""

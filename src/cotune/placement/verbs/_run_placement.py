@@ -1,0 +1,94 @@
+"""`cotune pipeline run`: run what `cotune place --json` planned, and put predicted beside measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cotune.cli.options import runs_folder
+from cotune.cli.output import emit_json, note, progress, say, table
+from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.placement.profiles import TypeEntry
+from cotune.placement.staged import TRAIN, Staged, completed, engines
+from cotune.run.launch import Reported
+from cotune.stamps import new_id
+from cotune.types import Stage
+from cotune.units import duration, number
+
+
+def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json: bool) -> None:
+    """Run the pipeline of a plan to its end.
+
+    `command` is what follows `--`: flags of the pipeline program, or another command that stands for it.
+    """
+    document, staged = read(plan)
+    words = list(command or ())
+    if not words or words[0].startswith("-"):
+        words = [*TRAIN, *_defaults(document), "--seed", str(seed), *words]
+    folder = runs_folder() / new_id()
+    stages = " | ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in staged.stages)
+    note(f"running {stages}; logs in {folder}")
+    with engines() as there, progress(1.0) as shown:
+
+        def heard(event: Reported) -> None:
+            loss = "".join(f", {name} {value:.4f}" for name, value in event.metrics)
+            shown.update(event.epoch or 0.0, f"{event.epoch or 0.0:.0%} of the batches{loss}")
+
+        result = completed(there, staged, words, folder, heard)
+    if json:
+        emit_json("run.placement", {"placement": document["plan"], "measured": result, "folder": str(folder)})
+    else:
+        _show(document["plan"], staged, result)
+
+
+def read(path: Path) -> tuple[dict[str, Any], Staged]:
+    """Return a plan's document and its stages."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        types = {entry["name"]: TypeEntry.model_validate(entry) for entry in document["types"]}
+        stages = tuple(
+            Stage(stage["type"], int(stage["units"]), int(stage["first"]), int(stage["last"]))
+            for stage in document["plan"]["stages"]
+        )
+    except FileNotFoundError:
+        raise NotFound(f"no plan at {path}; write one: cotune place PROFILE --throughput N --json > {path}") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValidationError) as error:
+        raise InvalidFile(f"{path}: cannot be read as a plan: {str(error).splitlines()[0]}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidFile(f"{path}: not a plan of cotune place --json: {type(error).__name__} {error}") from None
+    if strange := [stage.device for stage in stages if stage.device not in types]:
+        raise InvalidFile(f"{path}: a stage is on {strange[0]!r}, and types has {', '.join(types)}")
+    return document, Staged(stages, types)
+
+
+def _defaults(document: dict[str, Any]) -> list[str]:
+    model = document.get("model")
+    if not model:
+        raise UsageError("the plan names no model: give one, such as -- --model ctrdnn, or a whole command after --")
+    return ["--model", str(model), "--batch-size", str(int(document["plan"]["batch"]))]
+
+
+def _show(plan: dict[str, Any], staged: Staged, result: dict[str, Any]) -> None:
+    rows = [
+        (
+            f"{stage.first}..{stage.last}",
+            stage.device,
+            stage.workers,
+            duration(planned["seconds"]),
+            *(duration(found[name]) for name in ("compute", "sync", "waiting")),
+        )
+        for stage, planned, found in zip(staged.stages, plan["stages"], result["stages"], strict=True)
+    ]
+    table(("layers", "type", "units", "planned per batch", "computing", "synchronising", "waiting"), rows)
+    say()
+    rate = result["examples_per_second"]
+    if rate is not None:
+        planned, cost = plan["throughput"], 1e6 / rate * plan["price_per_hour"] / 3600
+        say(f"examples/s  {number(rate)} measured, {number(planned)} planned ({rate / planned:.0%})")
+        say(f"cost        {number(cost)} {plan['unit']} per million examples")
+    losses = result["losses"]
+    say(f"loss        {losses[0]:.4f} at first, {losses[-1]:.4f} after {len(losses)} batches")

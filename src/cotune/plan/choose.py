@@ -1,0 +1,110 @@
+"""Choosing a plan: rank every config by its forecast, search, and say why.
+
+A config is feasible when target, deadline and budget are met together with the
+confidence asked for. Among those the cheapest wins (or the fastest, or the one that is
+the most accurate with that confidence); ties go to the quicker one, then to fewer workers.
+What a probe has trained already need not be paid again: what counts is what is left of each
+config's training.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from cotune.forecast import Forecaster
+from cotune.plan import Rank, Search
+from cotune.plan.assess import Assessment, assess
+from cotune.plan.nearest import infeasible, one_of_each, search_failed
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
+from cotune.units import counted
+
+Trained = Callable[[Configs], Floats]
+RIVALS = 5
+
+
+def choose(
+    job: Job,
+    goal: Goal,
+    space: Space,
+    cluster: Cluster,
+    *,
+    forecast: Forecaster,
+    search: Search,
+    trained: Trained | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Return the best plan for a goal, or raise `Infeasible`; `trained` tells how many epochs of configs are done."""
+    configs = space.configs()
+    done = None if trained is None else trained(configs)
+    found = assess(forecast(configs, goal.max_epochs), goal, cluster, job.sign, done)
+    return decide(job, space, found, search=search, seed=seed)
+
+
+def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: int = 0) -> Plan:
+    """Return the best plan among configs that are judged already, or raise `Infeasible`."""
+    keys = _keys(found)
+    best = search.search(space, _rank(space, keys), random.Random(seed))
+    row = int(space.rows(np.array([best], dtype=np.int64))[0])
+    if row < 0 or not np.isfinite(keys[row, 0]):
+        raise search_failed(found) if found.feasible.any() else infeasible(job, found)
+    rivals = _rivals(found, keys, row)
+    return Plan(
+        forecast=found.forecast(row),
+        goal=found.goal,
+        reason=_reason(found, keys, row),
+        rivals=tuple(found.forecast(rival) for rival in rivals),
+        searched=len(space),
+        notes=found.outlook.notes,
+        rest=found.rest(row),
+    )
+
+
+def _keys(found: Assessment) -> Floats:
+    """Return the ranking of every config; infinite where the goal is not met."""
+    cost, seconds = found.left_cost, found.seconds if found.left is None else found.left
+    accuracy = found.sure_accuracy
+    by = {
+        "cheap": (cost, found.cost, seconds),
+        "fast": (seconds, cost, found.cost),
+        "accurate": (-accuracy if accuracy is not None else cost, cost, found.cost),
+    }[found.goal.prefer]
+    workers = found.outlook.configs.workers.astype(np.float64)
+    return np.column_stack([np.where(found.feasible, by[0], np.inf), *by[1:], workers])
+
+
+def _rank(space: Space, keys: Floats) -> Rank:
+    def rank(points: Ints) -> Floats:
+        rows = space.rows(points)
+        return np.where((rows >= 0)[:, None], keys[rows], np.inf)
+
+    return rank
+
+
+def _rivals(found: Assessment, keys: Floats, row: int) -> list[int]:
+    """Return the second best config, and the best of each other number of workers."""
+    order = np.lexsort((found.seconds, -found.probability, keys[:, 0]))
+    able = order[np.isfinite(found.seconds[order])]
+    workers = found.outlook.configs.workers
+    second = [int(rival) for rival in able[:2] if rival != row][:1]
+    others = [int(rival) for rival in one_of_each(able, workers) if workers[rival] != workers[row]]
+    return list(dict.fromkeys(second + others))[:RIVALS]
+
+
+def _reason(found: Assessment, keys: Floats, row: int) -> str:
+    feasible = int(np.count_nonzero(found.feasible))
+    best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
+    among = f"{counted(feasible, 'feasible config')} ({len(keys)} in all)"
+    words = f"{best} of {among}"
+    if found.trained is not None and found.trained[row] > 0:
+        words = f"{best} to finish of {among}, part of it being trained"
+    order = np.lexsort(keys.T[::-1])[:2]
+    if feasible > 1 and found.goal.prefer != "accurate":
+        second = int(order[1]) if order[0] == row else int(order[0])
+        what = "costs" if found.goal.prefer == "cheap" else "takes"
+        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more" if keys[row, 0] > 0 else "more, as this is trained"
+        words += f"; the next, {found.outlook.configs[second]}, {what} {by}"
+    return words

@@ -1,0 +1,1 @@
+"""Searches that plan by default: one file each."""

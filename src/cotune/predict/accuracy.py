@@ -1,0 +1,306 @@
+"""Accuracy of many recipes after each epoch: median, spread to either side, and where it comes from.
+
+    pace^2  = run^2 + (batch x doublings)^2                                 a deviation of ln epochs
+    below^2 = (curve(e) - curve(e / exp(pace)))^2 + level^2 + noise^2 + later^2
+    above^2 = (curve(e exp(pace)) - curve(e))^2   + level^2 + noise^2 + later^2
+
+Two runs of one recipe, and of two batches the more so, learn much the same at another pace: what is not known
+is how many epochs an accuracy takes, rather than how much accuracy an epoch gives.
+
+run      two runs of one recipe reach a target some per cent of epochs apart, as on other jobs
+batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
+         batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
+level    and a little of the range of accuracies for each doubling, as batches do not end alike
+noise    the roughness of the measured curves, and the scatter of repeated ones
+later    grows with the doublings of epochs after the end of the measured curves; the errors
+         on their later halves say how fast. The best so far never falls: two deviations below
+         the median are at most what the curve is expected to rise after that end
+
+A run stops at the first evaluation that meets its target, so what counts is the best so
+far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
+recipe was measured, its own evaluations are taken instead. What one evaluation shows is told apart.
+
+A run that goes on from a probe has that probe's past: up to where its curve ends nothing is left to chance.
+Where training went on and no evaluation came any more, none is expected.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from cotune.checkpoints import Kept
+from cotune.forecast import Learning, Sources
+from cotune.predict import AccuracyModel
+from cotune.predict.fits import KEPT
+from cotune.predict.predictors.curve import fallen, natural_ceiling, roughness
+from cotune.predict.recipes import Recipes
+from cotune.predict.samples import Curve, by_global_batch, curves, neighbours
+from cotune.predict.validation import AccuracyErrors
+from cotune.space import Configs
+from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
+
+# Chosen by benchmarks/calibration.py --curves, with each data set left out in turn (docs/prediction.md):
+_SHIFT = 0.06  # of ln epochs to a target, between runs
+_PACE = 0.15  # of ln epochs, for each doubling between a batch and the nearest that was measured
+_PACE_ALONE = 0.25  # the same while one batch was measured
+_LEVEL = 0.005  # of the range of accuracies, for each such doubling
+_USUAL_SURPRISE = 2.0  # such deviations by which batches left out are usually missed: fewer are left to learn from
+_OTHER_JOBS = 2  # batches left out that what other jobs showed is worth
+_WILD = 4.0  # deviations that one batch left out can tell at most
+_LATER = 0.35  # of what single evaluations miss later on: the best so far is steadier
+_UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
+_UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
+_RUN = 0.015  # of the range, of one evaluation between runs
+_LEAST_NOISE = 0.003  # of the range
+_CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
+_NEVER = 10.0  # below all that was shown, in the range of what was
+_COLLAPSED = 0.25  # of that range, around a curve that collapsed
+_FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
+_BY_BATCH = Recipes()  # accuracy depends on the global batch alone
+_OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """Where recipes lie among the batches that were measured, and what is told there."""
+
+    below: Ints  # the next smaller of them, counted from 0
+    above: Ints  # and the next larger
+    share: Floats  # how far they are on the way between the two, in ln B
+    away: Floats  # doublings to the nearest
+    outside: Mask
+    end: Floats  # log2 of the epochs after which the curves end
+    broken: Floats  # share of the curves that collapsed
+
+    @property
+    def far(self) -> Floats:
+        """Return the doublings that count: outside they count for more."""
+        return self.away * np.where(self.outside, _OUTSIDE, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyOutlook:
+    """A fitted law of accuracy with what is known of its errors; the same only as itself."""
+
+    model: AccuracyModel
+    found: tuple[Curve, ...]
+    range: float
+    ceiling: float  # what no draw can pass
+    noise: float
+    pace: float  # deviation of ln epochs for each doubling away from a measured batch
+    level: float  # and of accuracy
+    per_epoch: float  # spread for each doubling after the end of the measured curves
+    assumed: bool
+    recipes: Recipes = _BY_BATCH
+    going: Mapping[Recipe, Curve] = field(default_factory=dict)  # what a run of a recipe goes on from
+
+    def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
+        """Return the same outlook for runs that go on from what these samples left.
+
+        Where a recording judges a run by several seeds, the one that a probe drew is not its past.
+        """
+        if job.seeds > 1:
+            return self
+        left = Kept.among(samples).best.values()
+        found = [curves(job, self.recipes.samples([sample]))[0] for sample in left]
+        return _going_on(self, tuple(zip([job.recipe(sample.config) for sample in left], found, strict=True)))
+
+    def predict(self, configs: Configs, max_epochs: int) -> Learning:
+        """Return what configs of one recipe each learn by epoch 1, 2, ... `max_epochs`."""
+        epochs = np.arange(1.0, max_epochs + 1)
+        alike = self.recipes.configs(configs)
+        near = self._near(alike, self.recipes.strange(configs))
+        median = self.model.predict(alike, epochs)
+        below, above = _apart(median, np.hypot(_SHIFT, self.pace * near.far))
+        always = ((self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2)[:, None]
+        later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
+        best = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
+        ended = np.clip(np.ceil(2**near.end).astype(np.int64) - 1, 0, max_epochs - 1)
+        risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
+        spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
+        fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
+        self._put_certain(configs, best, spread, fall)
+        self._put_never(best, epochs)
+        other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
+        return Learning(
+            recipe=np.arange(configs.length),
+            best=best,
+            spread=spread,
+            fall=fall,
+            evaluation=median,
+            evaluation_spread=np.sqrt(other),
+            source=self._source(near),
+            told=2**near.end,
+            ceiling=self.ceiling,
+        )
+
+    def _near(self, alike: Configs, strange: Floats) -> _Near:
+        """Return where recipes lie among the measured batches; `strange` doublings of something else come on top."""
+        wished = np.log2(np.maximum(alike.global_batch, 1).astype(np.float64))
+        of = self._by_batch.values()
+        places = np.log2(list(self._by_batch))
+        ends = np.log2([max(float(curve.epochs[-1]) for curve in same) for same in of])
+        broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
+        below, above, share = neighbours(wished, places)
+        return _Near(
+            below=below,
+            above=above,
+            share=share,
+            away=np.abs(wished[:, None] - places[None, :]).min(axis=1) + strange,
+            outside=(wished < places[0]) | (wished > places[-1]),
+            end=np.interp(wished, places, ends),
+            broken=np.interp(wished, places, broken),
+        )
+
+    def _source(self, near: _Near) -> Sources:
+        if self.assumed:
+            return np.full(len(near.away), "assumed", dtype=object)
+        between = np.where(near.outside, "extrapolated", "interpolated")
+        return np.where(near.away == 0, "measured", between).astype(object)
+
+    def _best(self, median: Floats) -> Floats:
+        """Return the best of all evaluations so far by the law."""
+        tries = _on_plateau(median, self.noise)
+        lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
+        return np.asarray(np.minimum(median + lift[tries - 1], self.ceiling))
+
+    def _shared(self, near: _Near, epochs: Floats) -> Floats:
+        """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
+        found = [self._better(batch, epochs) for batch in self._by_batch]
+        own, others = (np.stack(part) for part in zip(*found, strict=True))
+        between = (1 - near.share) * others[near.below] + near.share * others[near.above]
+        return np.where((near.away == 0)[:, None], own[near.below], between)
+
+    def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
+        """Return how much better than by the law the best of a measured batch is, and what that tells of others.
+
+        What it was at the end stays. An evaluation below the law is bad luck, which others do not share.
+        """
+        same = self._same(batch)
+        furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
+        config = Config.data_parallel(furthest.batch_size, max(1, batch // furthest.batch_size))
+        middle = self.model.predict(Configs.of([config]), epochs)
+        law = self._best(middle)[0]
+        # A curve says nothing of epochs that it did not reach.
+        each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
+        told = np.flatnonzero(np.isfinite(each).any(axis=0))
+        if len(told) == 0:
+            return np.zeros(len(epochs)), np.zeros(len(epochs))
+        shown = np.maximum.accumulate(np.nanmean(each[:, told], axis=0))
+        own = np.interp(epochs, epochs[told], shown - law[told], left=0.0)
+        others = np.maximum(own, middle[0] - law)
+        if furthest.silent:  # whatever is learnt later, no evaluation will show
+            later = epochs > epochs[told[-1]]
+            own[later] = others[later] = shown[-1] - law[later]
+        return own, others
+
+    @cached_property
+    def _by_batch(self) -> dict[int, list[Curve]]:
+        return by_global_batch(self.found)
+
+    def _same(self, batch: int) -> list[Curve]:
+        """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
+        return [curve for curve in self.going.values() if curve.global_batch == batch] or self._by_batch[batch]
+
+    def _put_certain(self, configs: Configs, best: Floats, *spreads: Floats) -> None:
+        """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
+        epochs = np.arange(1.0, best.shape[1] + 1)
+        for recipe, curve in self.going.items():
+            alike = configs.global_batch == recipe.global_batch
+            rows = np.flatnonzero(alike if recipe.workers is None else alike & (configs.workers == recipe.workers))
+            past = np.flatnonzero((epochs >= curve.epochs[0]) & ((epochs <= curve.epochs[-1]) | curve.silent))
+            best[np.ix_(rows, past)] += 5 * _CERTAIN * self.range
+            for spread in spreads:
+                spread[np.ix_(rows, past)] = _CERTAIN * self.range
+
+    def _put_never(self, best: Floats, epochs: Floats) -> None:
+        """Let a job that is first evaluated after some epochs meet no target before."""
+        first = min(float(curve.epochs[0]) for curve in self.found)
+        if first <= epochs[-1]:
+            best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
+
+
+@lru_cache(KEPT)
+def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, Curve], ...]) -> AccuracyOutlook:
+    return replace(outlook, going=dict(left))
+
+
+def _apart(median: Floats, pace: Floats) -> tuple[Floats, Floats]:
+    """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation."""
+    law = np.maximum.accumulate(median, axis=1)
+    count = law.shape[1]
+    if count == 1:
+        return np.zeros_like(law), np.zeros_like(law)
+    logs = np.log(np.arange(1.0, count + 1))
+    # One deviation being as far as nine runs in ten are from the median, over what these are: curves are not straight.
+    slower, quicker = (_at(law, logs, logs + luck * pace[:, None]) for luck in (-Z90, Z90))
+    return (law - slower) / Z90, (quicker - law) / Z90
+
+
+def _at(law: Floats, logs: Floats, wanted: Floats) -> Floats:
+    """Return the rows of a law at other places than its own, straight between these and after the last."""
+    place = np.clip(np.searchsorted(logs, wanted), 1, len(logs) - 1)
+    low, high = (np.take_along_axis(law, near, axis=1) for near in (place - 1, place))
+    return np.asarray(low + (wanted - logs[place - 1]) / (logs[place] - logs[place - 1]) * (high - low))
+
+
+def _on_plateau(median: Floats, noise: float) -> Ints:
+    """Return for each epoch how many evaluations so far lay within the noise of it, itself included."""
+    best = np.maximum.accumulate(median, axis=1)
+    before = np.array([np.searchsorted(curve, least) for curve, least in zip(best, best - noise, strict=True)])
+    return np.asarray(np.maximum(np.arange(1, best.shape[1] + 1) - before, 1), dtype=np.int64)
+
+
+def accuracy_outlook(
+    model: AccuracyModel,
+    job: Job,
+    samples: Sequence[Sample],
+    errors: AccuracyErrors,
+    recipes: Recipes = _BY_BATCH,
+    *,
+    assumed: bool,
+) -> AccuracyOutlook:
+    """Return the outlook of a law, learnt from samples of such recipes, whose errors on what was left out are known."""
+    found = curves(job, samples)
+    values = np.concatenate([curve.accuracy for curve in found])
+    span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
+    noise = max(_LEAST_NOISE * span, float(np.median([roughness(curve) for curve in found])), _scatter(found))
+    pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
+    later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
+    ceiling = natural_ceiling(job, found)
+    return AccuracyOutlook(
+        model=model,
+        found=tuple(found),
+        range=span,
+        ceiling=ceiling,
+        noise=noise,
+        pace=pace,
+        level=_LEVEL * span,
+        per_epoch=later,
+        assumed=assumed,
+        recipes=recipes,
+    )
+
+
+def _factor(errors: AccuracyErrors, span: float) -> float:
+    """Return how much farther apart than on other jobs batches are: as those left out say, shrunk to other jobs."""
+    usual = errors.away * np.hypot(_PACE * errors.slope, _LEVEL * span)
+    surprise = float((np.minimum(np.abs(errors.batch) / usual, _WILD) ** 2).mean()) / _USUAL_SURPRISE**2
+    return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))
+
+
+def _scatter(found: Sequence[Curve]) -> float:
+    """Return the deviation between repeated curves of one batch, at the epochs they share."""
+    gaps = [
+        np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]]).mean() / np.sqrt(2) * 1.25
+        for same in by_global_batch(found).values()
+        for one, other in (itertools.combinations(same, 2) if len(same) <= _FEW_REPEATS else itertools.pairwise(same))
+        if len((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0])
+    ]
+    return float(np.mean(gaps)) if gaps else 0.0

@@ -1,0 +1,255 @@
+"""From samples to forecasts: laws of time and accuracy, fitted once, asked for many configs.
+
+samples ─┬─ law of seconds ─ errors left out ──────────▶ median, spread, source
+         ├─ law of accuracy ─ errors left out ─────────▶ median, spread, source
+         ├─ terms ─────────────────────────────────────▶ start-up, overhead
+         └─ memory: ran out, or will ──────────────────▶ impossible: infinite seconds
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cotune import registry
+from cotune.errors import UsageError
+from cotune.forecast import Learning, Outlook, standard_draws
+from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
+from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
+from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
+from cotune.predict.groups import fit_seconds
+from cotune.predict.memory import MemoryLaw
+from cotune.predict.predictors.auto import Auto, with_nodes
+from cotune.predict.recipes import Recipes
+from cotune.predict.samples import curves, failing, timed
+from cotune.predict.seconds import SecondsOutlook, seconds_outlook
+from cotune.predict.validation import accuracy_errors, seconds_errors
+from cotune.space import Configs
+from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
+
+_FEW_CONFIGS = 4096
+_REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
+Answer = TypeVar("Answer")
+STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """What was learnt from samples; call it with configs and the most epochs of interest."""
+
+    seconds: SecondsOutlook
+    accuracy: AccuracyOutlook | None
+    by_worker_batch: bool
+    workers_matter: bool
+    engine: float
+    startup: _Term
+    overhead: _Term
+    memory: MemoryLaw
+    too_large: tuple[Config, ...]
+    broken: tuple[Config, ...]  # whose own error would come again
+    apart: bool  # workers train alone, so that several are of no use
+    draws: int
+    seed: int
+    reason: tuple[str, ...]
+
+    def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
+        """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
+        median, spread, source = _kept(self.seconds.predict, configs)
+        impossible, expected = self._impossible(configs), self.memory.too_large(configs)
+        broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
+        median = np.where(impossible | expected | broken | alone, np.inf, median)
+        z_time, z_accuracy = standard_draws(self.draws, self.seed)
+        workers = configs.workers.astype(np.float64)
+        notes = self.reason
+        if impossible.any():
+            notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+        if broken.any():
+            first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
+            what = f"{first} and {others} more are" if others else f"{first} is"
+            notes += (f"{what} left out, having failed (profile --retry-failed tries again)",)
+        if alone.any():
+            notes += ("several workers are left out: each would train alone, as none makes a process group",)
+        if expected.any():
+            notes += (self.memory.note(configs, expected),)
+        return Outlook(
+            configs=configs,
+            epoch_seconds=median,
+            spread=spread,
+            seconds_source=source,
+            startup=self.engine + self.startup.of(workers),
+            startup_spread=STARTUP_SPREAD,
+            overhead=self.overhead.of(workers),
+            z_time=z_time,
+            z_accuracy=z_accuracy,
+            learning=self._learning(configs, max_epochs),
+            notes=notes,
+        )
+
+    def _learning(self, configs: Configs, max_epochs: int) -> Learning | None:
+        """Return what configs learn: it is worked out for one config of each recipe."""
+        if self.accuracy is None:
+            return None
+        recipes = configs.batch_size if self.by_worker_batch else configs.recipes(workers_matter=self.workers_matter)
+        _, first, recipe = np.unique(recipes, return_index=True, return_inverse=True)
+        return replace(_kept(self.accuracy.predict, configs.take(first), max_epochs), recipe=recipe.astype(np.int64))
+
+    def _impossible(self, configs: Configs) -> Mask:
+        """Return which configs take at least a batch that ran out of memory, other things equal."""
+        result = np.zeros(configs.length, dtype=bool)
+        for failed in self.too_large:
+            result |= configs.at_least(failed)
+        return result
+
+    def _broken(self, configs: Configs) -> Mask:
+        """Return which configs ended by an error of their own."""
+        result = np.zeros(configs.length, dtype=bool)
+        for failed in self.broken:
+            result |= configs.same(failed)
+        return result
+
+
+def _kept(predict: Callable[..., Answer], configs: Configs, *more: int) -> Answer:
+    """Return a prediction, which is kept unless it is large: goals of one job ask for the same again and again."""
+    return _predicted(predict, configs, *more) if configs.length <= _FEW_CONFIGS else predict(configs, *more)
+
+
+@lru_cache(64)
+def _predicted(predict: Callable[..., Any], configs: Configs, *more: int) -> Any:
+    return predict(configs, *more)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """Seconds that may grow with the workers: base + slope x workers."""
+
+    base: float = 0.0
+    slope: float = 0.0
+
+    @classmethod
+    def fit(cls, samples: Sequence[Sample], *names: str) -> _Term:
+        """Return the sum of some terms as measured: a line where several worker counts were."""
+        known = [(sample.config.workers, sample.terms.known()) for sample in timed(samples)]
+        parts = [cls._one([(n, terms[name]) for n, terms in known if name in terms]) for name in names]
+        return cls(sum(part.base for part in parts), sum(part.slope for part in parts))
+
+    @classmethod
+    def _one(cls, points: Sequence[tuple[int, float]]) -> _Term:
+        if not points:
+            return cls()
+        measured: dict[int, list[float]] = {}
+        for workers, value in points:
+            measured.setdefault(workers, []).append(value)
+        by_workers = {workers: float(np.median(values)) for workers, values in measured.items()}
+        if len(by_workers) > 1:
+            slope, base = np.polyfit(list(by_workers), list(by_workers.values()), 1)
+            if slope > 0 and base >= 0:
+                return cls(float(base), float(slope))
+        return cls(float(np.median([value for _, value in points])))
+
+    def of(self, workers: Floats) -> Floats:
+        return self.base + self.slope * workers
+
+
+def learn(
+    job: Job,
+    samples: Sequence[Sample],
+    cluster: Cluster,
+    *,
+    predictor: str,
+    accuracy: str | None,
+    draws: int,
+    seed: int,
+) -> Forecaster:
+    """Return the forecaster learnt from some samples (see `cotune.predict.forecaster`)."""
+    known = timed(samples)
+    if not known:
+        raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
+    per_node = _per_node(cluster, known)
+    seconds, reason = _seconds(job, _times_alone(known), predictor, per_node)
+    learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
+    return Forecaster(
+        seconds=seconds,
+        accuracy=learnt and learnt.with_past(job, samples),
+        by_worker_batch=by_worker,
+        workers_matter=job.workers_matter,
+        # A run starts its engine anew, so it pays what the first probe of a profile paid.
+        engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
+        startup=_Term.fit(known, "startup"),
+        overhead=_Term.fit(known, "evaluation", "checkpoint"),
+        memory=MemoryLaw.of(job, samples),
+        too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
+        broken=_broken(samples, known),
+        apart=any(sample.apart for sample in failing(samples)),
+        draws=draws,
+        seed=seed,
+        reason=tuple(line for line in (reason, why) if line),
+    )
+
+
+def _broken(samples: Sequence[Sample], known: Sequence[Sample]) -> tuple[Config, ...]:
+    """Return the configs that ended by an error of their own whenever they were started."""
+    ran = {sample.config for sample in known}
+    failed = {sample.config for sample in samples if sample.failure and sample.failure.cause is Cause.JOB}
+    return tuple(failed - ran)
+
+
+def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return what samples tell of time: equal ones need no second fit; of many repeats, those around the median."""
+    by_config: dict[Config, list[float]] = {}
+    for sample in known:
+        by_config.setdefault(sample.config, []).append(sample.epoch_seconds or 0.0)
+    middle = {
+        config: sorted(seconds)[(len(seconds) - _REPEATS) // 2 : (len(seconds) + _REPEATS + 1) // 2]
+        for config, seconds in by_config.items()
+        if len(seconds) > _REPEATS + 1
+    }
+    many = [Sample(config, epoch_seconds=seconds) for config, kept in middle.items() for seconds in kept]
+    few = [Sample(s.config, epoch_seconds=s.epoch_seconds) for s in known if s.config not in middle]
+    return (*few, *many)
+
+
+@lru_cache(KEPT)
+def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
+    chosen = with_nodes(registry.create("predictor", name), per_node)
+    if not isinstance(chosen, SecondsPredictor):
+        raise UsageError(f"predictor {name!r} does not predict time; gaussian, ring and auto do")
+    if isinstance(chosen, Auto):
+        found = chosen.fit_seconds(job, known)
+        outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
+        return outlook, f"time by {found.reason}"
+    model = fit_seconds(chosen, job, known, per_node)
+    errors = model.errors if isinstance(model, SelfAware) else seconds_errors(chosen, job, known, per_node)
+    return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {name}, as asked"
+
+
+@lru_cache(KEPT)
+def _accuracy(job: Job, evaluated: Evaluated, name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
+    """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
+    samples = evaluated.samples
+    if name is None or not curves(job, samples, least_points=0):
+        return None, "", False
+    chosen = registry.create("predictor", name)
+    if not isinstance(chosen, AccuracyPredictor):
+        raise UsageError(f"predictor {name!r} does not predict accuracy; isotonic, curve and auto do")
+    by_worker = getattr(chosen, "batch", "global") == "worker"
+    recipes = Recipes() if by_worker else Recipes.among(job, samples)
+    alike = recipes.samples(samples)
+    if isinstance(chosen, Auto):
+        model = chosen.fit_accuracy(job, alike)
+        outlook = accuracy_outlook(model, job, alike, model.errors, recipes, assumed=model.assumed)
+        return outlook, f"accuracy by {model.reason}{recipes}", False
+    fitted = fit_accuracy(chosen, job, alike)
+    outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
+    remark = f"; {fitted.remark}" if isinstance(fitted, Remarking) else ""
+    return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker
+
+
+def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:
+    """Return how many workers a node of the device with the most samples holds."""
+    usual = Counter(sample.config.device for sample in known).most_common(1)[0][0]
+    return next((device.per_node for device in cluster.devices if device.name == usual), None)

@@ -1,0 +1,1 @@
+"""Predictors of seconds and accuracy: one file each."""

@@ -1,0 +1,166 @@
+"""A physical law of time, and a Gaussian process on what it leaves over.
+
+    ln t(x) = level + ln law(x) + f(x) + noise                   law: see `_law`, f: see `_process`
+
+Near samples the prediction follows them, far away the law stands. A node border is a step, an axis that is a
+number counts in doublings, and seconds may rise with the workers where samples say so. Leaving
+a sample out has a closed form, so the errors e_i on configs left out, and their variances v_i, cost nothing:
+
+    e_i = ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii            v_i = 1 / (K^-1)_ii
+
+With enough samples one in eight may be told to be odd (memory that thrashes, a neighbour on the machine), and is then
+not followed. Its odds are a small prior times N(e_i; 0, v_i + odd^2) / N(e_i; 0, v_i), and the likelihood of the
+letters is that of at most one more odd sample.
+
+Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006 (5.4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from cotune.predict.features import Feature, columns, features_of
+from cotune.predict.law import LAW, LAW_WIDTH, Law
+from cotune.predict.process import Kernel, Letters, Prior, Shares
+from cotune.predict.samples import Timings, spread_out, timings
+from cotune.space import Configs
+from cotune.types import Floats, Ints, Job, Sample
+
+_MOST_FOR_LETTERS = 48  # configs
+_MOST = 256
+_ROWS = 8192  # configs predicted at a time
+_ENOUGH = 16  # samples, to tell odd ones among them
+_PER_ODD = 8  # samples for each that may be odd
+_ODD = 0.5  # deviation of ln seconds of an odd sample
+_RARE = np.log(0.05)  # odd samples among all; chosen on recordings, see docs/prediction.md
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """A physical law with a Gaussian process on its residual; reads named axes as numbers or words."""
+
+    per_node: int | None = None
+    reads_axes: ClassVar[bool] = True
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> GaussianModel:  # noqa: ARG002  # the protocol's
+        """Return seconds per epoch with their spread."""
+        measured = _thinned(timings(samples, least=2), _MOST)
+        law = Law.of(measured.configs, self.per_node)
+        features = features_of(measured.configs, self.per_node)
+        at = columns(features, measured.configs)
+        kernel = kernel_of(features, at)
+        few = spread_out(len(at), _MOST_FOR_LETTERS)
+        terms = law.terms(measured.configs).take(few)
+        rest = (np.log(measured.seconds) - law.base(measured.configs))[few]
+        varied = np.ptp(at[few], axis=0) > 0
+        prior = Prior.of(kernel, varied.tolist(), LAW, LAW_WIDTH * (np.ptp(terms.factors, axis=1) > 0))
+        odd, most = np.zeros(len(at)), len(at) // _PER_ODD if len(at) >= _ENOUGH else 0
+
+        def likelihood(letters: Letters) -> Floats:
+            left = rest - terms.log(letters)
+            left -= left.mean(axis=1, keepdims=True)
+            shares = terms.shares(letters)
+            covariance = kernel(letters, at[few], at[few], shares, shares)
+            covariance += letters.noise[:, None, None] ** 2 * np.eye(len(few)) + np.diag(odd[few])
+            return _log_likelihood(covariance, left)
+
+        while True:
+            model = _through(measured, law, kernel, prior.average(likelihood), odd)
+            odds = np.where(odd > 0, -np.inf, _log_odds(model.errors, 1 / np.diag(model.precision)))
+            oddest = int(np.argmax(odds))
+            if odds[oddest] < 0 or np.count_nonzero(odd) >= most:
+                return model
+            odd[oddest] = _ODD**2
+
+
+def _log_likelihood(covariance: Floats, left: Floats) -> Floats:
+    """Return ln p(left) for each draw, at most one sample being odd."""
+    lower = np.linalg.cholesky(covariance)
+    logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+    if left.shape[1] < _ENOUGH:
+        white = np.linalg.solve(lower, left[:, :, None])[:, :, 0]
+        return np.asarray(-0.5 * (white**2).sum(axis=1) - logs)
+    inverse = np.linalg.inv(lower)
+    white = np.einsum("dij,dj->di", inverse, left)
+    precision = (inverse**2).sum(axis=1)
+    errors = np.einsum("dij,di->dj", inverse, white) / precision
+    odds = np.logaddexp.reduce(_log_odds(errors, 1 / precision), axis=1)
+    return np.asarray(-0.5 * (white**2).sum(axis=1) - logs + np.logaddexp(0.0, odds))
+
+
+def _log_odds(errors: Floats, variances: Floats) -> Floats:
+    """Return the logarithm of the odds that each sample is odd."""
+    wide = variances + _ODD**2
+    return np.asarray(_RARE + 0.5 * (np.log(variances / wide) + errors**2 * (1 / variances - 1 / wide)))
+
+
+def kernel_of(features: Sequence[Feature], at: Floats) -> Kernel:
+    """Return the kernel of configs at these places."""
+    ranges = np.ptp(at, axis=0)
+    kinds = tuple(feature.kind for feature in features)
+    places = tuple(feature.name in ("workers", "nodes") for feature in features)
+    formats = tuple(feature.name == "precision" for feature in features)
+    return Kernel(kinds, places, formats, (at.min(axis=0) + at.max(axis=0)) / 2, np.where(ranges > 0, ranges, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianModel:
+    """What a process has learnt: its samples, its letters, and how each sample pulls."""
+
+    law: Law
+    features: tuple[Feature, ...]
+    kernel: Kernel
+    letters: Letters
+    at: Floats
+    shares: Shares
+    level: float
+    pull: Floats  # K^-1 r
+    precision: Floats  # K^-1
+    errors: Floats  # ln(predicted / measured) of configs left out
+    surprises: Floats  # the same in deviations of what was expected of each, odd or not
+
+    def predict(self, configs: Configs) -> Floats:
+        return self.outlook(configs)[0]
+
+    def outlook(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the seconds of each config, and the standard deviation of the logarithm of a measurement."""
+        blocks = [self._block(configs.take(rows)) for rows in _blocks(configs.length)]
+        middle = np.concatenate([middle for middle, _ in blocks])
+        return np.exp(middle), np.concatenate([spread for _, spread in blocks])
+
+    def _block(self, configs: Configs) -> tuple[Floats, Floats]:
+        terms, at = self.law.terms(configs), columns(self.features, configs)
+        shares = terms.shares(self.letters)
+        near = self.kernel(self.letters, at, self.at, shares, self.shares)[0]
+        law = self.law.base(configs) + terms.log(self.letters)[0]
+        variance = self.kernel.variance(self.letters, at, shares)[0] + self.letters.noise[0] ** 2
+        known = np.einsum("ij,ij->i", near @ self.precision, near)
+        return law + self.level + near @ self.pull, np.sqrt(np.maximum(variance - known, self.letters.noise[0] ** 2))
+
+
+def _through(measured: Timings, law: Law, kernel: Kernel, letters: Letters, odd: Floats) -> GaussianModel:
+    """Return the process that went through what was measured; `odd` is what is added to the variance of each."""
+    features, terms = features_of(measured.configs, law.per_node), law.terms(measured.configs)
+    at = columns(features, measured.configs)
+    shares = terms.shares(letters)
+    covariance = kernel(letters, at, at, shares, shares)[0] + np.diag(letters.noise[0] ** 2 / measured.repeats + odd)
+    precision = np.linalg.inv(covariance)
+    left = np.log(measured.seconds) - law.base(measured.configs) - terms.log(letters)[0]
+    level = float(left.mean())
+    pull = precision @ (left - level)
+    errors = -pull / np.diag(precision)
+    surprises = errors / np.sqrt(1 / np.diag(precision) - odd)
+    return GaussianModel(law, features, kernel, letters, at, shares, level, pull, precision, errors, surprises)
+
+
+def _thinned(measured: Timings, most: int) -> Timings:
+    rows = spread_out(measured.configs.length, most)
+    return Timings(measured.configs.take(rows), measured.seconds[rows], measured.repeats[rows])
+
+
+def _blocks(count: int) -> list[Ints]:
+    return [np.arange(begin, min(begin + _ROWS, count)) for begin in range(0, max(count, 1), _ROWS)]

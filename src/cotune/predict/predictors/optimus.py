@@ -1,0 +1,155 @@
+"""Optimus: seconds per step of w workers and p parameter servers, and the loss curve.
+
+    T(p, w) = a M / w + b + c w q + d w + e p         all terms >= 0
+
+M is the global batch, so M / w is what one worker takes, and q the share of the parameters on
+the slowest server: 1 / p where they are cut into equal pieces, more where whole tensors lie on
+one server. Without servers (all-reduce) every worker is one: p = w. Asynchronous workers take
+such steps of their own without waiting, so the speed of all is w / T, which is the same seconds
+per epoch; as published their batch is fixed and a M / w is left out. The letters are fitted
+by non-negative least squares on relative errors; measured configs are not used as they are, unlike
+in the paper, so that what is judged is the law.
+
+Accuracy follows the loss curve of the nearest measured batch (`_loss_curve`), the loss being
+what is missing to a perfect score; a forecast says when these curves have converged, or that
+they are not to be believed.
+
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import nnls
+
+from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss
+from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.samples import CURVES, Curve, by_global_batch, curve_of, curves, timings
+from cotune.space import Configs
+from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
+
+Law = Literal["auto", "sync", "async"]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimus:
+    """Optimus's laws of workers and servers, by non-negative least squares, and its loss curve."""
+
+    law: Law = "auto"
+    tensors: tuple[int, ...] = ()
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
+        """Return the law that fits the samples best; `auto` reads from their axis whether workers wait."""
+        measured = timings(samples, least=2)
+        examples = job.examples or 1  # unknown, it is a factor of every letter
+        steps = measured.seconds / measured.configs.steps(examples)
+        law = self.law
+        if law == "auto":
+            law = "async" if _asynchronous(measured.configs) else "sync"
+        factors = _factors(measured.configs, law, self.tensors)
+        letters, _ = nnls(factors / steps[:, None], np.ones(len(steps)))
+        return _Speed(examples, np.asarray(letters, dtype=np.float64), law, self.tensors)
+
+    def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> _Learning:
+        """Return the loss curve of each measured batch."""
+        found = curves(job, samples, least_points=2)
+        perfect = _perfect(job, found)
+        by_batch = by_global_batch(found)
+        fitted = tuple(_kept(tuple(same), perfect) for same in by_batch.values())
+        return _Learning(tuple(by_batch), fitted, perfect)
+
+
+def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
+    """Return the epoch at which a run under way is expected to meet its target, from its own curve so far."""
+    curve = curve_of(job, sample)
+    if not len(curve.epochs):
+        return Verdict(None, f"no evaluation of {job.metric} yet")
+    perfect = max(_perfect(job, [curve]), job.sign * target)
+    return _joined([curve], perfect).reaches(perfect - job.sign * target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Speed:
+    examples: int
+    letters: Floats
+    law: Law
+    tensors: tuple[int, ...]
+
+    def predict(self, configs: Configs) -> Floats:
+        steps = _factors(configs, self.law, self.tensors) @ self.letters
+        return np.asarray(steps * configs.steps(self.examples))
+
+
+@dataclass(frozen=True, slots=True)
+class _Learning:
+    batches: tuple[int, ...]  # as measured, of all workers
+    fitted: tuple[LossCurve, ...]
+    perfect: float
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        wished = np.log(np.maximum(configs.global_batch, 1))
+        nearest = np.abs(wished[:, None] - np.log(self.batches)).argmin(axis=1)
+        places, row = np.unique(nearest, return_inverse=True)
+        losses: Floats = np.stack([self.fitted[place].loss(epochs) for place in places])[row]
+        return self.perfect - losses
+
+    @property
+    def remark(self) -> str:
+        """Return when the loss is at its end, or why that cannot be told."""
+        verdicts = [curve.converges() for curve in self.fitted]
+        ends = [verdict.epoch for verdict in verdicts if verdict.epoch is not None]
+        doubts = [f"at batch {b} {v.reason}" for b, v in zip(self.batches, verdicts, strict=True) if v.epoch is None]
+        if not ends:
+            return doubts[0]
+        first, last = min(ends), max(ends)
+        words = f"its loss has converged after {f'{first:.0f} to ' if first < last else ''}{last:.0f} epochs"
+        return "; ".join([words, *doubts[:1]])
+
+
+def slowest_share(tensors: Sequence[int], servers: int) -> float:
+    """Return the share of all numbers on the fullest server, each tensor whole and put where there is most room."""
+    if not tensors:
+        return 1 / servers
+    held = np.zeros(servers)
+    for size in sorted(tensors, reverse=True):
+        held[held.argmin()] += size
+    return float(held.max() / held.sum())
+
+
+def _asynchronous(configs: Configs) -> bool:
+    column = configs.named.get(ASYNCHRONOUS)
+    return column is not None and all(str(value).lower() == "true" for value in column)
+
+
+def _factors(configs: Configs, law: Law, tensors: tuple[int, ...]) -> Floats:
+    workers = configs.workers.astype(np.float64)
+    servers = np.where(configs.servers > 0, configs.servers, configs.workers)
+    counts, place = np.unique(servers, return_inverse=True)
+    shares = np.array([slowest_share(tensors, int(count)) for count in counts])[place]
+    columns = [np.ones(len(configs)), workers * shares, workers, servers.astype(np.float64)]
+    return np.column_stack(columns if law == "async" else [configs.per_step.astype(np.float64), *columns])
+
+
+def _perfect(job: Job, found: Sequence[Curve]) -> float:
+    """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
+    end = natural_ceiling(job, found)
+    if np.isfinite(end):
+        return end
+    values = np.concatenate([curve.accuracy for curve in found])
+    return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
+
+
+def _joined(found: Sequence[Curve], perfect: float) -> LossCurve:
+    """Return the loss curve through all points of some curves."""
+    epochs = np.concatenate([curve.epochs for curve in found])
+    losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)
+    order = np.argsort(epochs, kind="stable")
+    return fit_loss(epochs[order], losses[order])
+
+
+_kept = lru_cache(CURVES)(_joined)  # leaving other batches out asks for the same again

@@ -1,0 +1,138 @@
+"""Epoch seconds of many configs: median, spread of the logarithm, and where they come from.
+
+    ln seconds ~ normal(ln median, spread)
+
+A model that knows its own spread is taken at its word, times one factor: how large its errors on
+configs left out are beside what it expected, shrunk to what other jobs showed. For any other
+model the spread is that of the errors on configs left out (their 80 % quantile, wider while
+configs are few). It is never below the noise of a clock. Each doubling of workers, batch or a
+numeric axis outside what was measured adds to the spread, as does a word never measured; where a
+model does not know its own spread more so, and a first step across nodes too. A config that was
+measured is the average of its measurement and of the law, each weighted by how far it can be trusted;
+a law that misses it by more than chance allows has no weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.forecast import Sources
+from cotune.predict import SecondsModel, SelfAware
+from cotune.predict.features import Feature, columns, features_of
+from cotune.predict.layout import nodes
+from cotune.predict.process import NOISE
+from cotune.predict.samples import Timings, timed, timings
+from cotune.space import Configs
+from cotune.types import Z90, Floats, Mask, Sample
+
+_USUAL = 0.12  # spread of a law's error while nothing is known of it
+_FEW = 0.6  # what is added to it, divided by the configs measured
+_PER_DOUBLING = 0.10
+_NEW_LEVEL = 0.35  # first step from one node to several, or from one worker to several
+_NEW_WORD = 0.35
+_ASSUMED = 0.35
+# Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
+_USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
+_OTHER_JOBS = 16  # samples that what other jobs showed is worth
+_PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
+_FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
+_WILD = 4.0
+_CHANCE = 3.0  # deviations by which a law may miss a measurement
+
+
+@dataclass(frozen=True)
+class SecondsOutlook:
+    """A fitted law of epoch seconds with what is known of its errors."""
+
+    model: SecondsModel
+    features: tuple[Feature, ...]
+    measured: Timings
+    spread: float  # of any config, or the factor on what the model says of each
+    per_node: int | None
+    assumed: bool
+
+    def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
+        """Return the median, the spread of the logarithm and the source of each config."""
+        median, inside = self._inside(configs)
+        doublings, words = self._outside(configs)
+        level = self._new_level(configs)
+        wider = _NEW_WORD * words
+        if isinstance(self.model, SelfAware):
+            wider = wider + _PER_DOUBLING_MORE * doublings
+        else:
+            wider = wider + _PER_DOUBLING * doublings + _NEW_LEVEL * level
+        spread = np.hypot(inside, wider)
+        source = np.where((doublings > 0) | level | words, "extrapolated", "interpolated").astype(object)
+        if self.assumed:
+            source[:] = "assumed"
+        self._put_measured(configs, median, spread, source)
+        median[~configs.valid] = np.inf
+        return median, spread, source
+
+    def _inside(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the median and the spread of each config, not counting what lies outside."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if isinstance(self.model, SelfAware):
+                median, own = self.model.outlook(configs)
+                return median, self.spread * own
+            median = self.model.predict(configs)
+        return median, np.full(configs.length, np.hypot(self.spread, _ASSUMED) if self.assumed else self.spread)
+
+    def _outside(self, configs: Configs) -> tuple[Floats, Mask]:
+        """Return the doublings outside the box that was measured, and whether a word is new."""
+        numbers = [feature for feature in self.features if feature.kind in ("batch", "workers", "number", "explained")]
+        words = [feature for feature in self.features if feature.kind == "word"]
+        seen, wished = columns(numbers, self.measured.configs), columns(numbers, configs)
+        beyond = np.maximum(seen.min(axis=0) - wished, 0.0) + np.maximum(wished - seen.max(axis=0), 0.0)
+        new: Mask = np.any(columns(words, configs) < 0, axis=1)
+        return beyond.sum(axis=1), new
+
+    def _new_level(self, configs: Configs) -> Mask:
+        """Return which configs use a link that no measured one did: between workers, or nodes."""
+        seen = self.measured.configs
+        first_node = (nodes(configs, self.per_node) > 1) & (nodes(seen, self.per_node).max() <= 1)
+        first_pair = (configs.workers > 1) & (seen.workers.max() <= 1)
+        result: Mask = first_node | first_pair
+        return result
+
+    def _put_measured(self, configs: Configs, median: Floats, spread: Floats, source: Sources) -> None:
+        for row, config in enumerate(self.measured.configs):
+            same = np.flatnonzero(configs.same(config))
+            noise = NOISE / np.sqrt(self.measured.repeats[row])
+            missed = np.abs(np.log(self.measured.seconds[row] / median[same])) > _CHANCE * np.hypot(spread[same], noise)
+            trust = np.where(missed, 1.0, spread[same] ** 2 / (spread[same] ** 2 + noise**2))
+            logs = trust * np.log(self.measured.seconds[row]) + (1 - trust) * np.log(median[same])
+            median[same] = np.exp(logs)
+            spread[same] = np.hypot(NOISE, np.sqrt(trust) * noise)
+            source[same] = "measured"
+
+
+def seconds_outlook(
+    model: SecondsModel, samples: Sequence[Sample], errors: Floats, per_node: int | None, *, assumed: bool
+) -> SecondsOutlook:
+    """Return the outlook of a law whose log errors on configs left out are known."""
+    measured = timings(timed(samples))
+    features = features_of(measured.configs, per_node)
+    spread = _factor(model) if isinstance(model, SelfAware) else _spread(errors, measured.configs.length)
+    return SecondsOutlook(model, features, measured, spread, per_node, assumed)
+
+
+def _factor(model: SelfAware) -> float:
+    """Return how much wider than it says a model's errors are: this job's, shrunk to other jobs'."""
+    surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
+    count = len(surprises)
+    own = np.sqrt((_OTHER_JOBS + float((surprises**2).sum())) / (_OTHER_JOBS + count))
+    return float((1 + _FEW_CONFIGS / count) * own)
+
+
+def _spread(errors: Floats, configs: int) -> float:
+    own = _high_quantile(np.abs(errors)) / Z90 if len(errors) else _USUAL
+    return float(np.sqrt(max(own, NOISE) ** 2 + (_FEW / configs) ** 2))
+
+
+def _high_quantile(sizes: Floats) -> float:
+    """Return the size that 80 % of further errors should stay below."""
+    return float(np.quantile(sizes, min(1.0, 0.8 * (1 + 1 / len(sizes))), method="higher"))

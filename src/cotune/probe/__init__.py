@@ -1,0 +1,1 @@
+"""Which config to measure next, and measuring it."""

@@ -1,0 +1,245 @@
+"""Active profiling: measure what decides, and stop when no probe is worth its cost.
+
+    1  a few cheap probes of seconds per epoch, far from each other
+    2  one learning curve, of a recipe whose epochs are cheap
+    3  forecast and plan; for every config x that is not measured yet
+
+           gain(x)  = E[ (C - cost(x))+ ; x meets the goal ]      C: cost of the plan
+           price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
+
+       measure the x of the largest  gain - WEIGHT price  and go on with 3
+    4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is
+
+To measure a config is to run thirty steps of it where its seconds are not known, then to
+train its recipe on the layout whose epochs cost the least; with few starts left the curve
+alone has to do. Expectations are over the draws of the forecast. A learning curve ends at the
+target, or where its recipe can no longer win: when even its quickest layout would miss the
+deadline, or its cheapest cost more than the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cotune.plan.assess import Assessment, assess, runs
+from cotune.plan.rates import rates
+from cotune.predict import LAWS, forecaster
+from cotune.probe.design import Chooser, Design, Probe
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
+
+FIRST_TIMES = 5
+SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
+MARGIN = 1.15  # on epochs, before a recipe counts as beaten
+WEIGHT = 0.6  # of the price of a probe: a plan is used more than once
+LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
+MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
+SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
+LAST_STARTS = 2  # are kept for the plan itself
+SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
+FAST_CURVES = "auto(among=[curve])"
+
+
+def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
+    """Return what chooses the probes for a goal: those that decide, where there is something to decide."""
+    fixed = goal.epochs is not None or space.global_batch is not None
+    return (
+        Design(job, goal, space, cluster) if fixed or goal.target is None else ActiveDesign(job, goal, space, cluster)
+    )
+
+
+class _Known:
+    """Which configs have measured seconds, and which a measured recipe."""
+
+    def __init__(
+        self, timed: Collection[Config], trained: Collection[int], configs: Sequence[Config], batches: Ints
+    ) -> None:
+        self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
+        apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
+        self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
+        self.both: Mask = self.seconds & self.recipe
+
+
+@dataclass(frozen=True)
+class ActiveDesign:
+    """What is worth measuring for one goal, given what was measured."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
+
+    @cached_property
+    def _spread_out(self) -> Design:
+        return Design(self.job, self.goal, self.space, self.cluster)
+
+    @cached_property
+    def _configs(self) -> Configs:
+        return self.space.configs()
+
+    @cached_property
+    def _listed(self) -> list[Config]:
+        return list(self._configs)
+
+    @cached_property
+    def _rate(self) -> Floats:
+        return rates(self._configs, self.cluster)
+
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it."""
+        timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
+        if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
+            return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
+        if not any(self._shows_curve(sample, seen) for sample in samples):
+            return self._first_curve(samples)
+        trained = {sample.config.global_batch for sample in samples if self._decides(sample, seen)}
+        found = self._assessed(samples)
+        known = _Known(timed, trained, self._listed, self._configs.global_batch)
+        able = self._spread_out.able(samples)
+        plan = self._cheapest(found, found.feasible & able, able)
+        row = self._wanted(found, plan, known, able, left)
+        config, of = (
+            self._listed[row],
+            "the plan as it stands" if row == plan else f"decides between it and {self._listed[plan]}",
+        )
+        if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
+            return self._curve(row, found, plan, able, of)
+        if not known.seconds[row]:
+            return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
+        return None
+
+    def _shows_curve(self, sample: Sample, seen: Collection[int]) -> bool:
+        """Return whether a sample shows a learning curve; an evaluation within a probe of seconds is none."""
+        if not sample.curve or self._decides(sample, seen):
+            return bool(sample.curve)
+        return self._goes_beyond(sample)
+
+    def _goes_beyond(self, sample: Sample) -> bool:
+        return sample.epochs >= self._beyond(sample.config)
+
+    def _beyond(self, config: Config) -> float:
+        """Return the first whole epoch that a probe of seconds does not get to."""
+        return float(np.floor(self._spread_out.time_epochs(config)) + 1)
+
+    def _decides(self, sample: Sample, seen: Collection[int]) -> bool:
+        """Return whether a sample tells all there is to know of its recipe: its target was met, or is out of reach.
+
+        A curve for an easier goal ends too early; whether that matters is for the forecast to say.
+        """
+        if not sample.curve or sample.config.global_batch in seen:
+            return bool(sample.curve)
+        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
+
+    def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
+        """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
+        if left <= LAST_STARTS and not known.both[plan]:
+            return plan
+        better = self._worthwhile(found, plan, known, able)
+        return plan if better is None else better
+
+    def remaining(self, samples: Sequence[Sample]) -> int:
+        """Return how many probes would still be worth having, at most."""
+        return self._spread_out.remaining(samples)
+
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float:  # noqa: ARG002  # as `Chooser` asks
+        """Return how many of the seconds left a probe may take: all of them."""
+        return seconds
+
+    def _far(self, samples: Sequence[Sample]) -> Config | None:
+        """Return the config that tells the most of all seconds, of those that thirty steps are short for."""
+        return self._spread_out.most_telling(samples, self._short)
+
+    @cached_property
+    def _time_epochs(self) -> Floats:
+        return np.array([self._spread_out.time_epochs(config) for config in self._listed])
+
+    @cached_property
+    def _short(self) -> Mask:
+        return np.asarray(self._time_epochs <= max(SHORT, float(np.quantile(self._time_epochs, 0.25))))
+
+    def _first_curve(self, samples: Sequence[Sample]) -> Probe | None:
+        """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
+        seconds = self._seconds(samples)
+        batch = self._configs.global_batch.astype(np.float64)
+        prior = 1 + batch / np.sqrt(batch.min() * batch.max())
+        row = int(np.argmin(seconds * self._rate * prior))
+        epochs = float(self.goal.max_epochs)
+        if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
+            epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
+        # A curve that ended before its first evaluation has shown nothing: the next goes on twice as far.
+        before = max((sample.epochs for sample in samples if self._goes_beyond(sample)), default=0.0)
+        epochs = min(max(epochs, 2 * before), float(self.goal.max_epochs))
+        config = self._listed[row]
+        reason = f"learning curve at global batch {config.global_batch}, a cheap one"
+        return Probe(config, max(self._beyond(config), epochs), reason, curve=True)
+
+    def _curve(self, row: int, found: Assessment, plan: int, able: Mask, of: str) -> Probe:
+        batch = int(self._configs.global_batch[row])
+        seconds = found.outlook.epoch_seconds
+        layout = self._cheapest_layout(batch, np.where(able, seconds, np.inf))
+        beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
+        cap = max(self._cap(batch, seconds, beaten), self._beyond(self._listed[layout]))
+        reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
+        return Probe(self._listed[layout], cap, reason, curve=True)
+
+    def _seconds(self, samples: Sequence[Sample]) -> Floats:
+        if not any(sample.epoch_seconds is not None for sample in samples):
+            return 1.0 / self._configs.workers  # nothing is known but that workers share the work
+        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=None)
+        return forecast(self._configs, 1).epoch_seconds
+
+    def _assessed(self, samples: Sequence[Sample]) -> Assessment:
+        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES)
+        return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
+
+    def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:
+        """Return the cheapest of the feasible configs, or the surest of those that can run when there are none."""
+        if feasible.any():
+            return int(np.argmin(np.where(feasible, found.cost, np.inf)))
+        return int(np.lexsort((found.seconds, -found.probability, ~able))[0])
+
+    def _worthwhile(self, found: Assessment, plan: int, known: _Known, able: Mask) -> int | None:
+        """Return the config whose measurement gains the most for its price, or None when none gains enough."""
+        gain, wins, epochs = self._gains(found, plan)
+        price = self._prices(found.outlook.epoch_seconds, epochs, known)
+        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
+        best = int(np.argmax(worth))
+        return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
+
+    def _prices(self, seconds: Floats, epochs: Floats, known: _Known) -> Floats:
+        """Return what the next probe of each config costs: thirty steps, or its curve on the cheapest layout."""
+        per_epoch = seconds * self._rate
+        _, recipe = np.unique(self._configs.global_batch, return_inverse=True)
+        least = np.full(recipe.max() + 1, np.inf)
+        np.minimum.at(least, recipe, per_epoch)
+        return np.where(known.recipe, per_epoch * self._time_epochs, least[recipe] * epochs)
+
+    def _gains(self, found: Assessment, plan: int) -> tuple[Floats, Floats, Floats]:
+        """Return each config's expected gain over the plan, its chance to win, and the epochs it takes."""
+        standing = found.cost[plan] * (1.0 if found.feasible[plan] else MISSING)
+        gain, wins = np.zeros(len(self._configs)), np.zeros(len(self._configs))
+        epochs = np.full(len(self._configs), float(self.goal.max_epochs))
+        for rows, met, spent in runs(found.outlook, found.goal, found.rate, found.needed):
+            less = np.where(met, standing - spent * found.rate[rows, None], 0.0)
+            gain[rows] = np.maximum(less, 0.0).mean(axis=1)
+            wins[rows] = (less > 0).mean(axis=1)
+            epochs[rows] = np.median(spent, axis=1) / found.outlook.epoch_seconds[rows]
+        return gain, wins, epochs
+
+    def _cheapest_layout(self, batch: int, seconds: Floats) -> int:
+        """Return the config of this global batch whose epochs cost the least."""
+        same = self._configs.global_batch == batch
+        return int(np.argmin(np.where(same, seconds * self._rate, np.inf)))
+
+    def _cap(self, batch: int, seconds: Floats, beaten: float) -> float:
+        """Return after how many epochs the recipe can no longer win."""
+        layouts = self._configs.global_batch == batch
+        allowed = np.full(len(self._configs), float(self.goal.max_epochs))
+        if self.goal.deadline is not None:
+            allowed = np.minimum(allowed, MARGIN * self.goal.deadline / seconds)
+        allowed = np.minimum(allowed, MARGIN * beaten / (seconds * self._rate))
+        return float(max(1.0, np.ceil(allowed[layouts].max())))

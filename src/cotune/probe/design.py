@@ -1,0 +1,200 @@
+"""Which configs of a job to try next.
+
+Time is measured by short probes, always of the config whose seconds would tell the most of all
+others' (`predict/_telling.py`). Accuracy depends on the global batch alone, so a few global batches
+(smallest, largest, in between) are trained further, each on its quickest layout, and share what is
+left of the budget. A config that failed is not tried again, nor is a batch tried that is expected not
+to fit: a program is started with its smallest batch, and the memory that its probes take tells how far
+to go (`predict/_memory.py`). After an out-of-memory no larger batch is tried; smaller ones are then
+tried from below, each at most twice the largest that did fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from cotune.plan.rates import rates
+from cotune.predict.memory import MemoryLaw
+from cotune.predict.samples import failing
+from cotune.probe.gain import Telling
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Config, Goal, Job, Mask, Sample
+
+TIME_STEPS = 30
+MOST_TIME_EPOCHS = 2.0
+CURVES = 4
+GROWTH = 2  # how much larger a batch is tried than the largest that fits, once memory has run out
+ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A config worth measuring: for its seconds or its learning curve, for how many epochs, and why."""
+
+    config: Config
+    epochs: float
+    reason: str
+    curve: bool = False
+
+
+class Chooser(Protocol):
+    """What chooses the probes of a profile."""
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def goal(self) -> Goal: ...
+
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it."""
+        ...
+
+    def remaining(self, samples: Sequence[Sample]) -> int:
+        """Return how many probes would still be worth having, at most."""
+        ...
+
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float | None:
+        """Return how many of the seconds left a probe may take, or None when that would show too little."""
+        ...
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is worth measuring of a job, given what was measured."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
+
+    @cached_property
+    def _configs(self) -> Configs:
+        return self.space.configs()
+
+    @cached_property
+    def _runnable(self) -> Mask:
+        """Return which configs the cluster holds."""
+        return self._configs.valid & np.isfinite(rates(self._configs, self.cluster))
+
+    @cached_property
+    def _telling(self) -> Telling:
+        return Telling(self._configs, self.cluster.devices[0].per_node)
+
+    def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
+        """Return what to measure next with so many starts left, or None when nothing is worth it.
+
+        `seen` are global batches whose curve had its share of the budget.
+        """
+        curves = [batch for batch in self.curves(samples) if batch not in seen]
+        if left > len(curves) and (config := self.most_telling(samples)) is not None:
+            return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}")
+        if curves:
+            config = self._quickest(curves[0], samples)
+            reason = f"learning curve at global batch {config.global_batch}"
+            return Probe(config, float(self.goal.max_epochs), reason, curve=True)
+        return None
+
+    def remaining(self, samples: Sequence[Sample]) -> int:
+        """Return how many probes would still be worth having."""
+        return int(np.count_nonzero(self._open(samples))) + len(self.curves(samples))
+
+    def curves(self, samples: Sequence[Sample]) -> list[int]:
+        """Return the global batches whose learning curve is still wanted, the middle ones first."""
+        if self.space.global_batch is not None or (self.goal.epochs is not None and self.goal.target is None):
+            return []
+        batches = np.unique(self._configs.global_batch[self.able(samples)])
+        if len(batches) == 0:
+            return []
+        levels = np.geomspace(batches[0], batches[-1], min(CURVES, len(batches)))
+        wanted = list(dict.fromkeys(int(batches[np.argmin(np.abs(np.log(batches / level)))]) for level in levels))
+        trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
+        return [batch for batch in (*wanted[1:-1], *wanted[:1], *wanted[1:][-1:]) if batch not in trained]
+
+    def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float | None:
+        """Return how many of the seconds left a probe may take: curves share them, if that is enough."""
+        if not probe.curve:
+            return seconds
+        part = seconds / len([other for other in self.curves(samples) if other not in seen])
+        return part if self.worth(probe.config.global_batch, part, samples) else None
+
+    def worth(self, global_batch: int, seconds: float, samples: Sequence[Sample]) -> bool:
+        """Return whether so many seconds would show much more of a curve than is known."""
+        known = [s for s in samples if s.config.global_batch == global_batch and s.curve and s.epoch_seconds]
+        longest = max((sample.curve[-1].epoch for sample in known), default=0.0)
+        quickest = min((sample.epoch_seconds or np.inf for sample in known), default=0.0)
+        return longest <= MOST_TIME_EPOCHS or seconds >= ENOUGH_LONGER * longest * quickest
+
+    def _trained(self, sample: Sample) -> bool:
+        """Return whether a sample met the target, or went on for as long as a run may."""
+        if sample.failed or not sample.curve:
+            return False
+        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
+
+    def time_epochs(self, config: Config) -> float:
+        """Return the epochs of a probe of seconds: thirty steps."""
+        if self.job.examples is None:
+            return 1.0
+        return min(MOST_TIME_EPOCHS, TIME_STEPS * config.global_batch / self.job.examples)
+
+    def _mask(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs of the space these samples are of."""
+        mask = np.zeros(len(self.space), dtype=bool)
+        rows = [self.space.row(sample.config) for sample in samples]
+        mask[[row for row in rows if row is not None]] = True
+        return mask
+
+    def able(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs can run as far as is known."""
+        failed = failing(samples)
+        able = self._runnable & ~self._mask(failed)
+        for sample in failed:
+            if sample.out_of_memory:
+                able &= ~self._configs.at_least(sample.config)
+            if sample.apart:
+                able &= self._configs.workers == 1
+        memory = MemoryLaw.of(self.job, samples)
+        return np.asarray(able & (~memory.too_large(self._configs) | memory.worth_a_try(self._configs, GROWTH)))
+
+    def _open(self, samples: Sequence[Sample]) -> Mask:
+        """Return which configs can run and have no measured seconds."""
+        return self.able(samples) & ~self._mask([s for s in samples if s.epoch_seconds is not None])
+
+    def _within_reach(self, samples: Sequence[Sample]) -> Mask:
+        """Return which batches are worth a try now: the smallest while nothing has run, any later.
+
+        Once memory has run out, up to twice the largest that did fit.
+        """
+        reach = np.ones(len(self.space), dtype=bool)
+        if self.job.command and all(sample.epoch_seconds is None for sample in samples):
+            reach = self._configs.batch_size <= self._smallest(self._open(samples))
+        for device in {sample.config.device for sample in failing(samples) if sample.out_of_memory}:
+            here = self._configs.device == device
+            fitted = [s.config.batch_size for s in samples if s.config.device == device and s.epoch_seconds is not None]
+            most = GROWTH * max(fitted) if fitted else self._smallest(here & self.able(samples))
+            reach &= ~here | (self._configs.batch_size <= most)
+        return reach
+
+    def _smallest(self, among: Mask) -> int:
+        return int(self._configs.batch_size[among].min()) if among.any() else 0
+
+    def most_telling(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
+        """Return the open config whose seconds would tell the most of all others'."""
+        wanted = self._open(samples) & self._within_reach(samples)
+        closed = ~wanted if among is None else ~(wanted & among)
+        if closed.all():
+            return None
+        measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        gains = np.where(closed, -np.inf, self._telling.gains(np.flatnonzero(measured)))
+        return self._configs[int(np.argmax(gains))]
+
+    def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
+        """Return the quickest measured layout of a global batch, else the one with the most workers."""
+        rows = np.flatnonzero((self._configs.global_batch == global_batch) & self.able(samples))
+        measured = {sample.config: sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None}
+        layouts = [self._configs[int(row)] for row in rows]
+        return min(layouts, key=lambda config: (measured.get(config, np.inf), -config.workers))

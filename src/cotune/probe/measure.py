@@ -1,0 +1,147 @@
+"""Trying configs, one after another, within a budget: the loop around whatever chooses them.
+
+A curve that is taken up again goes on from its checkpoint, where there is one. A probe that
+says nothing for far longer than any epoch so far is ended, and so is a profile whose first
+starts all failed, or the first without a word that could be read. Such a start is tried again by
+the next profile: what reads it may have changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cotune.checkpoints import Kept, joined, take, trained
+from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
+from cotune.run.attempt import Until, attempt
+from cotune.run.launch import Engine, Launch
+from cotune.stamps import new_id, timestamp
+from cotune.types import Sample
+
+HOPELESS = 3  # failed starts without a good one before a profile gives up
+LEAST_PATIENCE = 20.0  # seconds
+SLOWER_START = 4  # times the longest start-up so far that another may take
+CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enough was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What measuring may take: seconds on the engine's clock, starts, and seconds per start."""
+
+    seconds: float = 300.0
+    samples: int = 16
+    timeout: float | None = None
+
+    def starts_left(self, made: int, spent: float) -> int:
+        """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace."""
+        allowed = self.samples - made
+        if not made or not spent:
+            return allowed
+        return max(1, int(min(allowed, (self.seconds - spent) / (spent / made))))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStep:
+    """Where a profile stands: the probe in hand, of how many at most, and its sample so far."""
+
+    number: int
+    of: int
+    probe: Probe
+    sample: Sample
+
+    def __str__(self) -> str:
+        return f"probe {self.number} of at most {self.of}: {self.probe.reason}"
+
+
+def profile(
+    engine: Engine,
+    design: Chooser,
+    known: Sequence[Sample],
+    limits: Limits,
+    folder: Path,
+    *,
+    seed: int = 0,
+    engine_name: str = "local",
+) -> Iterator[ProfileStep]:
+    """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
+    begun = engine.now()
+    samples = [sample for sample in known if not sample.unheard]
+    before = len(samples)
+    seen: set[int] = set()
+    number, most = 0, min(limits.samples, design.remaining(joined(samples)))
+    while number < limits.samples:
+        spent = engine.now() - begun
+        left = limits.seconds - spent
+        whole = joined(samples)
+        probe = design.next(whole, limits.starts_left(number, spent), seen)
+        if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
+            return
+        share = design.share(probe, left, whole, seen)
+        if probe.curve:
+            seen.add(probe.config.global_batch)
+        if share is None:
+            continue
+        number += 1
+        grace = CHECKPOINT_SECONDS if probe.curve else 1.0
+        until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
+        begun_by = Kept.among(whole).of(probe.config) if probe.curve else None
+        launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
+        begin = Sample(
+            probe.config,
+            epochs=launch.trained,
+            id=launch.id,
+            started=timestamp(),
+            engine=engine_name,
+            folder=str(launch.folder),
+            resumed_from=begun_by.id if begun_by else None,
+            seed=launch.seed,
+        )
+        for sample in attempt(engine, launch, until, begin):
+            yield ProfileStep(number, max(number, most), probe, sample)
+        if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
+            return
+        samples.append(sample)
+
+
+def hopeless(samples: Sequence[Sample]) -> bool:
+    """Return whether the job itself seems broken: the first starts all failed, and not for want of memory."""
+    broken = [sample.failed and not sample.out_of_memory for sample in samples]
+    unheard = bool(samples) and samples[0].unheard
+    return (len(broken) >= HOPELESS or unheard) and all(broken)
+
+
+def patience(samples: Sequence[Sample]) -> float | None:
+    """Return the seconds of silence after which a probe counts as hanging: far longer than any epoch or start."""
+    known = [sample.epoch_seconds for sample in samples if sample.epoch_seconds is not None]
+    starts = SLOWER_START * max(map(_start, samples), default=0.0)
+    return max(LEAST_PATIENCE, 10 * max(known), starts) if known else None
+
+
+def least_seconds(samples: Sequence[Sample]) -> float:
+    """Return what even the shortest probe takes, as far as is known: the start-up of engine and job."""
+    return min(map(_start, samples), default=0.0)
+
+
+def _start(sample: Sample) -> float:
+    """Return the seconds before the first step, as far as they are known."""
+    return sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup"))
+
+
+def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Sample | None) -> Launch:
+    """Return the start of a probe, going on from what was trained before if anything was.
+
+    A job that reports once an epoch shows its pace by the second report. A learning curve is told
+    the epochs of a whole run, of which it is the beginning.
+    """
+    whole = float(design.goal.max_epochs) if probe.curve else probe.epochs
+    most = max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
+    launch = Launch(
+        folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs
+    )
+    if before is None:
+        return launch
+    take(before, folder)
+    return replace(launch, resume=True, trained=trained(before), seed=before.seed or 0)

@@ -1,0 +1,158 @@
+"""The Ray engine: one actor per worker and per parameter server, on the bundles of a placement group.
+
+    start ─▶ placement group ─▶ actors introduce themselves ─▶ each hosts its worker
+    wait  ◀─ Started, Reported, Ended: from what the actors tell of their workers' files
+
+Ranks are counted node by node. A node that is lost ends the launch at once, by its name.
+Nothing of the engine is in the path of a training step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cotune.errors import UsageError, missing_extra
+from cotune.run.launch import Event, Launch
+from cotune.run.remote import Away, group_of
+from cotune.types import Failure
+
+if TYPE_CHECKING:
+    from cotune.run.ray.cluster import RayCluster
+    from cotune.run.ray.launch import RayLaunch
+
+
+@dataclass
+class Ray:
+    """Worker processes on the nodes of a Ray cluster, an existing one or a private one.
+
+    `address` is the cluster's (RAY_ADDRESS, else a private cluster, started with the
+    arguments `private` of ray.init); `cpus` is what one worker gets, `strategy` how workers
+    are placed on nodes (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD), `patience` how many
+    seconds they may wait for room; `runtime_env` is Ray's, to ship the job's folder to
+    nodes that do not share it; `target_grace` how many seconds a job that met its target
+    may take to finish by itself.
+    """
+
+    address: str | None = None
+    cpus: float = 1.0
+    strategy: str = "PACK"
+    patience: float = 60.0
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    private: Mapping[str, Any] = field(default_factory=dict)
+    poll: float = 0.25
+    target_grace: float = 10.0
+    term_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        strategies = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+        if self.strategy not in strategies:
+            raise UsageError(f"the ray engine's strategy is one of {', '.join(strategies)}, not {self.strategy!r}")
+        if self.cpus <= 0:
+            raise UsageError(f"the ray engine needs cpus above 0 for each worker, not {self.cpus:g}")
+        self._cluster: RayCluster | None = None
+        self._running: dict[str, RayLaunch] = {}
+        self._events: deque[Event] = deque()
+
+    def now(self) -> float:
+        """Return the system's monotonic time in seconds."""
+        return time.monotonic()
+
+    def start(self, launch: Launch) -> None:
+        """Start a launch; what cannot work is said now, before anything is placed."""
+        if launch.id in self._running:
+            raise ValueError(f"launch {launch.id!r} is already running")
+        group = group_of(launch, launch.folder.absolute(), self.term_seconds)
+        self._connect()
+        from cotune.run.ray.launch import RayLaunch, ask
+
+        asked = ask(launch.config, self.cpus, self.strategy)
+        away = Away.of(launch, group.program, self.now())
+        self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        """Ask a launch to end by its stop file, and end it after `grace` seconds."""
+        running = self._running.get(launch)
+        if running is None:
+            return
+        running.away.stopped = True
+        running.ask_to_stop()
+        running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
+
+    def wait(self, timeout: float) -> Event | None:
+        """Return the next event, or None after `timeout` seconds without one."""
+        until = self.now() + timeout
+        while not self._events:
+            left = until - self.now()
+            self._listen(max(0.0, min(left, self.poll)))
+            for running in list(self._running.values()):
+                self._attend(running)
+            if left <= 0:
+                break
+        return self._events.popleft() if self._events else None
+
+    def close(self) -> None:
+        """End everything this engine started, and leave the cluster."""
+        for running in self._running.values():
+            running.end()
+        self._running.clear()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._cluster = None
+
+    def _connect(self) -> None:
+        if self._cluster is not None:
+            return
+        try:
+            from cotune.run.ray.cluster import RayCluster
+        except ModuleNotFoundError as error:
+            if error.name != "ray":
+                raise
+            raise missing_extra("the ray engine needs Ray, which", "ray") from None
+        self._cluster = RayCluster(self.address, self.private)
+
+    def _listen(self, timeout: float) -> None:
+        """Wait until an actor has something to tell, and write it into the launches' folders."""
+        if not self._running:
+            time.sleep(timeout)
+            return
+        from cotune.run.ray.launch import listen
+
+        if not listen(self._running.values(), timeout):
+            time.sleep(timeout)
+
+    def _attend(self, running: RayLaunch) -> None:
+        """Take in what a launch tells, and end it when it is over or when it is time."""
+        away, now = running.away, self.now()
+        self._events.extend(away.look(now))
+        if running.lost is None and not running.placed and now > away.since + self.patience:
+            running.lost = running.no_room(self.patience)
+        if running.lost is not None or running.over or (away.settled(now) and not away.all_done):
+            self._end(running)
+        elif away.all_done:
+            running.release()
+        elif away.must_terminate(now, self.target_grace):
+            self._terminate(running)
+
+    def _terminate(self, running: RayLaunch) -> None:
+        away = running.away
+        if away.spoiled or not away.begun or away.terminating:
+            self._end(running)
+            return
+        away.terminating = True
+        running.terminate()
+        away.terminate_at = self.now() + 2 * self.term_seconds
+
+    def _end(self, running: RayLaunch) -> None:
+        away, at = running.away, self.now()
+        running.end()
+        self._events.extend(away.look(self.now()))
+        self._events.extend(away.hear(self.now(), last=True))
+        why = running.lost or away.why()
+        if why is None and not away.all_done and not away.terminating:
+            why = Failure("its workers ended without a word")
+        del self._running[away.launch.id]
+        self._events.append(away.ended(at, why, away.abort_warning()))

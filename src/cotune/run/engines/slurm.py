@@ -1,0 +1,207 @@
+"""The Slurm engine: a batch job per launch, one task per worker, results by the shared folder.
+
+    start ─▶ sbatch ─▶ srun: each task finds its peers and hosts its worker
+    wait  ◀─ Started, Reported, Ended: from the files that the workers write
+
+squeue only tells of a job that died without a word. Only jobs submitted by this engine
+are ever cancelled. The run's folder must be on a disk that all nodes share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotune.errors import UsageError
+from cotune.run.launch import Event, Launch
+from cotune.run.remote import STOP, Away, group_of
+from cotune.run.slurm.batch import FINISHED_MARK, GROUP, LOG, SCRIPT, batch_script, resources, time_limit
+from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, require_slurm, submit
+from cotune.types import Cause, Failure
+
+_CLOSE_SECONDS = 15.0
+_ANSWER_SECONDS = 10.0
+_BY_SLURM = ("CANCELLED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+_CAUSES = {"OUT_OF_MEMORY": Cause.MEMORY, "NODE_FAIL": Cause.OUTSIDE, "PREEMPTED": Cause.OUTSIDE}
+_LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
+
+
+@dataclass
+class _Submitted:
+    """A launch, the job that it is to Slurm, and when Slurm said that the job was over."""
+
+    away: Away
+    job: str
+    state: str = "PENDING"
+    over_since: float | None = None
+    asked_why: bool = False
+
+
+@dataclass
+class Slurm:
+    """Worker processes as the tasks of a Slurm job, on nodes that share the run's folder.
+
+    `partition`, `account` and `options` go to sbatch as they are; `cpus` is what one worker
+    gets; `devices` says how to ask for a device (by default a GPU of that type);
+    `ask_seconds` is how often squeue is asked; `target_grace` how many seconds a job that
+    met its target may take to finish by itself.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    options: tuple[str, ...] = ()
+    cpus: int = 1
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    poll: float = 0.1
+    ask_seconds: float = 5.0
+    target_grace: float = 10.0
+    term_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.cpus < 1:
+            raise UsageError(f"the slurm engine needs at least 1 cpu for each worker, not {self.cpus}")
+        if isinstance(self.options, str):
+            raise UsageError(f"the slurm engine's options are a list, such as [--qos=low], not {self.options!r}")
+        self._running: dict[str, _Submitted] = {}
+        self._events: deque[Event] = deque()
+        self._asking: Asking | None = None
+        self._asked = 0.0
+
+    def now(self) -> float:
+        """Return the system's monotonic time in seconds."""
+        return time.monotonic()
+
+    def start(self, launch: Launch) -> None:
+        """Submit a launch; what cannot work is said now, before it waits in a queue."""
+        if launch.id in self._running:
+            raise ValueError(f"launch {launch.id!r} is already running")
+        if launch.config.servers:
+            raise UsageError("the slurm engine has no parameter servers; use 0 servers")
+        require_slurm()
+        folder = launch.folder.absolute()
+        group = group_of(launch, folder, self.term_seconds)
+        away = Away.of(launch, group.program, self.now())
+        (folder / GROUP).write_text(json.dumps(group.to_json()))
+        script = folder / SCRIPT
+        script.write_text(batch_script(launch, folder, self._options(launch)))
+        self._running[launch.id] = _Submitted(away, submit(script))
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
+        running = self._running.get(launch)
+        if running is None:
+            return
+        with contextlib.suppress(OSError):  # on a full disk only the signal after `grace` is left
+            (running.away.folder / STOP).touch()
+        running.away.stopped = True
+        running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
+
+    def wait(self, timeout: float) -> Event | None:
+        """Return the next event, or None after `timeout` seconds without one."""
+        until = self.now() + timeout
+        while not self._events:
+            self._ask()
+            for running in list(self._running.values()):
+                self._attend(running)
+            left = until - self.now()
+            if self._events or left <= 0:
+                break
+            time.sleep(min(left, self.poll))
+        return self._events.popleft() if self._events else None
+
+    def close(self) -> None:
+        """Cancel the jobs of this engine, and return when they are over."""
+        jobs = [running.job for running in self._running.values()]
+        self._running.clear()
+        cancel(jobs)
+        until = self.now() + _CLOSE_SECONDS
+        while jobs and self.now() < until:
+            states = Asking(jobs).answer(_CLOSE_SECONDS) or {}
+            jobs = [job for job in jobs if states.get(job) not in (*FINISHED, GONE)]
+            time.sleep(self.poll if jobs else 0)
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+
+    def _options(self, launch: Launch) -> list[str]:
+        where = {"--partition": self.partition, "--account": self.account}
+        return [
+            *(f"{name}={value}" for name, value in where.items() if value),
+            *resources(launch.config.device, self.cpus, self.devices),
+            *time_limit(launch.seconds_limit),
+            *self.options,
+        ]
+
+    def _ask(self) -> None:
+        """Take in what squeue says, and ask it again when it is time."""
+        if self._asking is not None:
+            states = self._asking.answer()
+            if states is None:
+                return
+            self._asking = None
+            for running in self._running.values():
+                running.state = states.get(running.job, running.state)
+                if running.state in (*FINISHED, GONE):
+                    running.over_since = running.over_since or self.now()
+        if self._running and self.now() >= self._asked + self.ask_seconds:
+            self._asked = self.now()
+            self._asking = Asking([running.job for running in self._running.values()])
+
+    def _attend(self, running: _Submitted) -> None:
+        """Take in what a launch tells, and end it when it is over or when it is time."""
+        away, now = running.away, self.now()
+        self._events.extend(away.look(now))
+        if self._is_over(running, now):
+            self._end(running)
+        elif not away.terminating and (
+            (away.settled(now) and not away.all_done and not self._ends_by_itself(running))
+            or away.must_terminate(now, self.target_grace)
+        ):
+            away.terminating = True
+            cancel([running.job])
+            self._asked = 0.0
+
+    def _is_over(self, running: _Submitted, now: float) -> bool:
+        away, over = running.away, running.over_since
+        if (away.folder / FINISHED_MARK).exists():
+            return True
+        all_told = away.terminating or len(away.records) == away.workers
+        return over is not None and (all_told or now > over + _LATE_SECONDS)
+
+    def _ends_by_itself(self, running: _Submitted) -> bool:
+        """Say whether Slurm is ending a job whose workers were ended by a signal: its limit, or somebody's scancel."""
+        if running.away.by_signal and not running.asked_why:
+            running.asked_why = True
+            told = Asking([running.job]).answer(_ANSWER_SECONDS) or {}
+            running.state = told.get(running.job, running.state)
+            self._asked = 0.0
+        return running.state in (*FINISHED, GONE, "COMPLETING")
+
+    def _end(self, running: _Submitted) -> None:
+        away, at = running.away, self.now()
+        self._events.extend(away.look(at))
+        self._events.extend(away.hear(at, last=True))
+        why = away.why()
+        silent = why is None and not away.all_done
+        if not away.terminating and (silent or (away.by_signal and running.state in _BY_SLURM)):
+            why = self._without_a_word(running)
+        del self._running[away.launch.id]
+        self._events.append(away.ended(at, why, away.abort_warning()))
+
+    def _without_a_word(self, running: _Submitted) -> Failure:
+        """Return why a job is over whose workers have not said how they ended."""
+        away, state = running.away, running.state
+        if state == "TIMEOUT":
+            limit = ", ".join(self._limit(away.launch))
+            return Failure(f"Slurm job {running.job} reached its time limit ({limit})")
+        log = away.folder / LOG
+        lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        said = f": {lines[-1].strip()}" if lines else ""
+        return Failure(f"Slurm job {running.job} ended as {state}{said}", _CAUSES.get(state, Cause.JOB))
+
+    def _limit(self, launch: Launch) -> list[str]:
+        return time_limit(launch.seconds_limit) or ["the partition's own"]

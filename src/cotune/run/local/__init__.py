@@ -1,0 +1,1 @@
+"""What the local engine is made of: fork server, shares of the machine, emulated nodes."""

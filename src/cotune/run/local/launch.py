@@ -1,0 +1,58 @@
+"""One launch of the local engine while it runs: what was taken for it, and what it said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotune.run.local.messages import Program, Record
+from cotune.run.local.nodes import Nodes
+from cotune.run.monitor import Hearing
+
+
+@dataclass(kw_only=True)
+class LocalLaunch(Hearing):
+    """A launch's share of the machine, and its state."""
+
+    program: Program
+    folder: Path
+    temporary: Path
+    cores: list[tuple[int, ...]]
+    gpus: list[int]
+    ports: list[int]
+    memory_kills: int
+    nodes: Nodes | None = None
+    modelled: str | None = None
+    begun: float = 0.0
+    printed: float = 0.0  # when the last line that told something was
+
+    def _printed(self, now: float) -> float:
+        """Return when a line was printed: its file says so, and by the same clock; what is read may have waited.
+
+        The file's time is a few milliseconds coarse, and may lie before the job's own code began.
+        """
+        written = now - max(0.0, time.time() - self.log.written)
+        self.printed = max(self.printed, written if written > self.begun else now)
+        return self.printed
+
+    def _warnings(self) -> Iterator[str]:
+        yield from super()._warnings()
+        device = self.launch.config.device
+        if device != "cpu" and not self.gpus:
+            yield f"there is no GPU here, so device {device!r} was the CPU"
+        if self.nodes is not None:
+            yield from self._emulation(self.nodes)
+
+    def _emulation(self, nodes: Nodes) -> Iterator[str]:
+        """Yield where emulated nodes are less than they should be."""
+        if self.modelled:
+            yield self.modelled
+        if crowded := nodes.warning(self.launch.config.units):
+            yield crowded
+        if self.program.kind == "exec":
+            yield "a program of its own is not slowed to its share of a core"
+        record = Record.read(self.folder, 0)
+        if record is not None and record.warning:
+            yield record.warning

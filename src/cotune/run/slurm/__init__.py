@@ -1,0 +1,1 @@
+"""What the Slurm engine is made of."""

@@ -1,0 +1,53 @@
+"""The batch script of a launch: one task per worker, each hosted by `_slurm_task`.
+
+    #SBATCH --ntasks=4 --cpus-per-task=1 --time=12 ...
+    srun python -m cotune.run.slurm.task FOLDER
+
+Its last line leaves a mark in the folder: nothing of the launch runs any more.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cotune.run.launch import Launch
+
+FINISHED_MARK = "slurm.exit"
+LOG = "slurm.log"
+GROUP = "slurm.group.json"
+SCRIPT = "slurm.sh"
+
+
+def batch_script(launch: Launch, folder: Path, options: Sequence[str]) -> str:
+    """Return the script that Slurm runs on the first node of the job."""
+    task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder)])
+    log, mark = folder / LOG, shlex.quote(str(folder / FINISHED_MARK))
+    given = [f"--job-name=cotune-{launch.job.name}", f"--output={log}", f"--ntasks={launch.config.workers}", *options]
+    return "\n".join(
+        [
+            "#!/bin/sh",
+            *(f"#SBATCH {shlex.quote(option)}" for option in given),
+            f"srun --kill-on-bad-exit=0 --mpi=none {task}",
+            f"echo $? > {mark}",
+            "",
+        ]
+    )
+
+
+def resources(device: str, cpus: int, devices: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the options of what each task needs; a device is a type of GPU unless `devices` says how to ask for it."""
+    cores = [f"--cpus-per-task={cpus}"]
+    if device in devices:
+        return [*cores, *devices[device]]
+    if device == "cpu":
+        return cores
+    return [*cores, "--gpus-per-task=1" if device == "gpu" else f"--gpus-per-task={device}:1", "--gpu-bind=none"]
+
+
+def time_limit(seconds: float | None) -> list[str]:
+    """Return the option of a limit in whole minutes, as Slurm counts; without one the partition's holds."""
+    return [] if seconds is None else [f"--time={max(1, math.ceil(seconds / 60))}"]

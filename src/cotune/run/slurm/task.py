@@ -1,0 +1,50 @@
+"""One task of a launch's job step: finds its peers by the shared folder, and hosts its worker.
+
+Each task writes its node, name and a free port as rank-N.address.json and waits for the
+others' files; rank 0, on the first node, is the rendezvous.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from cotune.run.environment import free_ports
+from cotune.run.host import host
+from cotune.run.local.messages import Group, write_whole
+from cotune.run.seat import Peer, Seat
+from cotune.run.slurm.batch import GROUP
+
+_LOOK_SECONDS = 0.05
+_PEER_SECONDS = 300.0  # for the slowest node to start its task
+
+
+def main() -> None:
+    """Host the worker of this task; its rank is Slurm's."""
+    folder = Path(sys.argv[1])
+    rank, workers = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+    own = Peer(int(os.environ["SLURM_NODEID"]), os.environ["SLURMD_NODENAME"], free_ports(1, set())[0])
+    write_whole(folder / f"rank-{rank}.address.json", json.dumps(asdict(own)))
+    threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
+    group = Group.from_json(json.loads((folder / GROUP).read_text()))
+    host(group, Seat(rank, _peers(folder, workers), threads))
+
+
+def _peers(folder: Path, workers: int) -> tuple[Peer, ...]:
+    """Return all ranks' addresses, once they are known."""
+    wanted = [f"rank-{rank}.address.json" for rank in range(workers)]
+    until = time.monotonic() + _PEER_SECONDS
+    while not set(wanted) <= set(os.listdir(folder)):  # noqa: PTH208  # asks a network file system anew
+        if time.monotonic() > until:
+            lacking = [name for name in wanted if not (folder / name).exists()]
+            raise SystemExit(f"{lacking[0]} did not come within {_PEER_SECONDS:g} s: do all nodes share {folder}?")
+        time.sleep(_LOOK_SECONDS)
+    return tuple(Peer(**json.loads((folder / name).read_text())) for name in wanted)
+
+
+if __name__ == "__main__":
+    main()

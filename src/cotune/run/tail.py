@@ -1,0 +1,74 @@
+"""Reading files that grow: reports as JSON lines, and logs through a pattern."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cotune.run.launch import Reported
+from cotune.worker.report import TERMS
+
+_LINE_END = re.compile(rb"[\r\n]+")
+
+
+class Tail:
+    """The lines that are added to a file from now on, or the `whole` of it; `written` by the wall clock."""
+
+    def __init__(self, path: Path, *, whole: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if path.exists() and not whole else 0
+        self._rest = b""
+        self.written = 0.0
+
+    def lines(self, *, last: bool) -> Iterator[str]:
+        """Yield the whole lines added since the last call, and the torn one too if it is the `last` call."""
+        try:
+            with self._path.open("rb") as file:
+                self.written = os.fstat(file.fileno()).st_mtime
+                file.seek(self._offset)
+                added = file.read()
+        except FileNotFoundError:
+            return
+        self._offset += len(added)
+        *whole, self._rest = _LINE_END.split(self._rest + added)
+        if last and self._rest:
+            whole.append(self._rest)
+        for line in whole:
+            yield line.decode(errors="replace")
+
+
+def from_report(launch: str, line: str) -> Reported | None:
+    """Return what a line of a report file says, or None if it says nothing that can be read."""
+    try:
+        said: dict[str, Any] = json.loads(line)
+        return Reported(
+            launch,
+            float(said["at"]),
+            None if said.get("epoch") is None else float(said["epoch"]),
+            None if said.get("accuracy") is None else float(said["accuracy"]),
+            tuple((name, float(value)) for name, value in said.get("terms", {}).items()),
+            tuple((name, float(value)) for name, value in said.get("metrics", {}).items()),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str) -> Reported | None:
+    """Return what a line of output says by the pattern, or None if it does not match."""
+    match = pattern.search(line)
+    if match is None:
+        return None
+    said = {name: float(text) for name, text in match.groupdict().items() if text is not None}
+    epoch, accuracy = said.pop("epoch", None), said.pop(metric if metric in said else "accuracy", None)
+    terms = tuple((name, value) for name, value in said.items() if name in TERMS)
+    return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
+
+
+def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
+    """Return whether a line tells epoch 0 as a whole number; `0.00` is the start of a count in parts of epochs."""
+    match = pattern.search(line)
+    return match is not None and set(match["epoch"] or "") == {"0"}

@@ -1,7 +1,0 @@
-"""Many jobs on a cluster whose clock jumps: policies compared on the same trace."""
-
-from __future__ import annotations
-
-from cotune.simulate.outcome import Outcome, simulate
-
-__all__ = ["Outcome", "simulate"]

@@ -1,0 +1,1 @@
+"""The job's side of the contract: report, parameter servers, balance."""

@@ -1,0 +1,133 @@
+"""`cotune simulate` from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cotune.cli.app import app
+from cotune.errors import CotuneError, UsageError
+
+TRACE = """job_id,submit_s,gpus,duration_s,deadline_s
+long,0,4,100,400
+wide,1,8,10,60
+short,2,1,5,9
+late,3,8,10,500
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE)
+    return str(path)
+
+
+def simulated(*arguments: str) -> dict[str, object]:
+    result = CliRunner().invoke(app, ["simulate", *arguments, "--json"])
+    if result.exception:
+        raise result.exception
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_the_document_has_the_fields_of_the_contract(trace: str) -> None:
+    found = simulated(trace, "--cluster", "8", "--policy", "fifo,srtf,las(variant=pollux)")
+    assert (found["schema"], found["version"]) == ("cotune.cluster.simulate", 1)
+    results = found["results"]
+    assert isinstance(results, dict)
+    assert list(results) == ["fifo", "srtf", "las(variant=pollux)"]
+    fifo = results["fifo"]
+    assert {"jobs", "unfinished", "jct_mean", "jct_p50", "jct_p99", "makespan"} <= set(fifo)
+    # long 0-100, wide 100-110, short 110-115, late 115-125
+    assert (fifo["jobs"], fifo["unfinished"], fifo["jct_mean"], fifo["makespan"]) == (4, 0, 111.0, 125.0)
+    assert fifo["deadlines"]["met"] == 2
+    assert results["srtf"]["preemptions"] >= 1
+
+
+def test_a_waiting_job_is_explained(trace: str) -> None:
+    why = simulated(trace, "--cluster", "8", "--policy", "fifo", "--why", "late", "--at", "50")["why"]
+    assert isinstance(why, dict)
+    found = why["fifo"]
+    assert found["state"] == "waiting"
+    assert found["ahead"] == ["wide", "short"]
+    assert "needs 8 GPUs and 4 are free" in found["blocked_by"]
+    assert found["start_p50"] > 50
+    assert found["start_p90"] >= found["start_p50"]
+    assert "would start it now" in found["change"]
+
+
+def test_a_job_that_was_stopped_for_others_is_told_when_it_goes_on(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,gpus,duration_s\nlong,0,8,100\nshort,20,8,30\n")
+    words = ("--cluster", "8", "--policy", "srtf", "--why", "long", "--at")
+    waiting, running = (simulated(str(trace), *words, at)["why"]["srtf"] for at in ("40", "10"))  # type: ignore[index]
+    assert (waiting["state"], waiting["started"], waiting["stopped"]) == ("waiting", 0.0, 20.0)
+    assert waiting["start_p90"] >= waiting["start_p50"] > 40
+    assert (running["state"], running["started"], running["stopped"]) == ("running", 0.0, None)
+
+
+def test_noise_changes_beliefs_and_not_the_truth(trace: str) -> None:
+    found = simulated(trace, "--cluster", "8", "--policy", "fifo,srtf", "--noise", "0.5")
+    noise = found["noise"]
+    results = found["results"]
+    assert isinstance(noise, dict)
+    assert isinstance(results, dict)
+    assert noise["0.5"]["fifo"]["jct_mean"] == results["fifo"]["jct_mean"]
+
+
+def test_jobs_that_never_end_have_no_mean_to_compare(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.csv"
+    endless.write_text("job_id,submit_s,gpus,duration_s\na,0,1,inf\n")
+    arguments = (str(endless), "--cluster", "4", "--noise", "0.3", "--policy", "fifo,srtf")
+    document = simulated(*arguments)
+    assert document["flips"] == []
+    assert document["results"]["srtf"]["jct_mean"] is None  # type: ignore[index]
+    shown = CliRunner().invoke(app, ["simulate", *arguments])
+    assert shown.exit_code == 0
+    assert shown.stdout.count("srtf") == 2
+
+
+def test_nodes_are_drawn_with_the_job_that_held_them(trace: str) -> None:
+    arguments = ["simulate", trace, "--cluster", "2x4", "--policy", "fifo", "--picture", "nodes"]
+    result = CliRunner().invoke(app, arguments)
+    first, second = (line.split("|")[1] for line in result.stdout.splitlines() if line.lstrip().startswith("gpu "))
+    # long alone on the first node, then wide, short and late: both nodes, one GPU, both nodes
+    assert set(first[:56]) == {"A"}
+    assert set(second[:57]) == {"·"}
+    assert first[60] == second[60] != "A"
+    with pytest.raises(UsageError, match="only counted"):
+        raise CliRunner().invoke(app, ["simulate", trace, "--cluster", "8", "--picture", "nodes"]).exception or OSError
+
+
+@pytest.mark.parametrize("picture", ["gantt", "cdf", "use"])
+def test_pictures_are_drawn_in_a_terminal(trace: str, picture: str) -> None:
+    result = CliRunner().invoke(app, ["simulate", trace, "--cluster", "2x4", "--policy", "srtf", "--picture", picture])
+    assert result.exit_code == 0
+    assert "█" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--cluster", "8", "--policy", "fifoo"),
+        ("--cluster", "8", "--policy", "las(variant=x)"),
+        ("--cluster", "8", "--policy", "las(nonsense=1)"),
+        ("--cluster", "four"),
+        ("--cluster", "8", "--only", "cluster"),
+        ("--cluster", "8", "--only", "cluster=3"),
+        ("--cluster", "8", "--noise", "x"),
+        ("--cluster", "8", "--placement", "tetris"),
+        ("--cluster", "2x4", "--placement", "tetris"),
+        ("--cluster", "4"),
+        ("--cluster", "8", "--why", "nobody", "--at", "3"),
+        ("--cluster", "8", "--why", "long"),
+        ("--cluster", "8", "--at", "3"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_with_words(trace: str, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CotuneError):
+        simulated(trace, *arguments)

@@ -1,0 +1,136 @@
+"""Joint keeps what it promised, at a cost near the least there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from cotune.cluster.options import packing
+from cotune.cluster.policies.elasticflow import Elasticflow
+from cotune.cluster.policies.joint import Joint
+from cotune.cluster.policy import COUNTED, Active, Nodes, Promise, Submission, rigid_config
+from cotune.cluster.simulate import Outcome, simulate
+from cotune.cluster.simulate.beliefs import mistaken
+from cotune.cluster.simulate.metrics import metrics
+from cotune.cluster.work import Steady
+from cotune.types import Cluster, Config, Device
+
+SIZES = (1, 2, 4, 8, 16)
+
+
+class OnFours(Steady):
+    """Work that is slower on more nodes of four GPUs than it needs."""
+
+    def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:
+        torn = len(nodes.gpus) > -(-config.workers // 4)
+        return super().rate(config, nodes, done) / (1.5 if torn else 1.0)
+
+
+def jobs(
+    seed: int, count: int, *, every: float = 0.0, sizes: Sequence[int] = SIZES, kind: type[Steady] = Steady
+) -> list[Submission]:
+    """Return jobs that need more than one GPU to be in time, arriving together or one after the other."""
+    rng = np.random.default_rng(seed)
+    trace, now = [], 0.0
+    for number in range(count):
+        now += float(rng.exponential(every)) if every else 0.0
+        shape, work = float(rng.uniform(0.5, 0.95)), float(rng.uniform(500.0, 5000.0))
+        limit = now + work / 16**shape * float(rng.uniform(1.5, 8.0))
+        steady = kind(work, {rigid_config(gpus): gpus**shape for gpus in sizes})
+        trace.append(Submission(str(number), now, 4, work / 4**shape, limit, steady, rigid_config(4)))
+    return trace
+
+
+def least_alone(job: Submission) -> float:
+    """Return the least GPU time that ends a job in time: a mix of two sizes, whatever the others do."""
+    assert isinstance(job.work, Steady)
+    assert job.deadline is not None
+    rates = {config.workers: rate for config, rate in job.work.rates.items()}
+    time, work = job.deadline - job.submit, job.work.total
+    costs = [gpus * work / rate for gpus, rate in rates.items() if rate * time >= work]
+    for small, slow in rates.items():
+        for large, fast in rates.items():
+            if slow * time < work <= fast * time:
+                long = (work - slow * time) / (fast - slow)  # on the larger size, the rest on the smaller
+                costs.append(large * long + small * (time - long))
+    return min(costs)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_with_room_for_all_it_costs_hardly_more_than_each_job_alone(seed: int) -> None:
+    trace = jobs(seed, 40)
+    found = simulate(trace, Cluster((Device("gpu", 192),)), Joint(slack=0.0))
+    assert not found.declined.any()
+    assert found.service.sum() <= 1.01 * sum(map(least_alone, trace))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("slack", "restart"), [(0.0, 0.0), (0.3, 0.0), (0.3, 30.0)])
+def test_whoever_was_admitted_on_true_forecasts_is_in_time(seed: int, slack: float, restart: float) -> None:
+    trace, cluster = jobs(seed, 60, every=25.0), Cluster((Device("gpu", 24),))
+    found = simulate(trace, cluster, Joint(slack=slack), restart=restart)
+    assert in_time(found)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_on_nodes_hardly_a_job_is_torn_apart_and_all_who_were_admitted_are_in_time(seed: int) -> None:
+    trace = jobs(seed, 60, every=25.0, sizes=range(1, 17), kind=OnFours)
+    cluster = Cluster((Device("gpu", 24, per_node=4),))
+    found = simulate(trace, cluster, Joint(), restart=10.0, keep_spells=True)
+    torn = [spell for spell in found.spells if len(spell.nodes) > -(-spell.gpus // 4)]
+    assert len(torn) <= 0.05 * len(found.spells)
+    assert in_time(found)
+
+
+def in_time(found: Outcome) -> bool:
+    """Return whether all who were admitted ended in time; some, but not all, have to be."""
+    limit = np.array([job.deadline for job in found.jobs])
+    admitted = found.declined == 0
+    assert 0 < admitted.sum() < len(admitted)
+    return bool((found.end[admitted] <= limit[admitted]).all())
+
+
+def test_sizes_that_pack_are_whole_nodes_and_parts_that_divide_one() -> None:
+    every = [rigid_config(gpus) for gpus in range(1, 17)]
+    found = {size: packing(every, Cluster((Device("gpu", 48, per_node=size),))) for size in (None, 4, 6)}
+    assert found[None] == every
+    assert [config.workers for config in found[4]] == [1, 2, 4, 8, 12, 16]
+    assert [config.workers for config in found[6]] == [1, 2, 3, 6, 12]
+    assert packing(every[2:3], Cluster((Device("gpu", 8, per_node=4),))) == every[2:3]
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3])
+def test_on_uncertain_forecasts_it_keeps_nearly_all_it_admits_and_more_than_elasticflow(noise: float) -> None:
+    met, missed = {}, {}
+    for policy in (Joint(), Elasticflow()):
+        kept = [
+            metrics(
+                simulate(
+                    jobs(seed, 40, every=60.0), Cluster((Device("gpu", 24),)), policy, believe=mistaken(noise, 40, seed)
+                )
+            )["deadlines"]
+            for seed in range(2)
+        ]
+        met[policy] = sum(one["met"] for one in kept)
+        missed[policy] = sum(one["admitted_missed"] for one in kept)
+    assert met[Joint()] > met[Elasticflow()]
+    assert missed[Joint()] <= 0.05 * (met[Joint()] + missed[Joint()])
+
+
+def test_the_fuller_the_cluster_the_smaller_a_job_has_to_be() -> None:
+    cluster = Cluster((Device("gpu", 8),))
+    large = Submission("large", 0.0, 4, 90.0, 100.0)  # 360 of the 800 GPU seconds until its deadline
+    for held, taken in ((0, True), (1, False), (4, False)):
+        there = Active(Submission("there", 0.0, 1, 1.0, 100.0), 0, 1.0, promise=Promise((50.0, 100.0), (held, held)))
+        assert Joint().admit(Active(large, 1, 90.0), [there, Active(large, 1, 90.0)], cluster) is taken
+
+
+def test_a_promise_is_counted_between_two_times() -> None:
+    promise = Promise((10.0, 20.0, 40.0), (4, 0, 2))
+    assert [promise.held(*times) for times in ((0, 50), (5, 30), (10, 20), (40, 60))] == [80.0, 40.0, 0.0, 0.0]
+
+
+def test_a_good_forecast_is_kept_for_certain_and_a_vague_one_at_a_risk() -> None:
+    assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.75, 2.75, 0.35 / 0.3, 0.35])

@@ -1,0 +1,169 @@
+"""What every policy must keep to, whatever it is: new files are taken in by themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cotune import registry
+from cotune.cluster.loop import drive
+from cotune.cluster.node_packing import placer
+from cotune.cluster.policy import Active, Policy, Submission, rigid_config
+from cotune.cluster.served import Served
+from cotune.cluster.simulate import Outcome, simulate
+from cotune.cluster.simulate.archive import kept
+from cotune.cluster.simulate.pictures import text
+from cotune.cluster.simulate.world import Simulated
+from cotune.cluster.work import Steady
+from cotune.types import Cluster, Device
+
+POLICIES = registry.names("policy")
+SMALL = Cluster((Device("gpu", 8, 1.0),))
+NODES = Cluster((Device("gpu", 16, 2.0, 4),))
+
+
+def make(name: str) -> Policy:
+    policy: Any = registry.load("policy", name)()
+    if hasattr(policy, "history"):
+        policy = replace(policy, history=(10.0, 100.0, 1000.0))
+    if getattr(policy, "interval", None):
+        policy = replace(policy, interval=5.0)
+    found: Policy = policy
+    return found
+
+
+def rigid(seed: int, jobs: int = 40) -> list[Submission]:
+    rng = np.random.default_rng(seed)
+    return [
+        Submission(
+            f"job-{number}",
+            float(rng.integers(0, 200)),
+            int(rng.choice([1, 1, 1, 2, 4, 8])),
+            float(rng.integers(1, 60)),
+            deadline=float(rng.integers(200, 900)),
+            team=str(rng.choice(["red", "blue"])),
+        )
+        for number in range(jobs)
+    ]
+
+
+def elastic(seed: int, jobs: int = 20) -> list[Submission]:
+    return [
+        replace(
+            job,
+            wants=rigid_config(job.gpus),
+            work=Steady(job.seconds, {rigid_config(g): (g / job.gpus) ** 0.8 for g in (1, 2, 4, 8)}),
+        )
+        for job in rigid(seed, jobs)
+    ]
+
+
+def served(seed: int, jobs: int = 12) -> list[Submission]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(jobs):
+        blocks = tuple(rng.uniform(1.0, 9.0, 5).tolist())
+        work = Served(float(rng.integers(20, 200)), 64, (0.01, 0.05, 0.2, 0.01, 0.01), blocks, most=6)
+        wants, submit = work.config(2, 1), float(rng.integers(0, 200))
+        alone = work.seconds(0.0, wants)
+        found.append(Submission(f"job-{number}", submit, 3, alone, submit + 3 * alone, work, wants, batch_size=64))
+    return found
+
+
+TRACES = {
+    "served": served(4),
+    "rigid": rigid(0),
+    "elastic": elastic(1),
+    "mixed": [*rigid(2, 15), *(replace(job, name=f"elastic-{job.name}") for job in elastic(3, 15))],
+}
+
+
+def watched(policy: Policy, trace: list[Submission], cluster: Cluster) -> Iterator[tuple[float, list[Active]]]:
+    """Yield (time, jobs present) at every event, after the decision."""
+    world = Simulated(sorted(trace, key=lambda job: job.submit))
+    moments: list[tuple[float, list[Active]]] = []
+
+    def look(_decision: object) -> None:
+        total = sum(active.held for active in world.present.values())
+        assert total <= sum(device.count or 0 for device in cluster.devices)
+        for active in world.present.values():
+            config = active.config
+            assert active.held == (0 if config is None else config.workers + config.servers)
+            if config is not None and active.job.work is None:
+                assert config.workers == active.job.gpus
+        moments.append((world.now(), []))
+
+    for active in drive(policy, cluster, world, placer(None, cluster), look):
+        if active.declined:
+            continue
+        moments.append((world.now(), [active]))
+        whole = active.job.seconds if active.job.work is None else active.job.work.total
+        assert active.done == pytest.approx(whole)
+    return iter(moments)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_keeps_capacity_and_gangs_and_conserves_work_at_every_event(name: str, trace: str) -> None:
+    times = [time for time, _ in watched(make(name), TRACES[trace], SMALL)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_finishes_every_job_it_admits(name: str, trace: str) -> None:
+    found = simulate(TRACES[trace], SMALL, make(name))
+    assert np.isfinite(found.end[found.declined == 0]).all()
+    rigid_rows = [row for row, job in enumerate(found.jobs) if job.work is None and not found.declined[row]]
+    worked = [found.jobs[row].gpus * found.jobs[row].seconds for row in rigid_rows]
+    assert found.service[rigid_rows] == pytest.approx(worked)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_decides_the_same_again(name: str) -> None:
+    def once() -> Outcome:
+        return simulate(TRACES["mixed"], NODES, make(name), restart=3.0)
+
+    assert np.array_equal(once().end, once().end)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_lives_with_a_job_that_never_ends(name: str) -> None:
+    trace = [Submission("endless", 0.0, 2, math.inf), *rigid(5, 10)]
+    found = simulate(trace, SMALL, make(name))
+    assert not np.isfinite(found.end[[job.name for job in found.jobs].index("endless")])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_and_metric_lives_with_jobs_that_take_no_time_or_never_end(name: str) -> None:
+    trace = [
+        Submission("at-once", 0.0, 1, 0.0),
+        Submission("endless", 0.0, 2, math.inf, deadline=50.0),
+        Submission("usual", 5.0, 4, 3.0, deadline=90.0),
+        Submission("last", 5.0, 4, 0.0, deadline=90.0),
+    ]
+    policy: Any = make(name)
+    if hasattr(policy, "history"):
+        policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace))
+    for jobs, ended in ((trace, 3), (trace[1:2], 0)):
+        found = simulate(jobs, SMALL, policy, keep_spells=True)
+        told = kept(found)
+        assert told["metrics"]["unfinished"] + told["metrics"]["declined"] == len(jobs) - ended
+        assert all(text(kind, {name: found}) for kind in ("gantt", "cdf", "use"))
+        assert told["metrics"]["fairness"]["jain"] is None or 0 < told["metrics"]["fairness"]["jain"] <= 1
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_runs_on_nodes(name: str) -> None:
+    for rule in ("consolidate", "spread", "even", "fragmentation", "emptiest"):
+        found = simulate(TRACES["elastic"], NODES, make(name), placement=rule, keep_spells=True)
+        assert np.isfinite(found.end[found.declined == 0]).all()
+        for spell in found.spells:
+            assert sum(gpus for _, gpus in spell.nodes) == spell.gpus
+            assert max(gpus for _, gpus in spell.nodes) <= 4

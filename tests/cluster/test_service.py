@@ -1,0 +1,174 @@
+"""Jobs under a policy on an engine: the loop of a simulation, on the clock of what really runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotune import registry
+from cotune.cluster.loop import Changes, drive
+from cotune.cluster.node_packing import Count
+from cotune.cluster.policy import Submission
+from cotune.cluster.service import Queued, World, whole
+from cotune.cluster.work import Steady
+from cotune.recording import Recording, read
+from cotune.run.engines.recorded import Recorded
+from cotune.run.launch import Event, Launch, Started
+from cotune.space import Configs
+from cotune.types import Cluster, Config, Device, Goal, Job, Sample
+from lab.worlds import world as recorded_world
+
+EPOCHS = 6
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return read(recorded_world(tmp_path_factory.mktemp("serve") / "world"))
+
+
+class Hall:
+    """A queue of jobs on one recording, and all that came of it."""
+
+    def __init__(self, recording: Recording, slots: int) -> None:
+        self.recording, self.waiting = recording, list[tuple[float, Queued]]()
+        self.device = recording.cluster.devices[0].name
+        self.cluster = Cluster((Device(self.device, slots),))
+        self.kept: list[Sample] = []
+        self.decisions: list[Changes] = []
+
+    def hand_in(
+        self, name: str, at: float, workers: int, *, epochs: int = EPOCHS, deadline: float | None = None, **more: float
+    ) -> None:
+        """Hand in a job that knows its seconds; it may take one or two workers, or those it wants."""
+        configs = [Config.data_parallel(16, count, self.device) for count in {1, 2, workers}]
+        seconds = {config: epochs * self.pace(config) for config in configs}
+        wants = Config.data_parallel(16, workers, self.device)
+        submission = Submission(
+            name, at, workers, seconds[wants], deadline=None if deadline is None else at + deadline,
+            work=Steady(1.0, {config: 1 / taken for config, taken in seconds.items()}), wants=wants, device=self.device,
+        )  # fmt: skip
+        needed = {config.global_batch: float(epochs) for config in configs}
+        self.waiting.append((at, Queued(self.recording.job, Goal(epochs=epochs), submission, needed, **more)))
+
+    def pace(self, config: Config) -> float:
+        return float(self.recording.epoch_seconds(Configs.of([config]))[0])
+
+    def arrivals(self, now: float) -> list[Queued] | None:
+        due = [queued for at, queued in self.waiting if at <= now]
+        self.waiting = [(at, queued) for at, queued in self.waiting if at > now]
+        return due if due or self.waiting else None
+
+    def run(self, policy: str, engine: Recorded | None = None) -> World:
+        world = World(
+            engine or Recorded(recording=self.recording),
+            self.arrivals,
+            Path("nowhere"),
+            self._keep,
+            engine_name="recorded",
+        )
+        for _ in drive(registry.create("policy", policy), self.cluster, world, Count(), self.decisions.append):
+            pass
+        return world
+
+    def _keep(self, _: Job, sample: Sample) -> None:
+        self.kept.append(sample)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "joint", "elasticflow", "optimus", "las"])
+def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording: Recording, policy: str) -> None:
+    hall = Hall(recording, 2)
+    for number in range(4):
+        hall.hand_in(f"job{number}", 10.0 * number, 1 + number % 2)
+    served = hall.run(policy).jobs
+    assert [one.failure for one in served] == [None] * 4
+    assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
+    assert {sample.id for one in served for sample in one.starts} == {sample.id for sample in hall.kept}
+    for decision in hall.decisions:
+        held = sum(active.held for active in decision.starts)
+        assert held <= 2
+
+
+def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> None:
+    hall = Hall(recording, 1)
+    hall.hand_in("long", 0.0, 1, epochs=EPOCHS)
+    whole_of_it = EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device))
+    hall.hand_in("short", 0.5 * whole_of_it, 1, epochs=1)
+    long, short = hall.run("srtf").jobs
+    assert [start.epochs for start in short.starts] == [1]
+    assert len(long.starts) == 2
+    assert 0 < long.starts[0].epochs < EPOCHS
+    assert long.starts[1].resumed_from == long.starts[0].id
+    assert long.starts[1].epochs == EPOCHS
+    together = whole(long)
+    assert together is not None
+    assert together.seconds < 1.4 * whole_of_it, "what was trained is not trained again"
+    assert long.active.waited == pytest.approx(short.active.executed, rel=0.2)
+
+
+def test_a_job_that_wants_the_most_accuracy_goes_on_although_it_had_met_its_target_when_stopped(
+    recording: Recording,
+) -> None:
+    hall = Hall(recording, 1)
+    hall.hand_in("long", 0.0, 1)
+    ((at, queued),) = hall.waiting
+    hall.waiting = [(at, replace(queued, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate")))]
+    hall.hand_in("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
+    long, _ = hall.run("srtf").jobs
+    assert [len(long.starts), long.starts[-1].epochs] == [2, EPOCHS]
+
+
+def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording: Recording) -> None:
+    hall = Hall(recording, 1)
+    hall.hand_in("first", 0.0, 1, deadline=1e6)
+    hall.hand_in("rushed", 0.0, 1, deadline=1.0)
+    first, rushed = hall.run("joint").jobs
+    assert (first.active.declined, rushed.active.declined) == (False, True)
+    assert first.starts[-1].epochs == EPOCHS
+    assert rushed.starts == []
+
+
+def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: Recording) -> None:
+    class Hanging(Recorded):
+        """The first job starts, and never says a word."""
+
+        def wait(self, timeout: float) -> Event | None:
+            first = min((entry[2].launch for entry in self._queue), key=self._order.index, default="")
+            starting = any(isinstance(entry[2], Started) for entry in self._queue)
+            if first == self._order[0] and not self._stopped and not starting:
+                self._now += timeout
+                return None
+            return super().wait(timeout)
+
+        def start(self, launch: Launch) -> None:
+            self._order = [*getattr(self, "_order", []), launch.id]
+            self._stopped = len(self._order) > 1
+            super().start(launch)
+
+        def stop(self, launch: str, grace: float = 5.0) -> None:
+            self._stopped = True
+            super().stop(launch, grace)
+
+    hall = Hall(recording, 1)
+    hall.hand_in("stuck", 0.0, 1, silence=30.0)
+    hall.hand_in("next", 0.0, 1)
+    stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs
+    assert stuck.failure is not None
+    assert "no report for 30 s" in stuck.failure.words
+    assert (after.failure, after.starts[-1].epochs) == (None, EPOCHS)
+
+
+def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) -> None:
+    hall = Hall(recording, 64)
+    hall.hand_in("good", 0.0, 1)
+    hall.hand_in("other", 0.0, 1)
+    broken = hall.waiting.pop()[1]
+    beyond = Config.data_parallel(16, 60, hall.device)  # not recorded
+    work = Steady(1.0, {beyond: 1.0})
+    submission = Submission("lost", 0.0, 60, 1.0, work=work, wants=beyond, device=hall.device)
+    hall.waiting.append((0.0, Queued(broken.job, broken.goal, submission, {beyond.global_batch: 6.0})))
+    good, lost = hall.run("fifo").jobs
+    assert good.failure is None
+    assert lost.failure is not None
+    assert "not recorded" in lost.failure.words

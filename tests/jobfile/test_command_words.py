@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cotune.errors import UsageError
+from cotune.jobfile.command import line, require_settable, shares_work, without_launcher
+from cotune.types import Job
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        ("torchrun train.py --lr 1", "python train.py --lr 1"),
+        ("torchrun --standalone --nproc-per-node 2 train.py -m 3", "python train.py -m 3"),
+        ("torchrun --nproc-per-node=2 --nnodes 1 -m pack.train 'a b'", "python -m pack.train 'a b'"),
+        ("torchrun --no-python ./train.sh {batch_size}", "./train.sh {batch_size}"),
+        ("python3 -m torch.distributed.run --standalone train.py", "python3 train.py"),
+        ("python train.py --launcher torchrun", "python train.py --launcher torchrun"),
+    ],
+)
+def test_torchrun_stands_for_the_command_that_it_starts(command: str, own: str) -> None:
+    assert line(without_launcher(shlex.split(command))) == own
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            "torchrun train.py --batch-size {batch_size}",
+            "leave out torchrun; write: python train.py --batch-size {batch_size}",
+        ),
+        ("torchrun train.py -b 64", "leave out torchrun; write: python train.py -b {batch_size}"),
+        ("python train.py --bs=64 'a b'", "write: python train.py --bs={batch_size} 'a b' (or"),
+    ],
+)
+def test_a_command_that_cannot_be_set_is_answered_with_one_that_can(command: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        require_settable(Job("test", tuple(shlex.split(command))), "here")
+    assert words in str(refused.value)
+
+
+def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path: Path) -> None:
+    (tmp_path / "alone.py").write_text("print('epoch 1')")
+    (tmp_path / "shared.py").write_text("import os; rank = os.environ['RANK']")
+    for command, shares in {
+        "python alone.py": False,
+        "python -u alone.py -m fast": False,
+        "python alone.py --workers {workers}": True,
+        "python shared.py": True,
+        "python -m package.train": True,
+        "python -u -m package.train": True,
+    }.items():
+        assert shares_work(Job("job", tuple(command.split()), folder=str(tmp_path))) is shares, command

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.file import json_schema
+
+FULL = """
+name: lenet5-mnist
+run: python train.py --batch-size {batch_size} --epochs {epochs} --lr {lr}
+examples: 60000
+target: {metric: accuracy, at_least: 0.985}
+deadline: 2h
+max_epochs: 30
+search: {workers: 1..8, batch_size: [16, 32, 64, 128, 256, 512]}
+lr: {at: 0.01, global_batch: 64, rule: linear}
+budget: {profile: 5m, max_cost: 20}
+devices: {t4: {price_per_hour: 0.35, count: 8, per_node: 4}}
+engine: local
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "cotune.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_the_design_s_own_example_is_read_in_full(tmp_path: Path) -> None:
+    settings = job_settings.load(written(tmp_path, FULL), {})
+    assert settings.job.name == "lenet5-mnist"
+    assert settings.job.command[0] == "python"
+    assert settings.goal.target == 0.985
+    assert settings.goal.deadline == 7200
+    assert settings.goal.max_cost == 20
+    assert settings.profile_seconds == 300
+    assert dict(zip([a.name for a in settings.space.axes], settings.space.shape, strict=True)) == {
+        "workers": 8,
+        "batch_size": 6,
+        "device": 1,
+    }
+    assert [(one.name, one.price_per_hour) for one in settings.cluster.devices] == [("t4", 0.35)]
+    assert settings.cluster.unit == "USD"
+    assert settings.job.lr is not None
+    assert settings.job.lr.of(256) == pytest.approx(0.04)
+
+
+def test_flags_win_over_the_file_and_merge_into_the_search(tmp_path: Path) -> None:
+    overrides = {"deadline": "10m", "target": "accuracy=0.9", "search": {"workers": "2"}, "budget": {"max_cost": 5}}
+    settings = job_settings.load(written(tmp_path, FULL), overrides)
+    assert settings.goal.deadline == 600
+    assert settings.goal.target == 0.9
+    assert settings.goal.max_cost == 5
+    assert settings.profile_seconds == 300
+    assert settings.space.shape == (1, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run: [unclosed", "not valid YAML"),
+        ("run: python a.py\ndeadline: 1h\nrun: python b.py", ":3: not valid YAML: 'run' is written twice"),
+        ("run: python a.py\nsearch: {workers: 1, workers: 2}", ":2: not valid YAML: 'workers' is written twice"),
+        ("- a list", "expected keys and values"),
+        ("exampels: 3", "exampels: unknown key; did you mean 'examples'?"),
+        ("examples: many", ":1: examples: expected a valid integer"),
+        ("name: x\nexamples: -5", ":2: examples: expected greater than 0, not -5"),
+        ("search: {batch_size: [-4, 8]}", "search.batch_size: expected whole numbers of at least 1, not -4"),
+        ("search: {worker: 1..4}", "search.worker: the command has no {worker}; did you mean 'workers'?"),
+        ("search: {workers: 8..1}", "search.workers"),
+        ("search: {batch_size: 1..100001}", "search.batch_size: expected a range of at most 100,000 values"),
+        ("search: {workers: 1..50, batch_size: 1..20000}", "search: 1,000,000 configs; search at most 500,000"),
+        ("target: {at_most: .inf}", "target.at_most: expected a finite number"),
+        ("deadline: soon", "deadline"),
+        ("deadline: -5m", "deadline"),
+        ("target: {at_least: 1, at_most: 2}", "target: expected exactly one of at_least and at_most"),
+        ("target: {at_leest: 1}", "target.at_leest: unknown key; did you mean 'at_least'?"),
+        ("lr: {at: 0.1, global_batch: 64, rule: cubic}", "lr.rule"),
+        ("devices: {t4: {price: 3}}", "devices.t4.price: unknown key; did you mean 'price_per_hour'?"),
+        ("global_batch: 64\nsearch: {batch_size: [1]}", "global_batch fixes the recipe"),
+        ("confidence: 1.5", "confidence"),
+    ],
+)
+def test_a_broken_job_file_names_the_key_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
+        job_settings.load(written(tmp_path, text), {})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+def test_a_missing_job_file_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="cotune init"):
+        job_settings.load(tmp_path / "cotune.yaml", {})
+
+
+def test_a_command_without_a_place_for_the_batch_is_told_what_to_write() -> None:
+    with pytest.raises(UsageError, match=r"write: python train\.py --batch-size \{batch_size\}"):
+        job_settings.load(None, {"run": ["python", "train.py", "--batch-size", "32"]})
+    with pytest.raises(UsageError, match=r"write: python train\.py --bs=\{batch_size\}"):
+        job_settings.load(None, {"run": ["python", "train.py", "--bs=32"]})
+    with pytest.raises(UsageError, match=r"no \{batch_size\}"):
+        job_settings.load(None, {"run": ["python", "train.py"], "search": {"batch_size": "32,64"}})
+
+
+def test_a_script_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os; batch = int(os.environ['COTUNE_BATCH_SIZE'])")
+    settings = job_settings.load(written(tmp_path, "run: python train.py\nglobal_batch: 64"), {})
+    assert settings.space.global_batch == 64
+
+
+def test_a_flag_for_the_level_keeps_the_metric_and_direction_of_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "target: {metric: loss, at_most: 0.3}")
+    for text in ("loss=0.25", "0.25"):
+        settings = job_settings.load(file, {"target": text})
+        assert (settings.job.metric, settings.job.better, settings.goal.target) == ("loss", "lower", 0.25)
+
+
+def test_an_unclosed_quote_in_the_command_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="no closing quotation"):
+        job_settings.load(written(tmp_path, "run: python 'train.py"), {})
+
+
+def test_a_target_that_should_fall_is_at_most() -> None:
+    settings = job_settings.load(None, {"target": {"metric": "loss", "at_most": 0.3}})
+    assert settings.job.better == "lower"
+    assert settings.goal.target == 0.3
+    assert job_settings.load(None, {"target": "loss=0.3", "better": "lower"}).job.better == "lower"
+    assert job_settings.load(None, {"target": "loss<=0.3"}).job.better == "lower"
+    assert job_settings.load(None, {"target": "f1>=90"}).job.better == "higher"
+    with pytest.raises(UsageError, match=r"write loss<=0\.3"):
+        job_settings.load(None, {"target": "loss=0.3"})
+
+
+def test_named_axes_are_kept_with_their_types(tmp_path: Path) -> None:
+    text = "run: python t.py {batch_size} {precision} {flag}\nsearch: {precision: [fp32, bf16], flag: [1, 2]}"
+    settings = job_settings.load(written(tmp_path, text), {})
+    axes = {axis.name: axis.values for axis in settings.space.axes}
+    assert axes["precision"] == ("fp32", "bf16")
+    assert axes["flag"] == (1, 2)
+
+
+def test_the_published_schema_is_current_and_accepts_the_example() -> None:
+    published = Path(__file__).parents[2] / "docs" / "cotune.schema.json"
+    assert json.loads(published.read_text()) == json_schema(), "run: make schema"
+    jsonschema.validate(yaml.safe_load(FULL), json_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"exampels": 3}, json_schema())
+
+
+def test_the_job_file_is_found_in_a_folder_above(tmp_path: Path) -> None:
+    file = written(tmp_path, FULL)
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    assert job_settings.find(deep) == file
+
+
+def test_every_error_of_the_job_file_is_one_a_user_can_act_on(tmp_path: Path) -> None:
+    for text in ("\x00", "a: &x\n b: *x", "run: 5", "env: 3", "engine: [1]", "search: 7", "? {}: 3"):
+        with pytest.raises(CotuneError):
+            job_settings.load(written(tmp_path, text), {})
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "count"),
+    [
+        ("local", "gpu", 2),
+        ("{local: {gpu_slices: 8}}", "gpu", 16),
+        ("{local: {gpus: 1}}", "gpu", 1),
+        ("{local: {gpus: 0}}", "cpu", None),
+        ("{local: {nodes: 8, cores: 0.2}}", "cpu", None),
+        ("slurm", "cpu", None),
+    ],
+)
+def test_a_job_that_names_no_devices_gets_the_gpus_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, device: str, count: int | None
+) -> None:
+    for address in ("0000:17:00.0", "0000:65:00.0"):
+        (tmp_path / "gpus" / address).mkdir(parents=True)
+    monkeypatch.setattr("cotune.devices.present._DRIVER", tmp_path / "gpus")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    (had,) = job_settings.load(
+        written(tmp_path, f"run: train --batch {{batch_size}}\nengine: {engine}\n"), {}
+    ).cluster.devices
+    assert (had.name, had.count) == (device, count)

@@ -1,0 +1,213 @@
+"""`predict --model`, `inspect` and `doctor --calibrate` on the command line, in a project of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cotune.cli.app import app
+from cotune.cli.main import main
+from cotune.devices import table
+from cotune.errors import InvalidFile
+from cotune.modelling.counting.profiler import profiled
+from cotune.modelling.counting.trace import count
+from cotune.modelling.verbs._modelling import carried
+from cotune.modelling.workloads.named import find
+
+NETS = """
+from torch import nn
+
+class Small(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+
+    def forward(self, rows):
+        return self.layer(rows)
+
+class Choosing(Small):
+    def forward(self, rows):
+        out = self.layer(rows)
+        return out[out[:, 0] > -100.0]
+
+class Broken(Small):
+    def forward(self, rows):
+        raise RuntimeError("it never worked")
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".cotune").mkdir()
+    (tmp_path / "some_nets.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COTUNE_STORE", raising=False)
+    return tmp_path
+
+
+def cotune(*words: str) -> Any:
+    result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def test_a_model_is_predicted_on_a_device_that_is_not_here(project: Path) -> None:
+    asked = ("--batch-size", "16,64", "--workers", "1,8", "--device", "a100", "--examples", "50000", "--epochs", "3")
+    found = cotune("predict", "--model", "lenet5", *asked, "--price", "2.5", "--explain")
+    assert found["schema"] == "cotune.modelling.prediction"
+    assert [(row["workers"], row["batch_size"]) for row in found["rows"]] == [(1, 16), (1, 64), (8, 16), (8, 64)]
+    for row in found["rows"]:
+        for name in ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost"):
+            assert 0 < row[name]["low"] <= row[name]["mid"] <= row[name]["high"]
+            assert row[name]["source"] in ("measured", "interpolated", "extrapolated", "assumed")
+        assert row["cost"]["unit"] == "USD"
+        assert row["cost"]["mid"] == pytest.approx(row["seconds"]["mid"] * row["workers"] * 2.5 / 3600)
+        assert row["tier"] == "counts"
+        assert sum(row["split"].values()) == pytest.approx(row["step_seconds"]["mid"])
+    assert found["counts"][0]["parameters"] == 61_706
+
+
+def test_an_unknown_device_has_wide_bounds_and_the_reason(project: Path) -> None:
+    (row,) = cotune("predict", "--model", "resnet18", "-b", "8", "--device", "z9")["rows"]
+    assert row["step_seconds"]["high"] / row["step_seconds"]["low"] > 10
+    assert any("nothing is known of 'z9'" in note for note in row["notes"])
+    assert row["peak_bytes"]["mid"] > 0
+
+
+def test_this_machine_is_measured_once_and_remembered(project: Path) -> None:
+    (row,) = cotune("predict", "--model", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
+    assert row["tier"] == "steps"
+    assert row["source"] == "measured"
+    (again,) = cotune("predict", "--model", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
+    assert again["step_seconds"]["mid"] == row["step_seconds"]["mid"]  # from the store: nothing ran
+    similar = cotune(
+        "predict", "--model", "some_nets:Small(width=9)", "-b", "8", "--device", "cpu", "--tier", "history"
+    )["rows"][0]
+    assert similar["tier"] == "history"
+    assert "some_nets:Small" in similar["known_from"]
+
+
+def test_several_workers_are_probed_for_real(project: Path) -> None:
+    (row,) = cotune("predict", "--model", "lenet5", "-b", "8", "--workers", "2", "--tier", "probe")["rows"]
+    assert row["tier"] == "probe"
+    assert "2 workers at batch 8" in row["known_from"]
+
+
+def test_the_jobs_own_model_is_found(project: Path) -> None:
+    (project / "cotune.yaml").write_text("model: some_nets:Small\ninput: '8'\nexamples: 80\nepochs: 2\n")
+    (row,) = cotune("predict", "--model", "job", "-b", "8", "--device", "t4")["rows"]
+    assert row["seconds"]["mid"] == pytest.approx(20 * row["step_seconds"]["mid"])
+    (project / "cotune.yaml").write_text(
+        "run: python -m cotune.workloads.train --model cifar10dnn --batch-size {batch_size}\n"
+    )
+    assert cotune("predict", "--model", "job", "-b", "8", "--device", "t4")["model"] == "cifar10dnn"
+
+
+def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -> None:
+    found = cotune("predict", "--model", "some_nets:Choosing", "-b", "4", "--device", "t4")
+    assert found["counts"][0]["how"] == "run"
+    assert any("cannot be traced" in note for note in found["rows"][0]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("predict", "--model", "resnet19", "-b", "8"), 3, "did you mean 'resnet18'"),
+        (("predict", "--model", "nowhere.nets:Net"), 3, "no module 'nowhere'"),
+        (("predict", "--model", "some_nets:Smal"), 3, "did you mean 'Small'"),
+        (("predict", "--model", "some_nets:Broken", "--device", "t4"), 4, "it never worked"),
+        (("predict", "--model", "some_nets:Small", "--input", "9", "--device", "t4"), 4, "cannot be multiplied"),
+        (("predict", "--model", "lenet5", "--precision", "fp8"), 2, "--precision is one of"),
+        (("predict", "--model", "lenet5", "-b", "0"), 2, "--batch-size"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
+        (("predict", "--model", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "no scheme 'star'"),
+        (("predict", "--model", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
+        (("predict", "--model", "job"), 3, "model: package.module:callable"),
+        (("predict", "--device", "t4"), 2, "need --model"),
+        (("predict", "--tier", "counts"), 2, "need --model"),
+        (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
+        (("inspect", "nothing"), 3, "no model named"),
+        (("inspect", "nothing.py:Net"), 3, "no file nothing.py"),
+        (("predict", "--model", "nothing.py:Net"), 3, "no file nothing.py"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_a_line_with_its_code(
+    project: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    from cotune.errors import CotuneError
+
+    with pytest.raises(CotuneError, match=said) as caught:
+        CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert caught.value.exit_code == code
+
+
+def test_what_is_known_of_a_broken_model_is_in_the_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["cotune", "predict", "--model", "some_nets:Broken", "--device", "t4", "--json"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 4
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["known"]["parameters"] == 72
+    assert "Broken" in error["known"]["stopped_in"]
+
+
+def test_a_profiled_step_is_carried_to_a_slower_gpu_and_back() -> None:
+    workload = find("lenet5")
+    counts, found = count(workload, 8), profiled(workload, 8, steps=2)
+    fast, slow = table()["h200"], table()["k40"]
+    assert carried(counts, found, fast, fast) == pytest.approx(
+        max(found.step_seconds, sum(o.seconds for o in found.operators))
+    )
+    assert carried(counts, found, fast, slow) > 1.2 * carried(counts, found, fast, fast)
+
+
+def test_paleo_predicts_a_torch_model_by_any_of_its_schemes(project: Path) -> None:
+    asked = ("predict", "--model", "alexnet", "-b", "32", "--workers", "16", "--device", "k40", "--network", "10gbit")
+    rows = [
+        cotune(*asked, "--tier", f"paleo(scheme={scheme})", "--explain")["rows"][0]
+        for scheme in ("one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing")
+    ]
+    times = [row["split"]["communication"] for row in rows]
+    assert times == pytest.approx([times[3] * multiple for multiple in (30, 8, 4, 1)])
+    assert {row["tier"] for row in rows} == {"paleo"}
+
+
+def test_inspect_shows_operators_and_layers(project: Path) -> None:
+    found = cotune("inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu")
+    assert found["operators"][0]["share"] >= found["operators"][1]["share"]
+    assert 1 <= found["types_for"]["90%"] <= len(found["operators"])
+    assert sum(layer["parameters"] for layer in found["layers"]) == 61_706
+    shown = CliRunner().invoke(app, ["inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu"]).output
+    assert "make 90 % of the time" in shown
+    assert "Conv2d" in shown
+
+
+def test_inspect_can_count_without_running(project: Path) -> None:
+    found = cotune("inspect", "resnet50", "-b", "64", "--counts")
+    assert "operators" not in found
+    assert found["counts"]["parameters"] == 25_557_032
+
+
+def test_doctor_measures_this_machine_and_keeps_it(project: Path) -> None:
+    found = cotune("doctor", "--calibrate")
+    assert found["calibrations"][0]["product"]["fp32"] > 1e8
+    assert Path(found["calibrations"][0]["file"]).is_file()
+
+
+def test_doctor_ends_with_the_exit_code_of_what_is_wrong(project: Path) -> None:
+    (project / "store.db").write_text("no database")
+    done = CliRunner().invoke(app, ["doctor", "--store", str(project / "store.db"), "--json"])
+    assert done.exit_code == InvalidFile.exit_code
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert not found["healthy"]
+    assert [check["name"] for check in found["checks"] if check["ok"] is False] == ["store"]

@@ -1,0 +1,102 @@
+"""Every way to place layers gives a valid plan, and none is cheaper than the exact one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from cotune import registry
+from cotune.errors import NotFound, UsageError
+from cotune.placement.counts import provide, runs_of
+from cotune.placement.methods import method_of
+from cotune.placement.placements.brute_force import BruteForce
+from cotune.placement.placements.exact import Exact
+from cotune.placement.problems import Placement, Problem
+from cotune.placement.profiles import Profile, parse
+from cotune.placement.synthetic import ctr
+
+QUICK = {"reinforce": "reinforce(rounds=10, pretrain=3)", "bayesian": "bayesian(rounds=30)", "tabu": "tabu(rounds=100)"}
+NAMES = sorted({*registry.names("placement"), *registry.names("search")})
+
+
+def problem_of(seed: int, depth: int = 6, types: int = 2) -> tuple[Profile, Problem]:
+    rng = random.Random(seed)
+    profile = parse(ctr(rng, depth, types))
+    return profile, Problem.of(profile, 4096 / rng.uniform(0.1, 0.5))
+
+
+def valid(plan: Placement, problem: Problem) -> None:
+    """Check a plan against the definition of the problem."""
+    spans = [(stage.first, stage.last) for stage in plan.stages]
+    assert [first for first, _ in spans] == [0, *(last + 1 for _, last in spans[:-1])]
+    assert spans[-1][1] == problem.depth - 1
+    assert all(left.device != right.device for left, right in itertools.pairwise(plan.stages))
+    used = {name: sum(stage.workers for stage in plan.stages if stage.device == name) for name in problem.types}
+    assert all(units <= limit for units, limit in zip(used.values(), problem.limits, strict=True))
+    assert plan.throughput >= problem.throughput * (1 - 1e-9)
+    hourly = sum(problem.prices[problem.types.index(stage.device)] * 3600 * stage.workers for stage in plan.stages)
+    assert plan.cost_per_million == pytest.approx(1e6 / plan.throughput * hourly / 3600)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_is_valid_repeatable_and_never_cheaper_than_exact(name: str) -> None:
+    for seed in range(3):
+        profile, problem = problem_of(seed)
+        best = Exact().solve(problem).placement
+        assert best is not None
+        plans = [method_of(QUICK.get(name, name), profile, problem).place(problem, random.Random(7)) for _ in range(2)]
+        assert plans[0] == plans[1]
+        if plans[0] is not None:
+            valid(plans[0], problem)
+            assert plans[0].cost_per_million >= best.cost_per_million * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_exact_equals_brute_force_on_ctr_networks(seed: int) -> None:
+    _, problem = problem_of(seed, depth=7 if seed % 2 else 5, types=2 if seed % 2 else 3)
+    best, forced = Exact().solve(problem).placement, BruteForce().place(problem, random.Random(0))
+    assert (best is None) == (forced is None)
+    if best is not None and forced is not None:
+        assert best.cost_per_million == pytest.approx(forced.cost_per_million, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_balanced_counts_are_never_cheaper_than_exact_counts(seed: int) -> None:
+    _, problem = problem_of(seed)
+    rng = random.Random(seed)
+    for _ in range(20):
+        edges = runs_of([rng.randrange(2) for _ in range(problem.depth)])
+        exact, balanced = provide(problem, edges), provide(problem, edges, "balanced")
+        assert (exact is None) == (balanced is None)
+        if exact is not None and balanced is not None:
+            assert exact.cost_per_million <= balanced.cost_per_million * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_free_cuts_never_cost_more(seed: int) -> None:
+    profile, problem = problem_of(seed)
+    merged = Exact().solve(problem).placement
+    split = Exact().solve(Problem.of(profile, problem.throughput, free=True)).placement
+    assert merged is None or (split is not None and split.cost_per_million <= merged.cost_per_million * (1 + 1e-9))
+
+
+def test_brute_force_refuses_what_would_take_hours() -> None:
+    _, problem = problem_of(0, depth=16, types=4)
+    with pytest.raises(UsageError, match=r"4,294,967,296 assignments"):
+        BruteForce().place(problem, random.Random(0))
+
+
+def test_an_unknown_method_is_explained() -> None:
+    profile, problem = problem_of(0)
+    with pytest.raises(NotFound, match="did you mean 'genetic'"):
+        method_of("genetics", profile, problem)
+
+
+def test_the_cell_entropy_and_temperature_of_the_policy_are_settings() -> None:
+    profile, problem = problem_of(1)
+    text = "reinforce(rounds=5, cell=rnn, entropy=0.01, temperature=2.0, answer=probable)"
+    plan = method_of(text, profile, problem).place(problem, random.Random(0))
+    assert plan is None or np.isfinite(plan.cost_per_million)

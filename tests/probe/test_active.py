@@ -1,0 +1,90 @@
+"""Active profiling measures what decides, within its limits, and stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.truth import Truth
+from cotune.probe.active import ActiveDesign, design_for
+from cotune.probe.design import Design
+from cotune.probe.measure import Limits, profile
+from cotune.recording import Recording, read
+from cotune.run.engines.recorded import Recorded
+from cotune.types import Goal, Sample
+from lab.worlds import world
+from recording.folders import recording as folder_of
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return read(world(tmp_path_factory.mktemp("active") / "world"))
+
+
+def measured(recording: Recording, goal: Goal, limit: int = 16, budget: float | None = None) -> list[Sample]:
+    space = recording.space(with_accuracy=True)
+    engine = Recorded(recording=recording, budget=budget)
+    finished: dict[str, Sample] = {}
+    chosen = design_for(recording.job, goal, space, recording.cluster)
+    for step in profile(engine, chosen, [], Limits(float("inf"), limit), Path("here"), engine_name="recorded"):
+        finished[step.sample.id] = step.sample
+    return list(finished.values())
+
+
+def test_it_stops_before_its_limit_once_the_decision_is_measured(recording: Recording) -> None:
+    truth = Truth(recording)
+    for goal in truth.goals()[::3]:
+        samples = measured(recording, goal)
+        assert len(samples) < 16
+        assert sum(1 for sample in samples if sample.curve) >= 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 6])
+def test_it_keeps_to_any_number_of_starts(recording: Recording, limit: int) -> None:
+    samples = measured(recording, Truth(recording).goals()[0], limit)
+    assert 1 <= len(samples) <= limit
+
+
+@pytest.mark.parametrize("budget", [0.0, 10.0, 500.0])
+def test_it_keeps_to_any_budget(recording: Recording, budget: float) -> None:
+    samples = measured(recording, Truth(recording).goals()[0], budget=budget)
+    assert sum(sample.device_seconds for sample in samples) <= budget * (1 + 1e-9)
+
+
+def test_the_engine_and_the_lab_measure_the_same(recording: Recording) -> None:
+    goal = Truth(recording).goals()[2]
+    lab = RecordedLab(recording, Truth(recording), goal)
+    quick = lab.profile(lab.space)
+    slow = measured(recording, goal)
+    assert [sample.config for sample in quick] == [sample.config for sample in slow]
+
+
+def test_a_fixed_recipe_needs_no_curves(recording: Recording) -> None:
+    space = recording.space(with_accuracy=False)
+    assert isinstance(design_for(recording.job, Goal(epochs=3), space, recording.cluster), Design)
+    assert isinstance(design_for(recording.job, Goal(target=0.5), space, recording.cluster), ActiveDesign)
+    assert not any(sample.curve and sample.epochs > 2 for sample in measured(recording, Goal(epochs=3)))
+
+
+def test_a_probe_of_seconds_that_shows_an_evaluation_is_no_learning_curve(tmp_path: Path) -> None:
+    """Thirty steps of the larger recipe last for two epochs; it is tried all the same, and wins."""
+    times = "workers,batch_size,epoch_seconds\n1,50,100\n1,800,20\n8,50,20\n8,800,3\n"
+    curve = [(epoch, 1 - 0.9 * 0.8**epoch) for epoch in range(1, 31)]
+    accuracy = "global_batch,epoch,accuracy\n" + "".join(f"{b},{e},{a}\n" for b in (50, 6400) for e, a in curve)
+    large = read(folder_of(tmp_path / "large", times=times, accuracy=accuracy))
+    goal = Goal(0.9, 60.0, max_epochs=30)
+    samples = measured(large, goal)
+    assert max(sample.epochs for sample in samples if sample.config.global_batch == 6400) > 2
+
+
+def test_a_curve_that_ended_before_its_first_evaluation_is_tried_twice_as_long(tmp_path: Path) -> None:
+    times = "workers,batch_size,epoch_seconds\n1,10,8\n1,40,2\n4,10,4\n4,40,1\n"
+    late = [(epoch, 0.5 + epoch / 100) for epoch in range(12, 31)]
+    accuracy = "global_batch,epoch,accuracy\n" + "".join(f"{b},{e},{a}\n" for b in (10, 160) for e, a in late)
+    seldom = read(folder_of(tmp_path / "seldom", times=times, accuracy=accuracy))
+    samples = measured(seldom, Goal(0.7, 5.0, max_epochs=30))
+    tried = [sample.epochs for sample in samples if sample.epochs >= 1]
+    assert tried[1] == min(30, 2 * tried[0])
+    assert any(sample.curve for sample in samples)

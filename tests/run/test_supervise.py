@@ -1,0 +1,68 @@
+"""What ended a start decides whether the run goes on, and with how many workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotune.run.attempt import Until
+from cotune.run.launch import Launch
+from cotune.run.supervise import Move, supervise
+from cotune.types import Cause, Config, Failure, Job, Sample
+from run.clockwork import Clockwork
+
+EPOCHS = 3
+
+
+def starts(folder: Path, failure: Failure) -> list[Launch]:
+    """Return the starts of a run of 4 workers whose first start ends with a failure."""
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "model").write_text("trained")
+    config = Config.data_parallel(8, 4)
+    engine = Clockwork(fails=lambda launch: None if launch.resume else failure)
+    launch = Launch("first", Job("job"), config, EPOCHS, folder)
+    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first")))
+    return engine.launches
+
+
+@pytest.mark.parametrize(("cause", "number"), [(cause, 2 if cause is Cause.OUTSIDE else 1) for cause in Cause])
+def test_only_what_comes_from_outside_is_outlived(tmp_path: Path, cause: Cause, number: int) -> None:
+    assert len(starts(tmp_path, Failure("it broke", cause))) == number
+
+
+@pytest.mark.parametrize(("room", "workers"), [(None, 4), (3, 2), (2, 2), (1, 1)])
+def test_a_run_goes_on_with_the_workers_that_there_is_room_for(tmp_path: Path, room: int | None, workers: int) -> None:
+    last = starts(tmp_path, Failure("no room", Cause.OUTSIDE, room))[-1]
+    assert (last.config.workers, last.config.global_batch) == (workers, 32)
+
+
+@pytest.mark.parametrize(("pattern", "seconds"), [(None, 30.0), ("epoch", 2.5)])
+def test_a_run_that_is_read_need_not_be_waited_for_when_it_moves(
+    tmp_path: Path, pattern: str | None, seconds: float
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "model").write_text("trained")
+    config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
+    engine, launch = Clockwork(), Launch("first", Job("job", pattern=pattern), config, EPOCHS, tmp_path)
+    change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
+    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    assert engine.stops["first"] == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("kept", "number"), [(True, 2), (False, 1)])
+def test_a_run_moves_only_from_a_checkpoint_and_else_goes_on_as_it_is(tmp_path: Path, kept: bool, number: int) -> None:
+    if kept:
+        (tmp_path / "checkpoint").mkdir()
+        (tmp_path / "checkpoint" / "model").write_text("trained")
+    config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
+    engine, job = Clockwork(), Job("job", command=("python", "train.py"), pattern="epoch")
+    launch = Launch("first", job, config, EPOCHS, tmp_path)
+    change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
+    moments = list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    assert len(engine.launches) == number
+    assert moments[-1].sample.epochs == EPOCHS
+
+
+def test_a_run_ends_where_there_is_no_room_for_any_worker(tmp_path: Path) -> None:
+    assert len(starts(tmp_path, Failure("no room", Cause.OUTSIDE, 0))) == 1
