@@ -145,6 +145,19 @@ class Recording:
         """Return two recordings of different repeats and seeds, wherever there are several."""
         return self._part(0), self._part(1)
 
+    @property
+    def fewest_seeds(self) -> int:
+        """Return how many runs every recipe has at least."""
+        return min((len(seeds) for seeds in self.all_curves), default=0)
+
+    def apart(self, seed: int) -> tuple[Recording, Recording]:
+        """Return a recording of one run of each recipe, and one of all others; repeats of times are halved."""
+        one, others = self.halves()
+        shown = {w: {b: (seeds[seed],) for b, seeds in by.items()} for w, by in self.curves.items()}
+        hidden = {w: {b: seeds[:seed] + seeds[seed + 1 :] for b, seeds in by.items()} for w, by in self.curves.items()}
+        job = replace(self.job, seeds=1)  # whoever measures does not know of the others
+        return replace(one, job=job, curves=shown), replace(others, job=job, curves=hidden)
+
     def _part(self, which: int) -> Recording:
         times = {
             layout: {w: {b: _half(repeats, which) for b, repeats in by.items()} for w, by in cells.items()}

@@ -28,6 +28,9 @@ def planning(
     seen: Annotated[
         bool, typer.Option("--seen", help="Jobs that were measured and run before, for another goal.")
     ] = False,
+    other_seeds: Annotated[
+        bool, typer.Option("--other-seeds", help="Is P(met) true? Probes see one seed of a recording, others judge.")
+    ] = False,
     processes: Processes = 2,
     seed: Seed = 0,
     json: Json = False,
@@ -38,10 +41,16 @@ def planning(
 
     from cotune import registry
     from cotune.cli.output import emit_json, say, table
+    from cotune.errors import UsageError
     from cotune.lab.bench.planning import bench_planning, summaries
 
     names = _named(strategy) or list(registry.names("strategy"))
     folders = recording_folders([*recordings, *(more or [])])
+    if other_seeds:
+        if strategy or seen:
+            raise UsageError("--other-seeds judges `joint` on jobs never seen: leave out --strategy and --seen")
+        _show_other_seeds(folders, max_samples, seed, processes, json)
+        return
     found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
     totals = summaries(found.rows)
     if json:
@@ -61,6 +70,38 @@ def planning(
     ]  # fmt: skip
     if rows:
         table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
+        say()
+    for name, reason in found.left_out:
+        say(f"left out: {name}: {reason}")
+
+
+def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
+    """Print how often the confidence that was asked for came true on seeds that no probe saw."""
+    from dataclasses import asdict
+
+    from cotune.bench.other_seeds import bench_other_seeds, seed_summaries
+    from cotune.cli.output import emit_json, say, table
+
+    found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
+    parts = {
+        name: [row for row in found.rows if row.recording == name] for name in {r.recording: 0 for r in found.rows}
+    }
+    if json:
+        document = {
+            "rows": [asdict(row) for row in found.rows],
+            "summary": [asdict(total) for total in seed_summaries(found.rows)],
+            "left_out": [{"recording": name, "reason": reason} for name, reason in found.left_out],
+        }
+        emit_json("bench.planning", document)
+        return
+    rows = [
+        (name, f"{total.confidence:g}", total.goals, total.refused, f"{total.probability:.2f}", f"{total.met:.1%}")
+        for name, own in {**parts, "all": found.rows}.items()
+        for total in seed_summaries(own)
+    ]
+    if rows:
+        columns = ("recording", "P asked", "goals", "refused", "P told, mean", "met by other seeds")
+        table(columns, rows, title="probes see one seed, the others judge")
         say()
     for name, reason in found.left_out:
         say(f"left out: {name}: {reason}")

@@ -1,0 +1,185 @@
+"""Is P(met) what it says? Probes see one seed of a recording, and the others judge.
+
+For every goal and every confidence asked for, a job that was never seen is profiled and planned on one run of
+each recipe. The plan is then held against every other run of its config:
+
+    met = share of the other runs that reach the target within the plan's epochs and the deadline
+
+Goals are those of the planning benchmark, made from the runs that judge: a deadline is 1.25 x the time of the run
+that at least half of them equal or beat. A goal that no config meets with the confidence asked for is refused, and
+counted apart. Every goal weighs the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from cotune.errors import Infeasible
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.truth import Truth
+from cotune.plan.choose import choose
+from cotune.plan.searches.grid import Grid
+from cotune.recording import Recording, read
+from cotune.types import Goal, Plan
+
+CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
+FEWEST_SEEDS = 3
+MOST_SHOWN = 3  # seeds that are shown in turn: where a recording holds many, more take time and tell the same
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRow:
+    """One goal, planned with one seed in view and one confidence asked for, and what the other seeds say."""
+
+    recording: str
+    seed: int
+    target: float
+    deadline: float
+    confidence: float
+    refused: bool
+    workers: int | None
+    batch_size: int | None
+    epochs: int
+    probability: float  # as told
+    met: float  # share of the runs that judge
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSummary:
+    """All goals for which one confidence was asked."""
+
+    confidence: float
+    goals: int
+    refused: int
+    probability: float  # mean of what was told
+    met: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeedBenchmark:
+    """What was judged, and what was left out and why."""
+
+    rows: tuple[SeedRow, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _SeedTask:
+    folder: Path
+    seed: int
+    goals: tuple[Goal, ...]
+    confidences: tuple[float, ...]
+    max_samples: int
+    chance: int
+
+
+def bench_other_seeds(
+    folders: Sequence[Path],
+    *,
+    confidences: Sequence[float] = CONFIDENCES,
+    max_samples: int = 16,
+    seed: int = 0,
+    processes: int = 2,
+) -> SeedBenchmark:
+    """Return every goal of every recording with enough seeds, one seed shown at a time."""
+    tasks: list[_SeedTask] = []
+    left_out: list[tuple[str, str]] = []
+    for folder in folders:
+        recording = read(folder)
+        if (reason := _left_out(recording, folder)) is not None:
+            left_out.append((recording.name, reason))
+            continue
+        for shown in range(min(recording.fewest_seeds, MOST_SHOWN)):
+            goals = _apart(folder, shown)[1].goals()
+            for _, some in itertools.groupby(goals, key=lambda goal: goal.target):
+                tasks.append(_SeedTask(folder, shown, tuple(some), tuple(confidences), max_samples, seed))
+    if processes > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            answered = list(pool.map(_answer, tasks))
+    else:
+        answered = [_answer(task) for task in tasks]
+    return SeedBenchmark(tuple(row for rows in answered for row in rows), tuple(left_out))
+
+
+def seed_summaries(rows: Iterable[SeedRow]) -> list[SeedSummary]:
+    """Return one summary for each confidence that was asked for."""
+    by_confidence: dict[float, list[SeedRow]] = {}
+    for row in rows:
+        by_confidence.setdefault(row.confidence, []).append(row)
+    return [_summary(confidence, own) for confidence, own in sorted(by_confidence.items())]
+
+
+def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
+    planned = [row for row in rows if not row.refused]
+    return SeedSummary(
+        confidence=confidence,
+        goals=len(rows),
+        refused=len(rows) - len(planned),
+        probability=float(np.mean([row.probability for row in planned])) if planned else float("nan"),
+        met=float(np.mean([row.met for row in planned])) if planned else float("nan"),
+    )
+
+
+def _left_out(recording: Recording, folder: Path) -> str | None:
+    """Return why a recording cannot be judged by other seeds, if it cannot."""
+    if not recording.times or not recording.curves:
+        return "planning for a target needs both tables"
+    if recording.fewest_seeds < FEWEST_SEEDS:
+        return f"{recording.fewest_seeds} seeds, fewer than {FEWEST_SEEDS}"
+    return None if len(_apart(folder, 0)[1].space) > 1 else "fewer than two configs to choose among"
+
+
+@cache
+def _apart(folder: Path, seed: int) -> tuple[Recording, Truth]:
+    shown, others = read(folder).apart(seed)
+    return shown, Truth(others)
+
+
+def _answer(task: _SeedTask) -> list[SeedRow]:
+    shown, truth = _apart(task.folder, task.seed)
+    rows = []
+    for goal, confidence in itertools.product(task.goals, task.confidences):
+        lab = RecordedLab(shown, truth, replace(goal, confidence=confidence), task.max_samples, task.chance)
+        rows.append(_judged(lab, task.seed, _plan(lab)))
+    return rows
+
+
+def _plan(lab: RecordedLab) -> Plan | None:
+    """Return the plan after a profile, or None where nothing meets the goal with the confidence asked for."""
+    forecast = lab.forecaster(lab.profile(lab.space))
+    try:
+        return choose(
+            lab.job,
+            lab.goal,
+            lab.space,
+            lab.cluster,
+            forecast=forecast,
+            search=Grid(),
+            trained=lab.trained,
+            seed=lab.seed,
+        )
+    except Infeasible:
+        return None
+
+
+def _judged(lab: RecordedLab, seed: int, plan: Plan | None) -> SeedRow:
+    return SeedRow(
+        recording=lab.seen.name,
+        seed=seed,
+        target=lab.goal.target or 0.0,
+        deadline=lab.goal.deadline or 0.0,
+        confidence=lab.goal.confidence,
+        refused=plan is None,
+        workers=plan.config.workers if plan else None,
+        batch_size=plan.config.batch_size if plan else None,
+        epochs=plan.epochs if plan else 0,
+        probability=plan.forecast.probability if plan else 0.0,
+        met=lab.truth.share_met(plan.config, plan.epochs, lab.goal) if plan else 0.0,
+    )

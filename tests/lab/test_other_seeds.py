@@ -1,0 +1,58 @@
+"""P(met) held against seeds that no probe saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cotune.bench.other_seeds import SeedRow, bench_other_seeds, seed_summaries
+
+from cotune.lab.bench.truth import Truth
+from cotune.recording import read
+from cotune.recording.truth import first_meeting
+from lab.worlds import world
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world(tmp_path_factory.mktemp("recordings") / "world", seeds=3)
+
+
+def test_probes_see_one_seed_and_all_others_judge(folder: Path) -> None:
+    recording = read(folder)
+    for seed in range(3):
+        shown, others = recording.apart(seed)
+        for batch, runs in recording.curves[None].items():
+            assert shown.curves[None][batch] == (runs[seed],)
+            assert others.curves[None][batch] == tuple(run for place, run in enumerate(runs) if place != seed)
+        assert shown.job.seeds == 1
+
+
+def test_a_plan_is_met_by_the_share_of_runs_that_reach_its_target_in_time(folder: Path) -> None:
+    truth = Truth(read(folder).apart(0)[1])
+    goal = truth.goals()[-1]
+    assert goal.target is not None
+    assert goal.deadline is not None
+    for row, config in enumerate(truth.configs):
+        runs = truth.recording.accuracy(config)
+        assert runs is not None
+        seconds = first_meeting(runs, goal.target) * truth.epoch_seconds[row]
+        assert truth.share_met(config, goal.max_epochs, goal) == np.mean(seconds <= goal.deadline)
+
+
+def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(folder: Path, tmp_path: Path) -> None:
+    single = world(tmp_path / "single", seeds=1)
+    found = bench_other_seeds([folder, single], confidences=(0.5, 0.9), processes=1)
+    assert found.left_out == (("single", "1 seeds, fewer than 3"),)
+    asked = {(row.seed, row.target, row.deadline) for row in found.rows}
+    assert len(found.rows) == 2 * len(asked)
+    assert all(row.probability >= row.confidence for row in found.rows if not row.refused)
+    assert [total.goals for total in seed_summaries(found.rows)] == [len(asked), len(asked)]
+
+
+def test_a_summary_leaves_refused_goals_out_of_what_was_met() -> None:
+    row = SeedRow("r", 0, 0.9, 10.0, 0.9, False, 1, 8, 3, 0.92, 0.5)
+    refused = SeedRow("r", 0, 0.9, 1.0, 0.9, True, None, None, 0, 0.0, 0.0)
+    total = seed_summaries([row, row, refused])[0]
+    assert (total.goals, total.refused, total.probability, total.met) == (3, 1, pytest.approx(0.92), 0.5)
