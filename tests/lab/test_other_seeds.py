@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cotune.bench.other_seeds import SeedRow, bench_other_seeds, seed_summaries
 
+from cotune.lab.bench.other_seeds import SeedRow, bench_other_seeds, seed_summaries
 from cotune.lab.bench.truth import Truth
 from cotune.recording import read
 from cotune.recording.truth import first_meeting

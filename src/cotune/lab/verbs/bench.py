@@ -79,8 +79,8 @@ def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processe
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
     from dataclasses import asdict
 
-    from cotune.bench.other_seeds import bench_other_seeds, seed_summaries
     from cotune.cli.output import emit_json, say, table
+    from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries
 
     found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
     parts = {
