@@ -3,7 +3,7 @@
     python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves | --met]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constant of
-`predict/_seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
+`predict/seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
 by the interval score of the others; the table shows the coverage of the 80 % interval of the
 family left out, by that constant and by the shipped one.
 
@@ -16,7 +16,7 @@ against a run that was not shown. The score of a forecast F of the epochs N is t
 
     sum over epochs e of (F(e) - [N <= e])^2 ln(1 + 1/e)                       the lower the better
 
-Each constant of `predict/_accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
+Each constant of `predict/accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
 of the same curves are one), and in how many cases that value is best when a data set is left out.
 
 Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has

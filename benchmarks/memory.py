@@ -3,7 +3,7 @@
     python benchmarks/memory.py
 
 Each model takes a few steps at doubling batches, each in a worker of its own. The two smallest batches give a
-line (`predict/_memory.py`), the smallest one alone a line with the counted slope; both are held against the
+line (`predict/memory.py`), the smallest one alone a line with the counted slope; both are held against the
 peaks of all larger batches.
 """
 

@@ -25,8 +25,8 @@ from typing import IO, Any
 from cotune import registry
 
 _IMPORTED = (
-    *(f"cotune.cli.{name}" for name in ("main", "verbs", "_measuring", "_moving", "_running")),
-    *(f"cotune.{name}" for name in ("history", "predict.auto", "run.local")),
+    *(f"cotune.cli.{name}" for name in ("main", "app", "measuring", "moving", "engines")),
+    *(f"cotune.{name}" for name in ("predict.history", "predict.predictors.auto", "run.engines.local")),
     "rich.table",
 )
 _MOST = 1 << 20  # bytes of a request: mostly the environment

@@ -330,7 +330,10 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_explains_itself(verb: str) -> None:
-    words = (verb, *{"bench": ("planning",), "prices": ("list",)}.get(verb, ()))
+    words = (
+        verb,
+        *{"bench": ("planning",), "prices": ("list",), "model": ("predict",), "pipeline": ("run",)}.get(verb, ()),
+    )
     done = CliRunner().invoke(app, [*words, "--help"])
     assert done.exit_code == 0
     assert "--json" in done.output

@@ -34,6 +34,12 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "prices",
     "doctor",
     "algorithms",
+    "model",
+    "place",
+    "pipeline",
+    "simulate",
+    "serve",
+    "bench",
 )
 
 _HELP = {"help_option_names": ["-h", "--help"]}

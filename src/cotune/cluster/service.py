@@ -2,7 +2,7 @@
 
     jobs ─arrive▶ World ─drive▶ policy ─▶ engine ─▶ samples
 
-Loop and policies are those of a simulation (`schedule/_loop.py`); only the world is another: its
+Loop and policies are those of a simulation (`cluster/loop.py`); only the world is another: its
 clock is the engine's, and what a job has done is what it reports. Work is the share of the
 whole training, since another global batch may need other epochs:
 

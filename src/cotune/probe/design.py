@@ -1,11 +1,11 @@
 """Which configs of a job to try next.
 
 Time is measured by short probes, always of the config whose seconds would tell the most of all
-others' (`predict/_telling.py`). Accuracy depends on the global batch alone, so a few global batches
+others' (`probe/gain.py`). Accuracy depends on the global batch alone, so a few global batches
 (smallest, largest, in between) are trained further, each on its quickest layout, and share what is
 left of the budget. A config that failed is not tried again, nor is a batch tried that is expected not
 to fit: a program is started with its smallest batch, and the memory that its probes take tells how far
-to go (`predict/_memory.py`). After an out-of-memory no larger batch is tried; smaller ones are then
+to go (`predict/memory.py`). After an out-of-memory no larger batch is tried; smaller ones are then
 tried from below, each at most twice the largest that did fit.
 """
 

@@ -1,6 +1,6 @@
 """Cynthia: the number of workers alone, by its performance model, at a fixed batch of 32.
 
-    min over n of  n x N x epoch(n)      epoch(n) by `predict/cynthia.py`, N epochs to the target
+    min over n of  n x N x epoch(n)      epoch(n) by `predict/predictors/cynthia.py`, N epochs to the target
 
 Reference: Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019.
 """

@@ -1,6 +1,6 @@
 """Optimus: the number of workers alone, by its speed law, at the batch the user has.
 
-    min over n of  n x N x epoch(n)      epoch(n) by `predict/optimus.py`, N epochs to the target
+    min over n of  n x N x epoch(n)      epoch(n) by `predict/predictors/optimus.py`, N epochs to the target
 
 Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
