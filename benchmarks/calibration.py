@@ -46,7 +46,7 @@ from cotune.lab.verbs.bench import recording_folders
 from cotune.plan.assess import assess
 from cotune.predict import LAWS, forecaster
 from cotune.predict import accuracy as _accuracy
-from cotune.predict.forecaster import _accuracy as learnt_accuracy
+from cotune.predict.learn import _accuracy as learnt_accuracy
 from cotune.predict.predictors.gaussian import Gaussian
 from cotune.predict.seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.recording import Recording, read

@@ -9,7 +9,7 @@ from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook
 from cotune.plan.assess import assess
 from cotune.predict import TooFewSamples, forecaster
-from cotune.predict.forecaster import _times_alone
+from cotune.predict.learn import _times_alone
 from cotune.predict.predictors.auto import Auto
 from cotune.predict.predictors.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space

@@ -17,7 +17,7 @@ from cotune.space import Configs
 from cotune.types import Cluster, Floats, Job, Sample
 
 if TYPE_CHECKING:
-    from cotune.predict.forecaster import Forecaster
+    from cotune.predict.learn import Forecaster
 
 
 class SecondsModel(Protocol):
@@ -106,6 +106,6 @@ def forecaster(
     included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
     which no learning curve is needed. Its `reason` says what was chosen and why.
     """
-    from cotune.predict.forecaster import learn
+    from cotune.predict.learn import learn
 
     return learn(job, samples, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)
