@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from golden.commands import Scenario, expected, outcomes
+from golden.commands import EXPECTED, Scenario, expected, outcomes
 from golden.scenarios import SCENARIOS
 from golden.values import differences
 
@@ -31,4 +31,8 @@ def test_commands_answer_as_they_did(scenario: Scenario) -> None:
 
 def test_every_exit_code_that_scripts_rely_on_is_among_them() -> None:
     codes = {outcome["code"] for scenario in SCENARIOS for outcome in expected(scenario)}
-    assert {0, 2, 3, 4, 5, 6, 8} <= codes
+    assert {0, 2, 3, 4, 5, 6, 7, 8} <= codes
+
+
+def test_every_golden_file_is_of_one_scenario() -> None:
+    assert sorted(file.stem for file in EXPECTED.glob("*.json")) == sorted(scenario.name for scenario in SCENARIOS)
