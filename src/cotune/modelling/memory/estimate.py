@@ -1,0 +1,142 @@
+"""From counted memory to low, mid, high and P(fits).
+
+Each phase is known as fixed + c x batch part, with a spread of its own for either; c is the learnt
+correction. low and high are the 10th and 90th percentiles. A config fits if its peak leaves room for
+the context and for the fragments that torch's allocator cannot give back:
+
+    P(fits) = min over phases  P(peak <= (total - context) (1 - fragments))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from cotune.devices import Spec
+from cotune.modelling.memory.peak import CountedMemory, Phase
+
+GIB = float(2**30)
+_TENTH = NormalDist().inv_cdf(0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstants:
+    """Standard deviations, in shares; chosen by hand, wider than what recorded models left (0.3 to 4 %)."""
+
+    states: float = 0.01  # of the weights and optimiser states of a known shape
+    activations: float = 0.04  # of the batch's part
+    plain_activations: float = 0.10  # of a plain (not gated) network, or a mixture: fewer or none were recorded
+    guessed_states: float = 0.05
+    guessed_activations: float = 0.35  # a shape guessed from the number of parameters
+    lengths_vary: float = 0.5  # the longest batch of unpacked text
+    least: float = 0.004  # of the whole peak
+
+
+SPREADS = SpreadConstants()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRoom:
+    """What a GPU has for torch: usable bytes and their standard deviation."""
+
+    total: float
+    usable: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoomConstants:
+    """From the driver and the allocator; the fragments from when recorded runs on an A100 80 GB died."""
+
+    visible: float = 0.99  # of the nominal gibibytes
+    context: float = 0.6 * GIB
+    collectives: float = 1.2 * GIB  # NCCL's buffers, with several GPUs
+    fragments: float = 0.04
+    fragments_sd: float = 0.02
+
+
+ROOM = RoomConstants()
+
+
+def device_room(spec: Spec, gpus: int = 1) -> DeviceRoom:
+    """Return the room of a GPU among several; makers' gigabytes of device memory are gibibytes."""
+    total = ROOM.visible * spec.memory / 1e9 * GIB
+    there = total - ROOM.context - (ROOM.collectives if gpus > 1 else 0.0)
+    return DeviceRoom(total, there * (1 - ROOM.fragments), there * ROOM.fragments_sd)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A factor on the batch's part, learnt from other models, and what spread they left (a share)."""
+
+    factor: float = 1.0
+    sd: float = 0.0
+    families: int = 0
+
+
+UNCORRECTED = Correction()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """The peak of torch's allocator on one GPU, in bytes, and the probability that it fits."""
+
+    low: float
+    mid: float
+    high: float
+    p_fits: float | None
+    phase: str
+    source: str = "counted"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseForecast:
+    """What one phase of a step is expected to take, in bytes."""
+
+    mid: float
+    sd: float
+    phase: str
+
+    def at(self, deviations: float) -> float:
+        return self.mid + deviations * self.sd
+
+    def below(self, room: DeviceRoom) -> float:
+        return NormalDist().cdf((room.usable - self.mid) / math.hypot(self.sd, room.sd))
+
+
+def estimate(
+    counted: CountedMemory, micro_batch: int, room: DeviceRoom | None = None, correction: Correction = UNCORRECTED
+) -> MemoryEstimate:  # fmt: skip
+    """Return what a micro-batch takes, without any run of this model."""
+    return combined([_normal(counted, one, micro_batch, correction) for one in counted.phases], room, "counted")
+
+
+def combined(normals: list[PhaseForecast], room: DeviceRoom | None, source: str) -> MemoryEstimate:
+    """Return the largest of phases that are off together."""
+    highest = max(normals, key=lambda one: one.mid)
+    return MemoryEstimate(
+        low=max(one.at(-_TENTH) for one in normals),
+        mid=highest.mid,
+        high=max(one.at(_TENTH) for one in normals),
+        p_fits=None if room is None else min(one.below(room) for one in normals),
+        phase=highest.phase,
+        source=source,
+    )
+
+
+def spreads(counted: CountedMemory, correction: Correction) -> tuple[float, float]:
+    """Return the shares by which the states and the batch's part may be off."""
+    model = counted.model
+    lengths = SPREADS.lengths_vary if counted.setup.lengths_vary else 0.0
+    if not model.known:
+        return SPREADS.guessed_states, math.hypot(SPREADS.guessed_activations, correction.sd, lengths)
+    own = SPREADS.activations if model.gated and model.experts == 1 else SPREADS.plain_activations
+    return SPREADS.states, math.hypot(own, correction.sd, lengths)
+
+
+def _normal(counted: CountedMemory, phase: Phase, micro_batch: int, correction: Correction) -> PhaseForecast:
+    of_states, of_batch = spreads(counted, correction)
+    batch = phase.per_sequence * micro_batch * correction.factor
+    mid = phase.fixed + batch
+    return PhaseForecast(mid, math.hypot(of_states * phase.fixed, of_batch * batch, SPREADS.least * mid), phase.name)

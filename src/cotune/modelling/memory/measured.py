@@ -1,0 +1,134 @@
+"""Peak memory after one or two measured batches: a line with a floor, the counted line as prior.
+
+    peak(b) = max(floor, r + m b)        r ~ N(counted, sd), m ~ N(counted, sd), each measured peak exact but for noise
+
+A measured peak that stands on the floor (the optimiser's step) says nothing of the line but that it was
+lower there. Other phases keep their counted slope, scaled as the measured one was, so that a steeper phase
+that comes up later is not missed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.modelling.memory.estimate import (
+    GIB,
+    SPREADS,
+    UNCORRECTED,
+    Correction,
+    DeviceRoom,
+    MemoryEstimate,
+    PhaseForecast,
+    combined,
+    spreads,
+)
+from cotune.modelling.memory.peak import CountedMemory, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringConstants:
+    """How far peaks of equal starts differ, and what counts as standing on the floor."""
+
+    noise: float = 0.0005  # share of the peak: equal runs recorded twice differ by less
+    fixed: float = 0.3 * GIB  # by which the counted fixed part may be off beside its share: buffers, workspaces
+    on_floor: float = 0.01  # share by which a peak may be above the counted floor and yet stand on it
+
+
+MEASURING = MeasuringConstants()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """A phase after measuring: mean and covariance of its fixed part and its bytes a sequence."""
+
+    phase: str
+    fixed: float
+    per_sequence: float
+    covariance: tuple[tuple[float, float], tuple[float, float]]
+
+    def forecast(self, micro_batch: int) -> PhaseForecast:
+        at = np.array([1.0, micro_batch])
+        variance = float(at @ np.array(self.covariance) @ at)
+        mid = self.fixed + self.per_sequence * micro_batch
+        return PhaseForecast(mid, math.hypot(math.sqrt(max(variance, 0.0)), MEASURING.noise * mid), self.phase)
+
+
+def estimate_measured(
+    counted: CountedMemory,
+    micro_batch: int,
+    measured: Mapping[int, float],
+    room: DeviceRoom | None = None,
+    correction: Correction = UNCORRECTED,
+) -> MemoryEstimate:
+    """Return what a micro-batch takes, given the peaks of others by their size."""
+    floor, rising = _parted(counted, measured)
+    forecasts = [line.forecast(micro_batch) for line in _lines(counted, rising, measured, correction)]
+    sd = MEASURING.noise * floor if len(rising) < len(measured) else SPREADS.states * floor
+    return combined([*forecasts, PhaseForecast(floor, sd, "update")], room, "measured")
+
+
+def _parted(counted: CountedMemory, measured: Mapping[int, float]) -> tuple[float, dict[int, float]]:
+    """Return the floor, and the peaks that rise above it."""
+    smallest = measured[min(measured)]
+    counted_floor = counted.phases[0].bytes(0)
+    stands = smallest <= counted_floor * (1 + MEASURING.on_floor)
+    floor = smallest if stands else min(counted_floor, smallest)
+    level = floor * (1 + MEASURING.noise) if stands else 0.0
+    return floor, {batch: peak for batch, peak in measured.items() if peak > level}
+
+
+def _lines(
+    counted: CountedMemory, rising: Mapping[int, float], measured: Mapping[int, float], correction: Correction
+) -> list[MemoryLine]:
+    phases = [phase for phase in counted.phases if phase.per_sequence > 0]
+    priors = [_prior(counted, phase, correction) for phase in phases]
+    if not rising:
+        return [_below(prior, measured) for prior in priors]
+    largest = max(rising)
+    seen = max(range(len(phases)), key=lambda at: phases[at].bytes(largest))
+    found = _posterior(priors[seen], rising)
+    scale = found.per_sequence / priors[seen].per_sequence
+    shift = found.fixed - priors[seen].fixed
+    others = [_moved(prior, scale, shift) for at, prior in enumerate(priors) if at != seen]
+    return [found, *(_below(one, measured) for one in others)]
+
+
+def _prior(counted: CountedMemory, phase: Phase, correction: Correction) -> MemoryLine:
+    of_states, of_batch = spreads(counted, correction)
+    slope = phase.per_sequence * correction.factor
+    sd = math.hypot(of_states * phase.fixed, MEASURING.fixed)
+    return MemoryLine(phase.name, phase.fixed, slope, ((sd**2, 0.0), (0.0, (of_batch * slope) ** 2)))
+
+
+def _posterior(prior: MemoryLine, rising: Mapping[int, float]) -> MemoryLine:
+    """Return the line given exact points on it: one step of a Kalman filter for each."""
+    mean, covariance = np.array([prior.fixed, prior.per_sequence]), np.array(prior.covariance)
+    for batch, peak in rising.items():
+        at = np.array([1.0, batch])
+        gain = covariance @ at / (at @ covariance @ at + (MEASURING.noise * peak) ** 2)
+        mean = mean + gain * (peak - at @ mean)
+        covariance = covariance - np.outer(gain, at @ covariance)
+    return _line(prior.phase, mean[0], mean[1], covariance)
+
+
+def _moved(prior: MemoryLine, scale: float, shift: float) -> MemoryLine:
+    factors = np.diag([1.0, scale])
+    covariance = factors @ np.array(prior.covariance) @ factors
+    return _line(prior.phase, prior.fixed + shift, prior.per_sequence * scale, covariance)
+
+
+def _below(line: MemoryLine, measured: Mapping[int, float]) -> MemoryLine:
+    """Return the line no steeper than the measured peaks allow: it did not make any of them."""
+    steepest = min((peak - line.fixed) / batch for batch, peak in measured.items())
+    if line.per_sequence <= steepest:
+        return line
+    return _line(line.phase, line.fixed, max(steepest, 0.0), np.array(line.covariance))
+
+
+def _line(phase: str, fixed: float, slope: float, covariance: np.ndarray) -> MemoryLine:
+    rows = ((covariance[0, 0], covariance[0, 1]), (covariance[1, 0], covariance[1, 1]))
+    return MemoryLine(phase, float(fixed), float(slope), rows)

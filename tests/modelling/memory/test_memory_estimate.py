@@ -1,0 +1,133 @@
+"""Intervals and P(fits), without a run, after one or two batches, and with what other models taught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.devices import known
+from cotune.modelling.memory import (
+    MeasuredPeak,
+    TrainingSetup,
+    count,
+    device_room,
+    estimate,
+    estimate_measured,
+    from_name,
+    guessed,
+    largest_batch,
+    learn,
+    reserved_bytes,
+)
+
+MISTRAL = from_name("mistral-7b")
+LORA = TrainingSetup(method="lora", sequence=4096)
+FULL = TrainingSetup(sequence=4096, fused_kernels=True)
+A100 = known("a100")
+assert A100 is not None
+ROOM = device_room(A100)
+
+
+@given(st.integers(1, 256))
+def test_intervals_hold_their_middle_and_p_fits_falls_with_the_batch(batch: int) -> None:
+    memory = count(MISTRAL, LORA)
+    one, next_larger = estimate(memory, batch, ROOM), estimate(memory, batch + 1, ROOM)
+    assert one.low < one.mid < one.high
+    assert one.p_fits is not None
+    assert next_larger.p_fits is not None
+    assert 0 <= next_larger.p_fits <= one.p_fits <= 1
+
+
+def test_a_guessed_shape_has_a_wider_interval() -> None:
+    sure, unsure = (estimate(count(model, LORA), 8) for model in (MISTRAL, guessed("x", 7.24e9)))
+    assert unsure.high - unsure.low > 3 * (sure.high - sure.low)
+    assert unsure.low < sure.mid < unsure.high
+
+
+def test_without_a_device_nothing_is_said_about_fitting() -> None:
+    assert estimate(count(MISTRAL, LORA), 8).p_fits is None
+
+
+def test_a_gpu_among_several_has_less_room() -> None:
+    assert A100 is not None
+    assert device_room(A100, 2).usable < ROOM.usable < ROOM.total < 80 * 2**30
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_largest_batch_is_that_of_trying_all(confidence: float) -> None:
+    memory = count(MISTRAL, LORA)
+    fits = [batch for batch in range(1, 100) if (estimate(memory, batch, ROOM).p_fits or 0) >= confidence]
+    assert largest_batch(memory, ROOM, confidence).micro_batch == max(fits)
+
+
+def test_no_batch_fits_where_the_weights_do_not() -> None:
+    found = largest_batch(count(from_name("llama-3-70b"), LORA), ROOM)
+    assert found.micro_batch == 0
+    assert found.estimate is None
+    assert found.refused is not None
+
+
+def test_after_two_batches_the_line_goes_through_them() -> None:
+    memory = count(MISTRAL, LORA)
+    truth = {batch: 15e9 + batch * 2.5e9 for batch in (4, 8, 16)}  # neither the counted slope nor the counted start
+    found = estimate_measured(memory, 16, {4: truth[4], 8: truth[8]})
+    assert found.mid == pytest.approx(truth[16], rel=0.01)
+    assert found.source == "measured"
+
+
+def test_measuring_narrows_the_interval() -> None:
+    memory = count(MISTRAL, LORA)
+    widths = [estimate(memory, 16)] + [
+        estimate_measured(memory, 16, {batch: memory.peak(batch) for batch in batches}) for batches in ((4,), (4, 8))
+    ]
+    assert [one.mid for one in widths] == pytest.approx([memory.peak(16)] * 3, rel=0.001)
+    spans = [one.high - one.low for one in widths]
+    assert spans == sorted(spans, reverse=True)
+
+
+def test_batches_on_the_optimisers_floor_leave_the_counted_slope() -> None:
+    memory = count(MISTRAL, FULL)
+    floor = memory.floor
+    assert memory.peak(8) == floor
+    found = estimate_measured(memory, 32, {4: floor, 8: floor * 1.00001})
+    assert found.mid == pytest.approx(memory.peak(32), rel=0.001)
+
+
+def test_a_line_that_would_have_been_seen_is_made_flatter() -> None:
+    memory = count(MISTRAL, FULL)
+    batch = next(batch for batch in range(1, 64) if memory.peak(batch) > memory.floor * 1.05)
+    found = estimate_measured(memory, 2 * batch, {batch // 2: memory.floor, batch: memory.floor})
+    assert found.mid < memory.peak(2 * batch)
+
+
+def test_one_batch_above_the_floor_goes_on_from_the_counted_start() -> None:
+    memory = count(MISTRAL, replace(FULL, gpus=4, sharding="fsdp", weight_bytes=4))
+    assert memory.peak(4) == memory.floor < memory.peak(8)
+    found = estimate_measured(memory, 16, {4: memory.peak(4), 8: memory.peak(8)})
+    assert found.mid == pytest.approx(memory.peak(16), rel=0.001)
+
+
+def test_nothing_learnt_leaves_the_counts() -> None:
+    assert learn([]).factor == 1.0
+
+
+def test_a_correction_is_shrunk_by_how_few_families_taught_it() -> None:
+    def run(family: str, factor: float) -> MeasuredPeak:
+        memory = count(MISTRAL, LORA)
+        phase = memory.phase(8)
+        return MeasuredPeak(family, memory, 8, phase.fixed + factor * phase.per_sequence * 8)
+
+    one = learn([run("a", 1.21)] * 50)
+    three = learn([run(family, 1.21) for family in "abc"])
+    assert one.factor == pytest.approx(1.21**0.5)
+    assert one.factor < three.factor < 1.21
+    assert learn([run("a", 1.0), run("b", 1.4)]).sd > three.sd == pytest.approx(0)
+
+
+def test_what_nvidia_smi_shows_is_above_the_peak_and_below_the_device() -> None:
+    memory = count(MISTRAL, LORA)
+    for batch in (1, 8, 24):
+        assert memory.peak(batch) < reserved_bytes(memory, batch, ROOM) <= ROOM.total

@@ -1,0 +1,91 @@
+"""Counted memory against torch's own tracker, on a Llama-like network of fake tensors: no batch is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotune.modelling.memory import Architecture, TrainingSetup, count
+
+torch = pytest.importorskip("torch")
+nn, functional = torch.nn, torch.nn.functional
+LAYERS, HIDDEN, HEADS, FFN, SEQUENCE = 6, 256, 4, 896, 512
+
+
+class Norm(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(HIDDEN))
+
+    def forward(self, x: Any) -> Any:
+        y = x.to(torch.float32)
+        return self.weight * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)
+
+
+class Block(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(HIDDEN, HIDDEN, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(HIDDEN, FFN, bias=False) for _ in range(2))
+        self.down = nn.Linear(FFN, HIDDEN, bias=False)
+        self.first, self.second = Norm(), Norm()
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x)
+        q, k, v = (one(y).view(*y.shape[:2], HEADS, -1).transpose(1, 2) for one in (self.q, self.k, self.v))
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(y.shape)
+        x = x + self.o(seen)
+        y = self.second(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, vocab: int, *, checkpointing: bool) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(vocab, HIDDEN), nn.Linear(HIDDEN, vocab, bias=False)
+        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.norm, self.checkpointing = Norm(), checkpointing
+
+    def forward(self, tokens: Any) -> Any:
+        from torch.utils.checkpoint import checkpoint
+
+        x = self.table(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointing else block(x)
+        return self.head(self.norm(x))
+
+
+def tracked_peak(vocab: int, batch: int, *, checkpointing: bool) -> float:
+    """Return the peak of the second step, whose optimiser has its states."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with FakeTensorMode():
+            model = Llama(vocab, checkpointing=checkpointing)
+            optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+            tokens = torch.randint(0, vocab, (batch, SEQUENCE))
+            tracker = MemTracker()
+            tracker.track_external(model, optimizer, tokens)
+            for _ in range(2):
+                tracker.reset_mod_stats()
+                with tracker:
+                    loss = functional.cross_entropy(model(tokens).float().view(-1, vocab), tokens.view(-1))
+                    loss.backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            return float(sum(device["Total"] for device in tracker.get_tracker_snapshot("peak").values()))
+    finally:
+        torch.set_default_dtype(usual)
+
+
+@pytest.mark.parametrize(("vocab", "checkpointing"), [(256, True), (256, False), (16_000, True)])
+def test_a_batch_adds_what_torch_tracks(vocab: int, checkpointing: bool) -> None:
+    small, large = (tracked_peak(vocab, batch, checkpointing=checkpointing) for batch in (16, 32))
+    shape = Architecture("llama", LAYERS, HIDDEN, HEADS, HEADS, FFN, vocab)
+    memory = count(shape, TrainingSetup(sequence=SEQUENCE, checkpointing=checkpointing))
+    assert memory.peak(32) - memory.peak(16) == pytest.approx(large - small, rel=0.05)
+    assert memory.peak(32) == pytest.approx(large, rel=0.05)
