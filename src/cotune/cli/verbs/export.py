@@ -1,4 +1,4 @@
-"""`cotune export`: the plan as a file for the launcher that somebody already has."""
+"""`cotune export`: the plan as a file for the launcher you already have."""
 
 from __future__ import annotations
 

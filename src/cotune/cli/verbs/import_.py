@@ -1,4 +1,4 @@
-"""`cotune import`: what other tools have logged, as samples; published measurements, as recordings."""
+"""`cotune import`: read what other tools logged, or published measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune plan`: the cheapest config that reaches the target in time, and why."""
+"""`cotune plan`: the cheapest config that reaches the target in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune predict`: seconds per epoch and learning curves of configs, measured or not, with intervals."""
+"""`cotune predict`: seconds per epoch and accuracy of any config, with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune prices`: what devices cost, by whom and since when; a user's own prices go before the list."""
+"""`cotune prices`: what devices cost an hour, by whom and since when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune run`: run the plan, tell an honest ETA, and put forecast beside measured."""
+"""`cotune run`: run the plan, with an honest ETA; forecast beside measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune serve`: take jobs, and give each one workers as a policy decides, on a real engine."""
+"""`cotune serve`: take jobs, and give each one workers as a policy decides."""
 
 from __future__ import annotations
 

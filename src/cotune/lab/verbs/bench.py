@@ -1,4 +1,4 @@
-"""`cotune bench`: how well strategies plan and predictors predict, on measured truth."""
+"""`cotune bench`: compare strategies and predictors on measured truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune model`: what a model costs before it is trained: seconds, memory, where the time goes."""
+"""`cotune model`: what a model costs before it is trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune pipeline`: measure a network's layers on types of device, and run the stages that `cotune place` planned."""
+"""`cotune pipeline`: measure layers for `cotune place`, and run its plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotune place`: layers on types of device, at the least cost for a throughput, with proof."""
+"""`cotune place`: layers on types of device at the least cost, with proof."""
 
 from __future__ import annotations
 
