@@ -15,6 +15,7 @@ from cotune.errors import UsageError
 from cotune.run.engines.local import Local
 from cotune.run.local.gpus import gpu_env
 from cotune.run.local.shares import Shares
+from cotune.run.slurm.nodes import cores_of_a_gpu
 
 PIPE = Path("/tmp/mps")
 
@@ -111,3 +112,28 @@ def test_an_engine_refuses_what_the_machine_does_not_have(settings: dict[str, in
 def test_only_gpus_that_are_there_and_allowed_are_visible() -> None:
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == ()
     assert len(visible_gpus({})) == len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+
+
+@pytest.mark.parametrize(("workers", "share"), [(1, 16), (2, 8), (3, 5), (8, 2), (20, 1)])
+def test_workers_on_gpus_share_all_cores_and_those_on_cpus_take_one_each(
+    workers: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.setattr("cotune.run.engines.local.visible_gpus", lambda: (0,))
+    assert Local()._share([True] * workers) == share
+    assert Local()._share([False] * workers) == 1
+    assert Local(slices=4)._share([True] * workers) == 4
+
+
+@pytest.mark.parametrize(
+    ("described", "device", "cores"),
+    [
+        ("64|gpu:a100:8(S:0-1)\n32|gpu:a100:8\n16|(null)\n", "a100", 4),
+        ("64|gpu:a100:4,gpu:t4:16\n", "gpu", 4),
+        ("64|gpu:4\n", "gpu", 16),
+        ("2|gpu:4\n", "gpu", 1),
+        ("", "a100", 1),
+    ],
+)
+def test_a_gpu_has_its_share_of_a_slurm_nodes_cores(described: str, device: str, cores: int) -> None:
+    assert cores_of_a_gpu(described, device) == cores

@@ -27,13 +27,14 @@ _EACH = (
 def write(order: Order) -> str:
     """Return the batch script."""
     asked = Slurm(**(order.settings or {}))
+    cpus = asked.cpus_for(order.config.device)
     where = {"--partition": asked.partition, "--account": asked.account}
     options = [
         f"--job-name={order.label}",
         f"--nodes={order.nodes}",
         f"--ntasks-per-node={order.per_node}",
         f"--ntasks={order.config.workers}",
-        *resources(order.config.device, asked.cpus, asked.devices),
+        *resources(order.config.device, cpus, asked.devices),
         *(f"{name}={value}" for name, value in where.items() if value),
         *time_limit(order.limit),
         f"--chdir={order.folder}",
@@ -49,7 +50,7 @@ def write(order: Order) -> str:
             *exports(order),
             f"export {_HEAD}",
             f"export {_PORTS} LOCAL_WORLD_SIZE={order.per_node} GROUP_WORLD_SIZE={order.nodes}",
-            f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{asked.cpus}}}"',
+            f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{cpus}}}"',
             shlex.join(each),
             "",
         ]

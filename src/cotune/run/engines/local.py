@@ -48,7 +48,8 @@ class Local:
     """Worker processes on this machine, from a fork server that has torch imported where it may be needed.
 
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
-    cores are cut (as many as there are cores, so that a worker is one core), `gpu_slices`
+    cores are cut (as many as there are cores, so that a worker is one core; the workers of a
+    launch on GPUs share all of them, as their loaders need), `gpu_slices`
     into how many each GPU is cut (as many as the workers of a launch need); `target_grace`
     how many seconds a job that met its target may take to finish by itself; `isolate`
     whether workers live in a PID namespace of their own where the system allows it.
@@ -164,9 +165,8 @@ class Local:
         """Make the launch's folder, and take a share of the machine for each worker."""
         folder = launch.folder.absolute()
         _clear(folder)
-        workers, units = launch.config.workers, len(self._cores.units)
-        share = units if self._nodes else max(1, units // (self.slices or units))
-        on_gpu = _on_gpu(launch.config)
+        workers, on_gpu = launch.config.workers, _on_gpu(launch.config)
+        share = self._share(on_gpu)
         taken = {port for running in self._running.values() for port in running.ports}
         return LocalLaunch(
             launch=launch,
@@ -183,6 +183,15 @@ class Local:
             memory_kills=memory_kills(),
             nodes=self._nodes,
         )
+
+    def _share(self, on_gpu: Sequence[bool]) -> int:
+        """Return how many cores each worker gets."""
+        units = len(self._cores.units)
+        if self._nodes:
+            return units
+        if self.slices is None and self._gpus.units and all(on_gpu):
+            return max(1, units // len(on_gpu))
+        return max(1, units // (self.slices or units))
 
     def _give_back(self, running: LocalLaunch) -> None:
         for cores in running.cores:

@@ -20,6 +20,7 @@ from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
 from cotune.run.remote import STOP, Away, group_of
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, LOG, SCRIPT, batch_script, resources, time_limit
+from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, require_slurm, submit
 from cotune.types import Cause, Failure
 
@@ -46,7 +47,7 @@ class Slurm:
     """Worker processes as the tasks of a Slurm job, on nodes that share the run's folder.
 
     `partition`, `account` and `options` go to sbatch as they are; `cpus` is what one worker
-    gets; `devices` says how to ask for a device (by default a GPU of that type);
+    gets (1, or a GPU's share of its node's); `devices` says how to ask for a device (by default a GPU of that type);
     `ask_seconds` is how often squeue is asked; `target_grace` how many seconds a job that
     met its target may take to finish by itself.
     """
@@ -54,7 +55,7 @@ class Slurm:
     partition: str | None = None
     account: str | None = None
     options: tuple[str, ...] = ()
-    cpus: int = 1
+    cpus: int | None = None
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     poll: float = 0.1
     ask_seconds: float = 5.0
@@ -62,7 +63,7 @@ class Slurm:
     term_seconds: float = 2.0
 
     def __post_init__(self) -> None:
-        if self.cpus < 1:
+        if self.cpus is not None and self.cpus < 1:
             raise UsageError(f"the slurm engine needs at least 1 cpu for each worker, not {self.cpus}")
         if isinstance(self.options, str):
             raise UsageError(f"the slurm engine's options are a list, such as [--qos=low], not {self.options!r}")
@@ -131,10 +132,16 @@ class Slurm:
         where = {"--partition": self.partition, "--account": self.account}
         return [
             *(f"{name}={value}" for name, value in where.items() if value),
-            *resources(launch.config.device, self.cpus, self.devices),
+            *resources(launch.config.device, self.cpus_for(launch.config.device), self.devices),
             *time_limit(launch.seconds_limit),
             *self.options,
         ]
+
+    def cpus_for(self, device: str) -> int:
+        """Return the cores of one worker: as the settings say, or a GPU's share of its node's cores."""
+        if self.cpus is not None:
+            return self.cpus
+        return 1 if device == "cpu" else cores_of_a_gpu(described_nodes(self.partition), device)
 
     def _ask(self) -> None:
         """Take in what squeue says, and ask it again when it is time."""
