@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cotune.cli.app import app
 from cotune.errors import InvalidFile, NotFound
 from cotune.lab.bench.memory import bench_memory
 
@@ -87,3 +90,15 @@ def test_recorded_peaks_are_met_and_failures_foreseen(measured: int, median: flo
     assert found.p90 <= p90
     assert found.foreseen >= 0.95 * found.failures
     assert found.refused <= 0.03 * found.ran
+
+
+def test_the_command_prints_rows_that_anybody_can_judge(tmp_path: Path) -> None:
+    place = folder(tmp_path, row(4, "26704000000"), row(8, failed=1))
+    done = CliRunner().invoke(app, ["bench", "memory", str(place), "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert found["schema"] == "cotune.bench.memory"
+    assert {"row", "quantity", "predicted", "p_fits", "measured", "failed"} <= set(found["rows"][0])
+    assert set(found["rows"][0]["predicted"]) == {"low", "mid", "high"}
+    assert found["summary"]["rows"] == 1
+    shown = CliRunner().invoke(app, ["bench", "memory", str(place)], catch_exceptions=False).output
+    assert "failures foreseen" in shown

@@ -210,6 +210,38 @@ def _show_layers(found: list[Row]) -> None:
     table(columns, lines, title="errors on layers not seen, of a device that was and of one left out")
 
 
+@bench.command()
+def memory(
+    folder: Annotated[Path, typer.Argument(help="Recorded runs: finetune.csv, and models.csv with their shapes.")],
+    measured: Annotated[
+        int,
+        typer.Option("--measured", min=0, help="How many of a group's smallest batches are seen before the others."),
+    ] = 0,
+    device: Annotated[str, typer.Option("--device", help="The GPU they ran on.")] = "a100",
+    json: Json = False,
+) -> None:
+    """Judge peak memory and P(fits) on recorded runs, each family left out of what is learnt."""
+    from dataclasses import asdict
+
+    from cotune.cli.output import emit_json, table
+    from cotune.lab.bench.memory import bench_memory
+
+    found = bench_memory(folder, measured=measured, device=device)
+    if json:
+        emit_json("bench.memory", asdict(found))
+        return
+    lines = [
+        (
+            name, total.rows, *("" if one is None else f"{one:.1%}" for one in (total.median, total.p90, total.worst)),
+            "" if total.within is None else f"{total.within:.0%}", f"{total.foreseen} of {total.failures}",
+            f"{total.refused} of {total.ran}",
+        )
+        for name, total in {**found.families, "all": found.summary, "all, nvidia-smi": found.nvidia}.items()
+    ]  # fmt: skip
+    columns = ("family", "peaks", "median", "p90", "worst", "in interval", "failures foreseen", "refused")
+    table(columns, lines, title="errors of torch's peak, and what was expected not to fit")
+
+
 def _cells(row: Row | None) -> tuple[str, str, str]:
     return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotune.modelling.memory.architecture import Architecture, guessed, matched
 from cotune.modelling.memory.estimate import Correction, DeviceRoom, MemoryEstimate, device_room, estimate
-from cotune.modelling.memory.fits import LargestBatch, largest_batch
+from cotune.modelling.memory.fits import LargestBatch, estimate_any, largest_batch
 from cotune.modelling.memory.learnt import MeasuredPeak, learn
 from cotune.modelling.memory.measured import estimate_measured
 from cotune.modelling.memory.peak import CountedMemory, count
@@ -14,7 +14,7 @@ from cotune.modelling.memory.sources import from_config, from_module, from_name,
 
 __all__ = [
     "HF_2024_06", "HF_2024_11", "Architecture", "Correction", "CountedMemory", "DeviceRoom", "LargestBatch",
-    "MeasuredPeak", "MemoryEstimate", "TrainingSetup", "count", "device_room", "estimate", "estimate_measured",
-    "from_config", "from_module", "from_name", "guessed", "largest_batch", "learn", "matched", "read_architecture",
-    "reserved_bytes",
+    "MeasuredPeak", "MemoryEstimate", "TrainingSetup", "count", "device_room", "estimate", "estimate_any",
+    "estimate_measured", "from_config", "from_module", "from_name", "guessed", "largest_batch", "learn", "matched",
+    "read_architecture", "reserved_bytes",
 ]  # fmt: skip

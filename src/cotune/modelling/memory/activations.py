@@ -1,4 +1,4 @@
-"""What a batch adds, in hidden states u = 2 s h bytes of one sequence and in bytes per logit.
+"""What a batch adds, in hidden states u = 2 s h bytes of one sequence (4 s h in fp32) and in bytes per logit.
 
 With checkpointing L u are kept, and one block lives while it is recomputed and differentiated:
 
@@ -26,7 +26,7 @@ def longest(setup: TrainingSetup) -> float:
 
 def hidden_bytes(model: Architecture, setup: TrainingSetup) -> float:
     """Return u: the bytes of one sequence's hidden states in the compute type."""
-    return 2.0 * longest(setup) * model.hidden
+    return setup.compute_bytes * longest(setup) * model.hidden
 
 
 def checkpoint_states(setup: TrainingSetup) -> float:
@@ -59,6 +59,8 @@ def logit_bytes(model: Architecture, setup: TrainingSetup) -> tuple[float, float
     path, fused = setup.path, int(setup.fused_kernels)
     if setup.fused_loss:
         return 0.0, path.upcast_tail[fused]
+    if setup.compute_bytes == 4:  # nothing is cast: the plain path, each value of four bytes
+        return 2 * path.plain_logits[fused], path.plain_tail
     if model.upcasts_logits:
         return path.upcast_logits[fused], path.upcast_tail[fused]
     if setup.autocast:

@@ -58,6 +58,7 @@ class TrainingSetup:
     sharding: Sharding = "none"
     optimizer: str = "adamw"
     weight_bytes: int = 2  # bf16; 4: fp32, also the master weights of FSDP's mixed precision
+    compute_bytes: int = 2  # of an activation; 4: fp32
     autocast: bool = False
     checkpointing: bool = True
     flash: bool = True

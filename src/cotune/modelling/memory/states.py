@@ -16,7 +16,7 @@ CODE_BYTES = 0.5  # of a 4-bit weight
 SCALE_BYTES = {"nf4": 1 / 64 + 4 / (64 * 256), "gptq": 2.5 / 128}  # doubly quantized groups of 64; groups of 128
 ADAPTER_BYTES = 12.0  # fp32 weight and two moments
 ADAPTER_GRADIENT_BYTES = 4.0
-COMPUTE_BYTES = 2.0  # bf16 or fp16: what a layer computes in
+HALF_BYTES = 2.0  # bf16 or fp16, in which quantized models keep what is not quantized
 WORKSPACE_BYTES = 17e6  # cuBLAS, rotary tables: what a process holds beside its tensors
 
 
@@ -51,8 +51,8 @@ def _full(model: Architecture, setup: TrainingSetup) -> States:
     reduced = _own_params(model, setup, setup.gradient_shards)
     state_bytes = STATE_BYTES[setup.optimizer] * setup.weight_bytes + FIXED_STATE_BYTES.get(setup.optimizer, 0.0)
     gradients = setup.weight_bytes * reduced * (2 if setup.sharding == "ddp" else 1)  # and DDP's buckets
-    root, layer = _gathered(model, setup, COMPUTE_BYTES)
-    late = COMPUTE_BYTES * (model.head_params + model.matrix_params)
+    root, layer = _gathered(model, setup, setup.compute_bytes)
+    late = setup.compute_bytes * (model.head_params + model.matrix_params)
     return States(
         weights=0.0 if setup.offload and setup.sharding == "fsdp" else setup.weight_bytes * own,
         optimizer=0.0 if setup.offload else state_bytes * updated,
@@ -70,12 +70,12 @@ def _adapted(model: Architecture, setup: TrainingSetup) -> States:
     adapters = model.adapter_params(setup.rank)
     outside = max(model.total_params - model.linear_params, 0.0)
     if setup.quantized:
-        codes = CODE_BYTES * model.linear_params + COMPUTE_BYTES * outside
+        codes = CODE_BYTES * model.linear_params + HALF_BYTES * outside
         scales = SCALE_BYTES[setup.method] * model.linear_params
         root, layer = _gathered(model, setup, CODE_BYTES)
     else:
         codes, scales = setup.weight_bytes * model.total_params, 0.0
-        root, layer = _gathered(model, setup, COMPUTE_BYTES)
+        root, layer = _gathered(model, setup, setup.compute_bytes)
     frozen = 0.0 if setup.offload and setup.sharding == "fsdp" else codes / shards
     gradients = ADAPTER_GRADIENT_BYTES * adapters / setup.gradient_shards
     return States(
@@ -103,5 +103,5 @@ def _gathered(model: Architecture, setup: TrainingSetup, layer_bytes: float) -> 
     held = model.layer_params
     if setup.expert_parallel > 1:
         held -= model.expert_params / model.layers  # they are never gathered
-    dequantized = COMPUTE_BYTES * model.matrix_params if setup.quantized and model.experts > 1 else 0.0
-    return COMPUTE_BYTES * model.root_params, layer_bytes * held + dequantized
+    dequantized = HALF_BYTES * model.matrix_params if setup.quantized and model.experts > 1 else 0.0
+    return setup.compute_bytes * model.root_params, layer_bytes * held + dequantized
