@@ -22,6 +22,8 @@ import yaml
 from cotune import redact, registry
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile.command import reads_environment
+from cotune.jobfile.names import require_exportable
+from cotune.printable import printable
 from cotune.run.command import fill, is_python, numbers, python_target
 from cotune.run.launch import Launch
 from cotune.types import Cluster, Config, Forecast
@@ -61,7 +63,12 @@ class Order:
     @property
     def head(self) -> str:
         """Return what the file says of itself, as comments."""
-        return "".join(f"# {line}\n" for line in self.about)
+        return comment(*self.about)
+
+
+def comment(*lines: str, indent: str = "") -> str:
+    """Return lines as comments of a script or of YAML; a line end in them cannot end the comment."""
+    return "".join(f"# {indent}{printable(line)}\n" for line in lines)
 
 
 def names() -> tuple[str, ...]:
@@ -110,6 +117,7 @@ def order(
         )
     read = {f"COTUNE_{name.upper()}": value for name, value in told.items()}
     variables = {name: value for name, value in read.items() if reads_environment(job, name)} | dict(job.env)
+    require_exportable(job, variables)
     secret = {name for name, value in variables.items() if redact.secret(name, value) or redact.text(value) != value}
     most = per_node or next((d.per_node for d in cluster.devices if d.name == config.device), None)
     nodes = _nodes(config.workers, most)

@@ -12,7 +12,10 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from cotune import yaml_text
 from cotune.errors import InvalidFile, UsageError, suggestion
+from cotune.jobfile import names
+from cotune.printable import printable
 from cotune.types import LearningRateRule, Prefer, Value
 from cotune.units import seconds
 
@@ -45,14 +48,19 @@ def axis_values(value: object) -> tuple[Value, ...]:
         if last - first >= MOST_VALUES:
             raise ValueError(f"a range of at most {MOST_VALUES:,} values")
         return tuple(range(first, last + 1))
-    if isinstance(value, str) and "," in value:
-        value = [yaml.safe_load(part) for part in value.split(",")]
-    elif isinstance(value, str):
-        value = [yaml.safe_load(value)]
+    if isinstance(value, str):
+        value = [_scalar(part) for part in value.split(",")]
     values = value if isinstance(value, list | tuple) else [value]
     if not values or not all(isinstance(entry, str | int | float | bool) for entry in values):
         raise ValueError("a range such as 1..8 or a list such as [16, 32, 64]")
     return tuple(values)
+
+
+def _scalar(text: str) -> object:
+    try:
+        return yaml_text.read(text)
+    except yaml_text.NotYaml:
+        raise ValueError("a range such as 1..8 or a list such as 16,32,64") from None
 
 
 def flagged_axis(name: str, value: object) -> tuple[Value, ...]:
@@ -89,6 +97,9 @@ def _target(value: object) -> object:
 
 Level = Annotated[float, Field(allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
+Name = Annotated[str, AfterValidator(names.name)]
+Variable = Annotated[str, AfterValidator(names.variable)]
+Word = Annotated[str, AfterValidator(names.word)]
 Values = Annotated[tuple[Value, ...], BeforeValidator(axis_values, json_schema_input_type=str | list[Value])]
 
 
@@ -99,7 +110,7 @@ class _Section(BaseModel):
 class TargetSection(_Section):
     """What counts as good enough."""
 
-    metric: str | None = None
+    metric: Name | None = None
     at_least: Level | None = None
     at_most: Level | None = None
     at_least_as_good: Level | None = None
@@ -138,12 +149,12 @@ class DeviceSection(_Section):
 class JobFile(_Section):
     """A job, its goal, what may be chosen, and what there is to run it on."""
 
-    name: str | None = Field(default=None, min_length=1)
-    run: str | list[str] | None = None
+    name: Name | None = Field(default=None, min_length=1)
+    run: Word | list[Word] | None = None
     examples: int | None = Field(default=None, gt=0)
     pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     log: str | dict[str, str] | None = None
-    env: dict[str, str] = {}
+    env: dict[Variable, Word] = {}
     better: Literal["higher", "lower"] | None = None
     target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
     deadline: Duration | None = None
@@ -152,12 +163,12 @@ class JobFile(_Section):
     confidence: float = Field(default=0.9, gt=0, lt=1)
     prefer: Prefer = "cheap"
     global_batch: int | None = Field(default=None, gt=0)
-    search: dict[str, Values] = {}
+    search: dict[Name, Values] = {}
     lr: LearningRateSection | None = None
     budget: BudgetSection = BudgetSection()
     timeout: Duration | None = None
-    devices: dict[str, DeviceSection] = {}
-    currency: str = "USD"
+    devices: dict[Name, DeviceSection] = {}
+    currency: Name = "USD"
     engine: str | dict[str, dict[str, Any]] = "local"
     model: str | None = None
     input: str | list[str] = []
@@ -184,27 +195,14 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobFile.model_json_schema()}
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which no key is written twice: the second would silently win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set[str]()
-        for key, _ in node.value:
-            if str(key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is written twice", problem_mark=key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
-
-
 def parse_yaml(source: str, text: str) -> dict[str, Any]:
     """Return the mapping in some YAML; errors name its source and line."""
     try:
-        raw = yaml.load(text, _Loader) or {}
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise InvalidFile(f"{source}{place}: not valid YAML: {problem}") from None
+        raw = yaml_text.read(text)
+    except yaml_text.NotYaml as error:
+        place = f":{error.line}" if error.line else ""
+        raise InvalidFile(f"{source}{place}: not valid YAML: {error.problem}") from None
+    raw = {} if raw is None else raw
     if not isinstance(raw, dict):
         raise InvalidFile(f"{source}: expected keys and values, found {type(raw).__name__}")
     return raw
@@ -232,8 +230,8 @@ def _words(error: ValidationError) -> tuple[list[str | int], str, str]:
     """Return the path, the key and what is wrong with it, of the first problem."""
     problems = error.errors()
     first = problems[0]
-    path = [part for part in first["loc"] if not str(part).startswith("function-")]
-    key = ".".join(str(part) for part in path)
+    path = [part for part in first["loc"] if not str(part).startswith(("function-", "[key]"))]
+    key = printable(".".join(str(part) for part in path))
     if first["type"] == "extra_forbidden":
         words = f"unknown key{suggestion(str(path[-1]), _known_keys(path[:-1]))}"
     else:

@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
+from cotune.jobfile import names
 from cotune.jobfile.command import require_settable, takes
 from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.pattern import pattern_of
+from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import Cluster, Device, Goal, Job, LearningRate, Value
 
@@ -187,7 +189,7 @@ def _level(target: TargetSection | None) -> float | None:
 
 def _name(command: tuple[str, ...], folder: Path) -> str:
     script = next((Path(word).stem for word in command if word.endswith(".py")), None)
-    return script or folder.name or "job"
+    return printable(script or folder.name or "job")[: names.MOST_LETTERS]
 
 
 def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import PORT, Order, dump, exports, torchrun_words
+from cotune.interop.export import PORT, Order, comment, dump, exports, torchrun_words
 
 USE = "the command in the first lines of {file}"
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
@@ -35,7 +35,8 @@ def write(order: Order) -> str:
     words = [word.replace("--no-python", "--no_python") for word in job[:1]] + job[1:]
     lines = [f"cd {shlex.quote(order.folder)}", *exports(order)]
     launch = f"accelerate launch --config_file THIS_FILE{_machines(order)} {shlex.join(words)}"
-    return order.head + "".join(f"#   {line}\n" for line in [*lines, launch]) + dump(config)
+    shown = "\n".join([*lines, launch]).split("\n")  # a quoted value may have several lines, each a comment
+    return order.head + comment(*shown, indent="  ") + dump(config)
 
 
 def _machines(order: Order) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cotune.interop.export import Order, dump, torchrun_words
+from cotune.interop.export import Order, comment, dump, torchrun_words
 
 USE = "kubectl create -f {file}"
 _RUNTIME = "torch-distributed"
@@ -18,13 +18,13 @@ def write(order: Order) -> str:
     """Return the TrainJob's YAML."""
     torchrun, job = torchrun_words(order)
     amount = {"limits": {"nvidia.com/gpu": order.per_node}} if order.gpus else {"requests": {"cpu": order.per_node}}
-    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in order.env]
+    env: list[dict[str, Any]] = [{"name": name, "value": _literal(value)} for name, value in order.env]
     keys = [{"name": f"{order.label}-secrets", "key": name} for name in order.secrets]
     env += [{"name": key["key"], "valueFrom": {"secretKeyRef": key}} for key in keys]
     trainer: dict[str, Any] = {
         **({"image": order.image} if order.image else {}),
-        "command": torchrun,
-        "args": job,
+        "command": [*map(_literal, torchrun)],
+        "args": [*map(_literal, job)],
         "numNodes": order.nodes,
         "numProcPerNode": order.per_node,
         "resourcesPerNode": amount,
@@ -45,6 +45,11 @@ def write(order: Order) -> str:
 
 
 def _hints(order: Order) -> str:
-    image = "" if order.image else "# the script must be in the runtime's image; name another by --image\n"
-    kind = f"# that the nodes have {order.config.device} is up to the runtime's node selector\n" if order.gpus else ""
-    return image + kind
+    image = () if order.image else ("the script must be in the runtime's image; name another by --image",)
+    kind = (f"that the nodes have {order.config.device} is up to the runtime's node selector",) if order.gpus else ()
+    return comment(*image, *kind)
+
+
+def _literal(text: str) -> str:
+    """Return a text that Kubernetes leaves as it is: it puts variables in the place of `$(NAME)`."""
+    return text.replace("$(", "$$(")

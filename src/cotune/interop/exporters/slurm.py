@@ -13,7 +13,7 @@ import shlex
 
 from cotune.interop.export import Order, exports
 from cotune.run.engines.slurm import Slurm
-from cotune.run.slurm.batch import resources, time_limit
+from cotune.run.slurm.batch import resources, sbatch_lines, time_limit
 
 USE = "sbatch {file}"
 _PORTS = 'MASTER_PORT="$((20000 + SLURM_JOB_ID % 10000))"'
@@ -45,7 +45,7 @@ def write(order: Order) -> str:
     return "\n".join(
         [
             "#!/bin/sh",
-            *(f"#SBATCH {shlex.quote(option)}" for option in options),
+            *sbatch_lines(options),
             order.head.rstrip(),
             *exports(order),
             f"export {_HEAD}",

@@ -9,33 +9,60 @@ Its last line leaves a mark in the folder: nothing of the launch runs any more.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cotune.errors import UsageError
+from cotune.printable import is_printable
 from cotune.run.launch import Launch
 
 FINISHED_MARK = "slurm.exit"
 LOG = "slurm.log"
 GROUP = "slurm.group.json"
 SCRIPT = "slurm.sh"
+_LABEL_LETTERS = 100
 
 
 def batch_script(launch: Launch, folder: Path, options: Sequence[str]) -> str:
     """Return the script that Slurm runs on the first node of the job."""
     task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder)])
     log, mark = folder / LOG, shlex.quote(str(folder / FINISHED_MARK))
-    given = [f"--job-name=cotune-{launch.job.name}", f"--output={log}", f"--ntasks={launch.config.workers}", *options]
+    given = [
+        f"--job-name={_label(launch.job.name)}",
+        f"--output={_literal(log)}",
+        f"--ntasks={launch.config.workers}",
+        *options,
+    ]
     return "\n".join(
         [
             "#!/bin/sh",
-            *(f"#SBATCH {shlex.quote(option)}" for option in given),
+            *sbatch_lines(given),
             f"srun --kill-on-bad-exit=0 --mpi=none {task}",
             f"echo $? > {mark}",
             "",
         ]
     )
+
+
+def sbatch_lines(options: Sequence[str]) -> list[str]:
+    """Return options as the lines that sbatch reads; one with a line end would go on as a command of the script."""
+    for option in options:
+        if not is_printable(option):
+            raise UsageError(f"an option for Slurm stands on one line, without control characters: {option!r}")
+    return [f"#SBATCH {shlex.quote(option)}" for option in options]
+
+
+def _label(name: str) -> str:
+    """Return a job's name in letters that Slurm takes as they are: it puts values in the place of `%x`."""
+    return "cotune-" + re.sub(r"[^\w.+-]+", "-", name)[:_LABEL_LETTERS]
+
+
+def _literal(path: Path) -> str:
+    """Return a path that Slurm leaves as it is: it puts values in the place of `%j` in names of files."""
+    return str(path).replace("%", "%%")
 
 
 def resources(device: str, cpus: int, devices: Mapping[str, Sequence[str]]) -> list[str]:
