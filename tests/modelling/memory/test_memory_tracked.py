@@ -1,4 +1,4 @@
-"""Counted memory against torch's own tracker, on a Llama-like network of fake tensors: no batch is computed."""
+"""Counted memory against torch's own tracker, on Llama- and GPT-like networks of fake tensors: no batch is computed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,26 @@ class Block(nn.Module):  # type: ignore[misc, name-defined]
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
-class Llama(nn.Module):  # type: ignore[misc, name-defined]
-    def __init__(self, vocab: int, *, checkpointing: bool) -> None:
+class PlainBlock(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.o = nn.Linear(HIDDEN, 3 * HIDDEN), nn.Linear(HIDDEN, HIDDEN)
+        self.up, self.down = nn.Linear(HIDDEN, FFN), nn.Linear(FFN, HIDDEN)
+        self.first, self.second = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
+
+    def forward(self, x: Any) -> Any:
+        cut = self.qkv(self.first(x)).chunk(3, -1)
+        q, k, v = (one.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for one in cut)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)
+        x = x + functional.dropout(self.o(seen), 0.1)
+        return x + functional.dropout(self.down(functional.gelu(self.up(self.second(x)), approximate="tanh")), 0.1)
+
+
+class Decoder(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, vocab: int, kind: type, *, checkpointing: bool) -> None:
         super().__init__()
         self.table, self.head = nn.Embedding(vocab, HIDDEN), nn.Linear(HIDDEN, vocab, bias=False)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(kind() for _ in range(LAYERS))
         self.norm, self.checkpointing = Norm(), checkpointing
 
     def forward(self, tokens: Any) -> Any:
@@ -56,7 +71,7 @@ class Llama(nn.Module):  # type: ignore[misc, name-defined]
         return self.head(self.norm(x))
 
 
-def tracked_peak(vocab: int, batch: int, *, checkpointing: bool) -> float:
+def tracked_peak(vocab: int, batch: int, kind: type, *, checkpointing: bool) -> float:
     """Return the peak of the second step, whose optimiser has its states."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -65,7 +80,7 @@ def tracked_peak(vocab: int, batch: int, *, checkpointing: bool) -> float:
     torch.set_default_dtype(torch.bfloat16)
     try:
         with FakeTensorMode():
-            model = Llama(vocab, checkpointing=checkpointing)
+            model = Decoder(vocab, kind, checkpointing=checkpointing)
             optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
             tokens = torch.randint(0, vocab, (batch, SEQUENCE))
             tracker = MemTracker()
@@ -82,10 +97,11 @@ def tracked_peak(vocab: int, batch: int, *, checkpointing: bool) -> float:
         torch.set_default_dtype(usual)
 
 
+@pytest.mark.parametrize("kind", [Block, PlainBlock])
 @pytest.mark.parametrize(("vocab", "checkpointing"), [(256, True), (256, False), (16_000, True)])
-def test_a_batch_adds_what_torch_tracks(vocab: int, checkpointing: bool) -> None:
-    small, large = (tracked_peak(vocab, batch, checkpointing=checkpointing) for batch in (16, 32))
-    shape = Architecture("llama", LAYERS, HIDDEN, HEADS, HEADS, FFN, vocab)
+def test_a_batch_adds_what_torch_tracks(vocab: int, checkpointing: bool, kind: type) -> None:
+    small, large = (tracked_peak(vocab, batch, kind, checkpointing=checkpointing) for batch in (16, 32))
+    shape = Architecture("decoder", LAYERS, HIDDEN, HEADS, HEADS, FFN, vocab, gated=kind is Block)
     memory = count(shape, TrainingSetup(sequence=SEQUENCE, checkpointing=checkpointing))
     assert memory.peak(32) - memory.peak(16) == pytest.approx(large - small, rel=0.05)
     assert memory.peak(32) == pytest.approx(large, rel=0.05)

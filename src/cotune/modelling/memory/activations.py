@@ -2,7 +2,7 @@
 
 With checkpointing L u are kept, and one block lives while it is recomputed and differentiated:
 
-    dense    base + 6 f/h    three kept and three gradients of a gated network (4 f/h of a plain one)
+    dense    base + 6 f/h    three kept and three gradients of a gated network (3 f/h of a plain one)
     experts  base + (3 or 4) k f/h + 3 k/E f/h + 2 k      kept for k experts a token, gradients of one
              expert's tokens at a time, inputs and outputs gathered
 
@@ -36,22 +36,20 @@ def checkpoint_states(setup: TrainingSetup) -> float:
 
 def block_states(model: Architecture, setup: TrainingSetup) -> float:
     """Return the hidden states of one block in backward, its checkpoint not among them."""
-    base = _base_states(setup) * (2.0 if setup.fp32_residual else 1.0)
+    base = _base_states(model, setup) * (2.0 if setup.fp32_residual else 1.0)
     return base + _network_states(model, setup) + _eager_states(model, setup)
 
 
 def kept_states(model: Architecture, setup: TrainingSetup) -> float:
     """Return the hidden states that a block keeps from forward to backward without checkpointing.
 
-    The base without its two gradients, the block's input, and the network's values: a gated network keeps
-    four a token (three where its last matrix is frozen), a plain one two.
+    The base with the block's input for its two gradients, and the network's values: a gated network keeps four a
+    token (three where its last matrix is frozen), a plain one two or one.
     """
-    path = setup.path
-    plain_norms = 0.0 if setup.fused_kernels else path.unfused_kept - path.unfused
-    base = (_base_states(setup) - 2.0 + plain_norms) * checkpoint_states(setup)
+    base = _base_kept(model, setup) * checkpoint_states(setup)
     network = _network_kept(model, setup) * model.experts_active * model.ffn / model.hidden
     gathered = _gathered_states(model, setup)
-    return base + checkpoint_states(setup) + network + gathered + _eager_states(model, setup)
+    return base + network + gathered + _eager_states(model, setup)
 
 
 def logit_bytes(model: Architecture, setup: TrainingSetup) -> tuple[float, float]:
@@ -68,7 +66,9 @@ def logit_bytes(model: Architecture, setup: TrainingSetup) -> tuple[float, float
     return path.plain_logits[fused], path.plain_tail
 
 
-def _base_states(setup: TrainingSetup) -> float:
+def _base_states(model: Architecture, setup: TrainingSetup) -> float:
+    if not model.gated:
+        return setup.path.plain_block[int(setup.adapters)] + _narrow_states(model)
     path = setup.path
     base = path.block + (0.0 if setup.fused_kernels else path.unfused)
     if setup.quantized:
@@ -78,11 +78,24 @@ def _base_states(setup: TrainingSetup) -> float:
     return base
 
 
+def _base_kept(model: Architecture, setup: TrainingSetup) -> float:
+    path = setup.path
+    if not model.gated:
+        return path.plain_kept[int(setup.adapters)] + _narrow_states(model)
+    norms = 0.0 if setup.fused_kernels else path.unfused_kept - path.unfused
+    return _base_states(model, setup) - 1.0 + norms
+
+
+def _narrow_states(model: Architecture) -> float:
+    """Return keys and values in hidden states, by how many heads share them."""
+    return 2.0 * model.kv_heads / model.heads
+
+
 def _network_states(model: Architecture, setup: TrainingSetup) -> float:
     wide = model.ffn / model.hidden
     gradients = 3.0 if model.gated else 2.0
     if model.experts == 1:
-        return 2 * gradients * wide
+        return (2 * gradients if model.gated else 3.0) * wide
     chosen = model.experts_active
     kept = _network_kept(model, setup) * chosen * wide
     return kept + gradients * chosen / model.experts * wide + _gathered_states(model, setup)

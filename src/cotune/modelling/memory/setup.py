@@ -40,6 +40,11 @@ class CodePath:
     unfused_kept: float = 5.5  # the same from forward to backward without checkpointing (torch's MemTracker)
     lora: float = 4.0  # inputs of four adapters
     uncast: float = 2.5  # fp32 adapters in a bf16 network without autocast
+    plain_block: tuple[float, float] = (
+        8.5,
+        9.5,
+    )  # of a plain network but k and v, trained in full or by adapters (MemTracker)
+    plain_kept: tuple[float, float] = (9.0, 10.5)  # the same from forward to backward without checkpointing
     quantized: float = 1.5  # adapters on quantized layers, whose own inputs are not kept
 
 
