@@ -59,7 +59,8 @@ class Outlook:
     overhead: Floats  # (n,) seconds of evaluation and checkpoint, each epoch
     z_time: Floats  # (draws,) standard normal
     z_accuracy: Floats  # (draws,) standard normal
-    learning: Learning | None = None
+    learning: Learning | None = None  # from scratch
+    continued: Learning | None = None  # for a run that goes on from what a probe has left
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
 

@@ -271,7 +271,9 @@ def test_weights_that_meet_the_target_are_sure_where_nothing_else_is() -> None:
     def met(configs: Configs) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return np.where(configs.global_batch == 64, np.inf, 0.0)
 
-    found = choose(JOB, goal, SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=met)
+    with pytest.raises(Infeasible):
+        choose(JOB, goal, SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=met)
+    found = choose(JOB, goal, SPACE, CLUSTER, forecast=outlook_of, search=Grid(), trained=met, go_on=True)
     assert found.config.global_batch == 64
     assert found.rest is not None
     assert (found.rest.seconds.high, found.rest.probability) == (0.0, 1.0)

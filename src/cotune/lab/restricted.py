@@ -24,7 +24,15 @@ def planned(lab: Lab, space: Space, forecast: Forecaster, prefer: Prefer = "chea
     goal = replace(lab.goal, prefer=prefer)
     try:
         plan = choose(
-            lab.job, goal, space, lab.cluster, forecast=forecast, search=Grid(), trained=lab.trained, seed=lab.seed
+            lab.job,
+            goal,
+            space,
+            lab.cluster,
+            forecast=forecast,
+            search=Grid(),
+            trained=lab.trained,
+            go_on=True,
+            seed=lab.seed,
         )
     except Infeasible as error:
         return _surest(error)

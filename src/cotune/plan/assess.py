@@ -9,18 +9,17 @@ A run stops at the first evaluation that meets the target, so seconds and cost d
 depend on the deadline: only the probability does. Hence a longer deadline can only add
 choices and never makes the cheapest plan dearer.
 
-Where e epochs of a recipe are trained already, a run goes on from there, and what is left is
+All of this, and the choice, is of a training from scratch: its luck is its own. Where e epochs of a recipe are trained
+already, going on from there is another forecast (`rest`), which knows the past of that one run:
 
     t' = startup + (N - e) (epoch_seconds + overhead)       nothing when its target is met
-
-Whether a goal is met is judged by the whole training all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from functools import cached_property
 
 import numpy as np
 
@@ -47,16 +46,10 @@ class Assessment:
     seconds: Floats  # (n,) median
     epochs: Ints  # (n,) the cap: the most epochs that deadline and budget allow
     trained: Floats | None = None  # (n,) epochs that need not be trained again; infinite when the target is met
-    left: Floats | None = None  # (n,) median seconds of what is left to train, where something was trained
 
     @property
     def cost(self) -> Floats:
         return self.seconds * self.rate
-
-    @property
-    def left_cost(self) -> Floats:
-        """Return what a run of each config still has to pay."""
-        return self.cost if self.left is None else self.left * self.rate
 
     @property
     def all_epochs(self) -> bool:
@@ -65,15 +58,13 @@ class Assessment:
 
     @property
     def feasible(self) -> Mask:
-        """Return which configs meet the goal with the confidence asked for.
+        """Return which configs meet the goal with the confidence asked for, from scratch."""
+        return np.asarray(self.probability >= self.goal.confidence)
 
-        Where none does, weights that meet the target already are as sure as can be, if such a
-        training is expected to keep to deadline and budget.
-        """
-        sure = self.probability >= self.goal.confidence
-        if sure.any() or self.trained is None:
-            return sure
-        return np.isinf(self.trained) & _affordable(self.goal, self.seconds[:, None], self.rate)[:, 0]
+    @property
+    def affordable(self) -> Mask:
+        """Return which configs are expected to keep to deadline and budget, were they trained from scratch."""
+        return _affordable(self.goal, self.seconds[:, None], self.rate)[:, 0]
 
     @property
     def final_accuracy(self) -> Floats | None:
@@ -88,7 +79,8 @@ class Assessment:
         """
         if self.outlook.learning is None:
             return None
-        return self._at_cap(self.outlook.learning, -NormalDist().inv_cdf(self.goal.confidence))
+        unlucky = float(np.quantile(self.outlook.z_accuracy, 1 - self.goal.confidence))
+        return self._at_cap(self.outlook.learning, unlucky)
 
     def _at_cap(self, learning: Learning, luck: float) -> Floats:
         """Return the accuracy of each config after its cap of epochs, so many deviations above the median."""
@@ -100,7 +92,31 @@ class Assessment:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""
         if self.trained is None or self.trained[row] == 0:
             return None
-        return self.forecast(row, float(self.trained[row]))
+        return self._continuing.forecast(row, float(self.trained[row]))
+
+    @cached_property
+    def left(self) -> tuple[Floats, Floats]:
+        """Return the median seconds of going on from what was trained, and the chance that this meets the goal.
+
+        Where nothing was trained that is never.
+        """
+        seconds, chance = np.full(len(self.seconds), np.inf), np.zeros(len(self.seconds))
+        if self.trained is None:
+            return seconds, chance
+        rows = np.flatnonzero((self.trained > 0) & np.isfinite(self.seconds))
+        for begin in range(0, len(rows), _ROWS):
+            part = rows[begin : begin + _ROWS]
+            spent = self._continuing.draws(part, self.trained[part])[2]
+            seconds[part], chance[part] = np.median(spent, axis=1), self._continuing.met(part, spent).mean(axis=1)
+        return seconds, chance
+
+    @cached_property
+    def _continuing(self) -> Assessment:
+        """Return the same of runs that go on from what probes left."""
+        if self.outlook.continued is None:
+            return self
+        outlook = replace(self.outlook, learning=self.outlook.continued, continued=None)
+        return replace(self, outlook=outlook, needed=_epochs_needed(outlook, self.goal, self.sign))
 
     def forecast(self, row: int, trained: float = 0.0) -> Forecast:
         """Return one row with its intervals, for the epochs that are not trained yet."""
@@ -118,7 +134,7 @@ class Assessment:
             cost=Quantity(*cost, weakest, self.unit),
             epoch_seconds=Quantity(*pace, source, "s"),
             accuracy=self._accuracy(row, taken, learnt),
-            probability=self._probability(row, spent) if trained else float(self.probability[row]),
+            probability=float(self.met(one, spent[None, :]).mean()) if trained else float(self.probability[row]),
             epochs_needed=Quantity(*epochs, until, "epochs"),
         )
 
@@ -131,11 +147,10 @@ class Assessment:
         spent = np.where(more > 0, self.outlook.begun(rows), 0.0) + more * self.outlook.each(rows)
         return taken, more, spent
 
-    def _probability(self, row: int, spent: Floats) -> float:
-        """Return the joint chance of a run that takes so many seconds in each draw."""
-        one = np.array([row])
-        reached = np.isfinite(_of_rows(self.needed, self.outlook, one)) | (spent == 0)
-        return float((reached & _affordable(self.goal, spent[None, :], self.rate[one])).mean())
+    def met(self, rows: Ints, spent: Floats) -> Mask:
+        """Return which draws of runs that take so many seconds meet the goal."""
+        reached = np.isfinite(_of_rows(self.needed, self.outlook, rows)) | (spent == 0)
+        return np.asarray(reached & _affordable(self.goal, spent, self.rate[rows]))
 
     def _accuracy(self, row: int, taken: Floats, source: Source | None) -> Quantity | None:
         learning, luck = self.outlook.learning, self.outlook.z_accuracy
@@ -188,17 +203,7 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
         epochs=cap,
     )
     found = _longest(found) if found.all_epochs else found
-    return found if trained is None else replace(found, trained=trained, left=_seconds_left(found, trained))
-
-
-def _seconds_left(found: Assessment, trained: Floats) -> Floats:
-    """Return the median seconds of each config's run from where its recipe has been trained to."""
-    left = found.seconds.copy()
-    rows = np.flatnonzero((trained > 0) & np.isfinite(found.seconds))
-    for begin in range(0, len(rows), _ROWS):
-        part = rows[begin : begin + _ROWS]
-        left[part] = np.quantile(found.draws(part, trained[part])[2], MID, axis=1)
-    return left
+    return found if trained is None else replace(found, trained=trained)
 
 
 def _left(taken: Floats, trained: Floats) -> Floats:

@@ -3,8 +3,7 @@
 A config is feasible when target, deadline and budget are met together with the
 confidence asked for. Among those the cheapest wins (or the fastest, or the one that is
 the most accurate with that confidence); ties go to the quicker one, then to fewer workers.
-What a probe has trained already need not be paid again: what counts is what is left of each
-config's training.
+What counts is a training from scratch: that a probe was lucky is no property of its config.
 """
 
 from __future__ import annotations
@@ -35,18 +34,23 @@ def choose(
     forecast: Forecaster,
     search: Search,
     trained: Trained | None = None,
+    go_on: bool = False,
     seed: int = 0,
 ) -> Plan:
-    """Return the best plan for a goal, or raise `Infeasible`; `trained` tells how many epochs of configs are done."""
+    """Return the best plan for a goal, or raise `Infeasible`; `trained` tells how many epochs of configs are done.
+
+    Where no training from scratch is sure enough, a run that may `go_on` from a probe is the next best.
+    """
     configs = space.configs()
     done = None if trained is None else trained(configs)
     found = assess(forecast(configs, goal.max_epochs), goal, cluster, job.sign, done)
-    return decide(job, space, found, search=search, seed=seed)
+    return decide(job, space, found, search=search, go_on=go_on, seed=seed)
 
 
-def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: int = 0) -> Plan:
+def decide(job: Job, space: Space, found: Assessment, *, search: Search, go_on: bool = False, seed: int = 0) -> Plan:
     """Return the best plan among configs that are judged already, or raise `Infeasible`."""
-    keys = _keys(found)
+    continued = go_on and not found.feasible.any()
+    keys = _keys_going_on(found) if continued else _keys(found)
     best = search.search(space, _rank(space, keys), random.Random(seed))
     row = int(space.rows(np.array([best], dtype=np.int64))[0])
     if row < 0 or not np.isfinite(keys[row, 0]):
@@ -55,7 +59,7 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: i
     return Plan(
         forecast=found.forecast(row),
         goal=found.goal,
-        reason=_reason(found, keys, row),
+        reason=_reason_going_on(found, keys) if continued else _reason(found, keys, row),
         rivals=tuple(found.forecast(rival) for rival in rivals),
         searched=len(space),
         notes=found.outlook.notes,
@@ -65,15 +69,31 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, seed: i
 
 def _keys(found: Assessment) -> Floats:
     """Return the ranking of every config; infinite where the goal is not met."""
-    cost, seconds = found.left_cost, found.seconds if found.left is None else found.left
-    accuracy = found.sure_accuracy
+    cost, seconds, accuracy = found.cost, found.seconds, found.sure_accuracy
     by = {
-        "cheap": (cost, found.cost, seconds),
-        "fast": (seconds, cost, found.cost),
-        "accurate": (-accuracy if accuracy is not None else cost, cost, found.cost),
+        "cheap": (cost, seconds),
+        "fast": (seconds, cost),
+        "accurate": (-accuracy if accuracy is not None else cost, cost),
     }[found.goal.prefer]
     workers = found.outlook.configs.workers.astype(np.float64)
     return np.column_stack([np.where(found.feasible, by[0], np.inf), *by[1:], workers])
+
+
+def _keys_going_on(found: Assessment) -> Floats:
+    """Return the ranking of configs by what is left of them, where a probe has trained a part."""
+    seconds, chance = found.left
+    cost = seconds * found.rate
+    by = (seconds, cost) if found.goal.prefer == "fast" else (cost, seconds)
+    workers = found.outlook.configs.workers.astype(np.float64)
+    sure = (chance >= found.goal.confidence) & found.affordable
+    return np.column_stack([np.where(sure, by[0], np.inf), by[1], found.cost, workers])
+
+
+def _reason_going_on(found: Assessment, keys: Floats) -> str:
+    sure = int(np.isfinite(keys[:, 0]).sum())
+    best = {"cheap": "cheapest", "fast": "fastest", "accurate": "cheapest"}[found.goal.prefer]
+    among = f"{counted(sure, 'config')} that a probe has trained a part of"
+    return f"no training from scratch is sure enough; to go on with this is the {best} of {among}"
 
 
 def _rank(space: Space, keys: Floats) -> Rank:
@@ -99,12 +119,10 @@ def _reason(found: Assessment, keys: Floats, row: int) -> str:
     best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
     among = f"{counted(feasible, 'feasible config')} ({len(keys)} in all)"
     words = f"{best} of {among}"
-    if found.trained is not None and found.trained[row] > 0:
-        words = f"{best} to finish of {among}, part of it being trained"
     order = np.lexsort(keys.T[::-1])[:2]
     if feasible > 1 and found.goal.prefer != "accurate":
         second = int(order[1]) if order[0] == row else int(order[0])
         what = "costs" if found.goal.prefer == "cheap" else "takes"
-        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more" if keys[row, 0] > 0 else "more, as this is trained"
+        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more"
         words += f"; the next, {found.outlook.configs[second]}, {what} {by}"
     return words

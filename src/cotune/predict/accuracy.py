@@ -1,13 +1,13 @@
 """Accuracy of many recipes after each epoch: median, spread to either side, and where it comes from.
 
-    pace^2  = run^2 + (batch x doublings)^2                                 a deviation of ln epochs
+    pace^2  = luck^2 + (batch x doublings)^2                                a deviation of ln epochs
     below^2 = (curve(e) - curve(e / exp(pace)))^2 + level^2 + noise^2 + later^2
     above^2 = (curve(e exp(pace)) - curve(e))^2   + level^2 + noise^2 + later^2
 
 Two runs of one recipe, and of two batches the more so, learn much the same at another pace: what is not known
 is how many epochs an accuracy takes, rather than how much accuracy an epoch gives.
 
-run      two runs of one recipe reach a target some per cent of epochs apart, as on other jobs
+luck     two runs of one recipe reach a target some per cent of epochs apart (`luck.py`)
 batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
          batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
@@ -18,10 +18,12 @@ later    grows with the doublings of epochs after the end of the measured curves
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
-recipe was measured, its own evaluations are taken instead. What one evaluation shows is told apart.
+recipe was measured, its own evaluations count, less what of them is luck: the best of several probes is also the
+luckiest, so what it shows beyond the law is shrunk to it. What one evaluation shows is told apart.
 
-A run that goes on from a probe has that probe's past: up to where its curve ends nothing is left to chance.
-Where training went on and no evaluation came any more, none is expected.
+A training from scratch has luck of its own. A run that goes on from a probe has that probe's past instead
+(`with_past`): up to where its curve ends nothing is left to chance. Where training went on and no evaluation came any
+more, none is expected.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from cotune.checkpoints import Kept
 from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict.fits import KEPT
+from cotune.predict.luck import NEVER, Luck, luck
 from cotune.predict.predictors.curve import fallen, natural_ceiling, roughness
 from cotune.predict.recipes import Recipes
 from cotune.predict.samples import Curve, by_global_batch, curves, neighbours
@@ -46,7 +49,6 @@ from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
 
 # Chosen by benchmarks/calibration.py --curves, with each data set left out in turn (docs/prediction.md):
-_SHIFT = 0.06  # of ln epochs to a target, between runs
 _PACE = 0.15  # of ln epochs, for each doubling between a batch and the nearest that was measured
 _PACE_ALONE = 0.25  # the same while one batch was measured
 _LEVEL = 0.005  # of the range of accuracies, for each such doubling
@@ -97,17 +99,18 @@ class AccuracyOutlook:
     level: float  # and of accuracy
     per_epoch: float  # spread for each doubling after the end of the measured curves
     assumed: bool
+    luck: Luck
     recipes: Recipes = _BY_BATCH
     going: Mapping[Recipe, Curve] = field(default_factory=dict)  # what a run of a recipe goes on from
 
-    def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook:
-        """Return the same outlook for runs that go on from what these samples left.
+    def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook | None:
+        """Return the same outlook for runs that go on from what these samples left, if anything was.
 
         Where a recording judges a run by several seeds, the one that a probe drew is not its past.
         """
-        if job.seeds > 1:
-            return self
-        left = Kept.among(samples).best.values()
+        left = [] if job.seeds > 1 else list(Kept.among(samples).best.values())
+        if not left:
+            return None
         found = [curves(job, self.recipes.samples([sample]))[0] for sample in left]
         return _going_on(self, tuple(zip([job.recipe(sample.config) for sample in left], found, strict=True)))
 
@@ -117,10 +120,11 @@ class AccuracyOutlook:
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        below, above = _apart(median, np.hypot(_SHIFT, self.pace * near.far))
+        below, above = _apart(median, np.hypot(self._between_runs(near), self.pace * near.far))
         always = ((self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2)[:, None]
         later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
-        best = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
+        shown = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
+        best = np.maximum.accumulate(shown, axis=1)
         ended = np.clip(np.ceil(2**near.end).astype(np.int64) - 1, 0, max_epochs - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
@@ -139,6 +143,12 @@ class AccuracyOutlook:
             told=2**near.end,
             ceiling=self.ceiling,
         )
+
+    def _between_runs(self, near: _Near) -> Floats:
+        """Return the deviation of ln epochs of one more run of each recipe: the more runs were seen, the less."""
+        runs = np.array([len(self._same(batch)) for batch in self._by_batch], dtype=np.float64)
+        each = np.where(near.away == 0, runs[near.below], 1.0)
+        return np.array([self.luck.deviation(count) for count in each.tolist()])
 
     def _near(self, alike: Configs, strange: Floats) -> _Near:
         """Return where recipes lie among the measured batches; `strange` doublings of something else come on top."""
@@ -193,7 +203,8 @@ class AccuracyOutlook:
         if len(told) == 0:
             return np.zeros(len(epochs)), np.zeros(len(epochs))
         shown = np.maximum.accumulate(np.nanmean(each[:, told], axis=0))
-        own = np.interp(epochs, epochs[told], shown - law[told], left=0.0)
+        share = 1.0 if self.going else self.luck.kept(len(same))
+        own = np.interp(epochs, epochs[told], share * (shown - law[told]), left=0.0)
         others = np.maximum(own, middle[0] - law)
         if furthest.silent:  # whatever is learnt later, no evaluation will show
             later = epochs > epochs[told[-1]]
@@ -215,7 +226,7 @@ class AccuracyOutlook:
             alike = configs.global_batch == recipe.global_batch
             rows = np.flatnonzero(alike if recipe.workers is None else alike & (configs.workers == recipe.workers))
             past = np.flatnonzero((epochs >= curve.epochs[0]) & ((epochs <= curve.epochs[-1]) | curve.silent))
-            best[np.ix_(rows, past)] += 5 * _CERTAIN * self.range
+            best[np.ix_(rows, past)] += 2 * NEVER * _CERTAIN * self.range
             for spread in spreads:
                 spread[np.ix_(rows, past)] = _CERTAIN * self.range
 
@@ -284,6 +295,7 @@ def accuracy_outlook(
         level=_LEVEL * span,
         per_epoch=later,
         assumed=assumed,
+        luck=luck(found),
         recipes=recipes,
     )
 

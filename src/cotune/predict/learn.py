@@ -23,6 +23,7 @@ from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfA
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict.groups import fit_seconds
+from cotune.predict.luck import Luck
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
@@ -33,6 +34,7 @@ from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 
 _FEW_CONFIGS = 4096
+_KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
 Answer = TypeVar("Answer")
 STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
@@ -43,7 +45,8 @@ class Forecaster:
     """What was learnt from samples; call it with configs and the most epochs of interest."""
 
     seconds: SecondsOutlook
-    accuracy: AccuracyOutlook | None
+    accuracy: AccuracyOutlook | None  # of a training from scratch
+    continuing: AccuracyOutlook | None  # of one that goes on from what a probe has left
     by_worker_batch: bool
     workers_matter: bool
     engine: float
@@ -57,6 +60,11 @@ class Forecaster:
     seed: int
     reason: tuple[str, ...]
 
+    def knowable(self) -> Forecaster:
+        """Return the same as far as probes can tell: what they trained stays so, and other runs differ by little."""
+        law = self.continuing or self.accuracy
+        return self if law is None else replace(self, accuracy=_settled(law), continuing=None)
+
     def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
         median, spread, source = _kept(self.seconds.predict, configs)
@@ -64,6 +72,8 @@ class Forecaster:
         broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
         median = np.where(impossible | expected | broken | alone, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
+        if self.accuracy is not None:
+            z_accuracy = self.accuracy.luck.draws(z_accuracy)
         workers = configs.workers.astype(np.float64)
         notes = self.reason
         if impossible.any():
@@ -86,17 +96,18 @@ class Forecaster:
             overhead=self.overhead.of(workers),
             z_time=z_time,
             z_accuracy=z_accuracy,
-            learning=self._learning(configs, max_epochs),
+            learning=self._learning(self.accuracy, configs, max_epochs),
+            continued=self._learning(self.continuing, configs, max_epochs),
             notes=notes,
         )
 
-    def _learning(self, configs: Configs, max_epochs: int) -> Learning | None:
+    def _learning(self, law: AccuracyOutlook | None, configs: Configs, max_epochs: int) -> Learning | None:
         """Return what configs learn: it is worked out for one config of each recipe."""
-        if self.accuracy is None:
+        if law is None:
             return None
         recipes = configs.batch_size if self.by_worker_batch else configs.recipes(workers_matter=self.workers_matter)
         _, first, recipe = np.unique(recipes, return_index=True, return_inverse=True)
-        return replace(_kept(self.accuracy.predict, configs.take(first), max_epochs), recipe=recipe.astype(np.int64))
+        return replace(_kept(law.predict, configs.take(first), max_epochs), recipe=recipe.astype(np.int64))
 
     def _impossible(self, configs: Configs) -> Mask:
         """Return which configs take at least a batch that ran out of memory, other things equal."""
@@ -111,6 +122,11 @@ class Forecaster:
         for failed in self.broken:
             result |= configs.same(failed)
         return result
+
+
+@lru_cache(KEPT)
+def _settled(outlook: AccuracyOutlook) -> AccuracyOutlook:
+    return replace(outlook, luck=Luck.of(_KNOWABLE))
 
 
 def _kept(predict: Callable[..., Answer], configs: Configs, *more: int) -> Answer:
@@ -174,7 +190,8 @@ def learn(
     learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
     return Forecaster(
         seconds=seconds,
-        accuracy=learnt and learnt.with_past(job, samples),
+        accuracy=learnt,
+        continuing=learnt and learnt.with_past(job, samples),
         by_worker_batch=by_worker,
         workers_matter=job.workers_matter,
         # A run starts its engine anew, so it pays what the first probe of a profile paid.

@@ -193,7 +193,8 @@ class ActiveDesign:
         return forecast(self._configs, 1).epoch_seconds
 
     def _assessed(self, samples: Sequence[Sample]) -> Assessment:
-        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES)
+        """Return every config judged as far as probes can tell: the luck of one more run no probe would lessen."""
+        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES).knowable()
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:

@@ -166,7 +166,7 @@ def planned(settings: Settings, samples: list[Sample], on: Grounds, search: str 
     from cotune.documents import forecast_document
     from cotune.errors import Infeasible
     from cotune.plan.choose import choose
-    from cotune.types import Forecast
+    from cotune.types import RECORDED, Forecast
 
     searcher = registry.create("search", search)
     require_curves(settings, samples, on.history)
@@ -181,6 +181,7 @@ def planned(settings: Settings, samples: list[Sample], on: Grounds, search: str 
             forecast=forecast,
             search=searcher,
             trained=lambda configs: kept.epochs(settings.job, settings.goal, configs),
+            go_on=settings.engine != RECORDED,  # a recording leaves no checkpoint
             seed=on.seed,
         )
     except Infeasible as error:
@@ -254,7 +255,9 @@ def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
             say(f"continues probe {probe.id}, which {how} {done}: nothing is left to train")
             return
         left = f"{duration(rest.seconds.mid)} and {number(rest.cost.mid)} {rest.cost.unit}"
-        say(f"continues probe {probe.id}, which has trained {done}: {left} are left")
+        say(
+            f"continues probe {probe.id}, which has trained {done}: {left} are left, probability {rest.probability:.2f}"
+        )
     elif any(sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS for sample in samples):
         same = chosen.config.global_batch
         if any(trained(sample) >= LEAST_EPOCHS and sample.config.global_batch == same for sample in samples):

@@ -1,0 +1,99 @@
+"""The spread between runs: in every forecast, shrinking with repeats and with nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotune.forecast import standard_draws
+from cotune.plan.assess import assess
+from cotune.predict import forecaster
+from cotune.predict.luck import PRIOR, luck
+from cotune.predict.samples import curves
+from cotune.space import Configs
+from cotune.types import Z90, Cluster, Config, Evaluation, Goal, Job, Sample
+
+JOB = Job("made-up", examples=10_000)
+
+
+def run(batch: int, pace: float = 1.0, epochs: int = 12, noise: float = 0.0, seed: int = 0) -> Sample:
+    """Return a start whose curve is as quick as its pace says."""
+    rng = np.random.default_rng(seed)
+    values = 0.95 - 0.6 / (1 + pace * np.arange(1, epochs + 1)) ** 0.8 + noise * rng.normal(size=epochs)
+    curve = tuple(Evaluation(float(epoch), float(value), float(epoch)) for epoch, value in enumerate(values, 1))
+    return Sample(
+        Config.data_parallel(batch, 1), float(epochs), 1.0, curve[-1].accuracy, curve=curve, seconds=float(epochs)
+    )
+
+
+def test_one_run_needs_the_margins_that_repeats_of_plain_scripts_showed() -> None:
+    found = luck([])
+    margins = [np.expm1(found.quantile(share)) for share in (0.8, 0.9, 0.95)]
+    np.testing.assert_allclose(margins, (0.08, 0.18, 0.32), atol=0.02)
+
+
+def test_bent_draws_keep_their_order_their_median_and_their_tenth_parts() -> None:
+    normal, _ = standard_draws(2000, 0)
+    bent = luck([]).draws(normal)
+    order = np.argsort(normal)
+    assert np.all(np.diff(bent[order]) >= 0)
+    assert np.quantile(bent, 0.5) == pytest.approx(0.0, abs=0.01)
+    assert np.quantile(bent, [0.1, 0.9]) == pytest.approx([-Z90, Z90], abs=0.03)
+    assert np.mean(bent < -10) == pytest.approx(PRIOR.never, abs=0.002)
+    assert np.quantile(bent, 0.97) > np.quantile(normal, 0.97) * 1.2
+
+
+def test_repeats_tell_the_spread_and_further_evaluations_of_one_run_do_not() -> None:
+    one = luck(curves(JOB, [run(64)]))
+    longer = luck(curves(JOB, [run(64, epochs=24)]))
+    alike = luck(curves(JOB, [run(64, pace) for pace in (0.98, 1.0, 1.02)]))
+    apart = luck(curves(JOB, [run(64, pace) for pace in (0.7, 1.0, 1.4)]))
+    assert longer.sigma == pytest.approx(one.sigma, rel=0.1)
+    assert alike.sigma < one.sigma < apart.sigma
+    assert alike.deviation(3) < one.deviation(1) < apart.deviation(3)
+
+
+def test_a_rougher_run_is_expected_to_be_further_from_the_next() -> None:
+    calm, rough = (luck(curves(JOB, [run(64, epochs=24, noise=noise)])) for noise in (0.002, 0.02))
+    assert calm.sigma < rough.sigma
+
+
+def test_a_target_that_one_probe_met_is_met_again_by_then_in_about_half_of_all_runs() -> None:
+    probe = run(64, epochs=10)
+    target = probe.accuracy
+    assert target is not None
+    for engine in ("local", "recorded"):
+        outlook = forecaster(JOB, [replace(probe, engine=engine)], Cluster())(Configs.of([probe.config]), 40)
+        by_then = assess(outlook, Goal(target, max_epochs=10), Cluster(), 1).probability[0]
+        later = assess(outlook, Goal(target, max_epochs=40), Cluster(), 1).probability[0]
+        assert 0.3 <= by_then <= 0.7
+        assert later > by_then
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from((16, 64, 256)), min_size=1, max_size=3, unique=True),
+    st.floats(0.5, 2.0),
+    st.integers(4, 20),
+    st.floats(0.0, 0.01),
+    st.floats(0.3, 1.0),
+)
+def test_one_seed_is_never_sure_and_accuracy_never_told_closer_than_runs_lie(
+    batches: list[int], pace: float, epochs: int, noise: float, part: float
+) -> None:
+    samples = [run(batch, pace, epochs, noise, seed=batch) for batch in batches]
+    target = float(np.quantile([point.accuracy for point in samples[0].curve], part))
+    outlook = forecaster(JOB, samples, Cluster())(Configs.of([samples[0].config]), 60)
+    found = assess(outlook, Goal(target, max_epochs=60), Cluster(), 1)
+    assert found.probability[0] < 0.995
+    learning = outlook.learning
+    assert learning is not None
+    spread = luck(curves(JOB, samples)).deviation(1)
+    for epoch in range(2, epochs - 1):
+        law = learning.evaluation[0]
+        apart = np.interp(np.log(epoch) + Z90 * spread, np.log(np.arange(1, 61)), np.maximum.accumulate(law))
+        assert learning.spread[0, epoch - 1] * Z90 >= 0.99 * (apart - np.maximum.accumulate(law)[epoch - 1])
