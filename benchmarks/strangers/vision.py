@@ -1,0 +1,179 @@
+"""Small image networks on arrays in a file: an ordinary DDP script that knows nothing of cotune.
+
+    torchrun --nproc-per-node 2 benchmarks/strangers/vision.py --net vit --data fashion.npz --batch-size 32 --epochs 4
+
+The file holds x_train, y_train, x_test and y_test: pictures as bytes (N, H, W) or (N, H, W, 3), and labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # as everybody calls it
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Vit(nn.Module):
+    """A small vision transformer on patches of 4 x 4."""
+
+    def __init__(self, channels: int, side: int, width: int = 96, depth: int = 3) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(channels, width, 4, 4)
+        self.place = nn.Parameter(torch.randn(1, (side // 4) ** 2, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.patch(x).flatten(2).transpose(1, 2) + self.place
+        logits: torch.Tensor = self.head(self.body(tokens).mean(1))
+        return logits
+
+
+def mobile(channels: int) -> nn.Module:
+    """Return depthwise-separable convolutions with batch norm, as in MobileNet."""
+
+    def cell(ins: int, outs: int, stride: int) -> list[nn.Module]:
+        depthwise = [nn.Conv2d(ins, ins, 3, stride, 1, groups=ins, bias=False), nn.BatchNorm2d(ins), nn.ReLU()]
+        return [*depthwise, nn.Conv2d(ins, outs, 1, bias=False), nn.BatchNorm2d(outs), nn.ReLU()]
+
+    first = [nn.Conv2d(channels, 24, 3, 1, 1, bias=False), nn.BatchNorm2d(24), nn.ReLU()]
+    cells = [*cell(24, 48, 2), *cell(48, 96, 2), *cell(96, 96, 1), *cell(96, 192, 2)]
+    return nn.Sequential(*first, *cells, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(192, 10))
+
+
+def plain(channels: int) -> nn.Module:
+    """Return four convolutions and nothing else."""
+    layers: list[nn.Module] = []
+    for ins, outs in ((channels, 32), (32, 64), (64, 128), (128, 128)):
+        layers += [nn.Conv2d(ins, outs, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+
+
+class Mixer(nn.Module):
+    """An MLP-mixer on patches of 4 x 4."""
+
+    def __init__(self, channels: int, side: int, width: int = 96, depth: int = 3) -> None:
+        super().__init__()
+        patches = (side // 4) ** 2
+        self.patch = nn.Conv2d(channels, width, 4, 4)
+        self.across = nn.ModuleList(
+            nn.Sequential(nn.Linear(patches, 2 * patches), nn.GELU(), nn.Linear(2 * patches, patches))
+            for _ in range(depth)
+        )
+        self.along = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+            for _ in range(depth)
+        )
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.patch(x).flatten(2).transpose(1, 2)
+        for across, along in zip(self.across, self.along, strict=True):
+            tokens = tokens + across(tokens.transpose(1, 2)).transpose(1, 2)
+            tokens = tokens + along(tokens)
+        logits: torch.Tensor = self.head(tokens.mean(1))
+        return logits
+
+
+def made(net: str, channels: int, side: int) -> nn.Module:
+    """Return a network by its name."""
+    if net == "vit":
+        return Vit(channels, side)
+    if net == "mixer":
+        return Mixer(channels, side)
+    return mobile(channels) if net == "mobile" else plain(channels)
+
+
+def loaded(file: str, examples: int | None) -> tuple[torch.Tensor, ...]:
+    """Return training and test pictures and labels, pictures normalised and channels first."""
+    with np.load(file) as arrays:
+        parts = [arrays[name] for name in ("x_train", "y_train", "x_test", "y_test")]
+    parts[0], parts[1] = parts[0][:examples], parts[1][:examples]
+    pictures = [torch.from_numpy(part).float().div(255).sub(0.5).div(0.25) for part in (parts[0], parts[2])]
+    shaped = [part[:, None] if part.ndim == 3 else part.permute(0, 3, 1, 2).contiguous() for part in pictures]
+    labels = [torch.from_numpy(part).long().flatten() for part in (parts[1], parts[3])]
+    return shaped[0], labels[0], shaped[1], labels[1]
+
+
+def arguments() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--net", default="vit", choices=("vit", "mobile", "plain", "mixer"))
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--optimiser", default="adamw", choices=("adamw", "sgd"))
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--examples", type=int, default=None)
+    parser.add_argument("--loaders", type=int, default=0, help="processes that load; 0 keeps all data on the device")
+    parser.add_argument("--switch", default=None, help="EPOCH:BATCH:RATE, a change of batch on the way")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("COTUNE_SEED", "0")))
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train, and print the test accuracy after each epoch."""
+    asked = arguments()
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
+    if world > 1:
+        dist.init_process_group("gloo")
+    torch.manual_seed(asked.seed)
+    x, y, x_test, y_test = loaded(asked.data, asked.examples)
+    model = made(asked.net, x.shape[1], x.shape[2]).to(device)
+    model = DistributedDataParallel(model) if world > 1 else model
+    kind = torch.optim.AdamW if asked.optimiser == "adamw" else torch.optim.SGD
+    more = {} if asked.optimiser == "adamw" else {"momentum": 0.9}
+    optimiser = kind(model.parameters(), lr=asked.lr, **more)  # type: ignore[arg-type]
+    x_test, y_test = x_test.to(device), y_test.to(device)
+    if not asked.loaders:
+        x, y = x.to(device), y.to(device)
+    batch = asked.batch_size
+    order = torch.Generator().manual_seed(asked.seed)
+    switch = [float(word) for word in asked.switch.split(":")] if asked.switch else None
+    for epoch in range(1, asked.epochs + 1):
+        if switch and epoch == int(switch[0]) + 1:
+            batch = int(switch[1])
+            for group in optimiser.param_groups:
+                group["lr"] = switch[2]
+        mine = torch.randperm(len(x), generator=order)[rank::world]
+        if asked.loaders:
+            parts = TensorDataset(x[mine], y[mine])
+            steps = iter(DataLoader(parts, batch, num_workers=asked.loaders, drop_last=True, pin_memory=gpu))
+        else:
+            rows = mine.to(device)
+            whole = range(0, max(1, len(rows) - batch + 1), batch)
+            steps = ((x[rows[at : at + batch]], y[rows[at : at + batch]]) for at in whole)  # type: ignore[assignment]
+        model.train()
+        for pictures, labels in steps:
+            with torch.autocast(device.type, torch.bfloat16, enabled=asked.precision == "bf16"):
+                loss = F.cross_entropy(model(pictures.to(device)), labels.to(device))
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+        if rank == 0:
+            print(f"epoch {epoch} accuracy {judged(model, x_test, y_test):.4f}", flush=True)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+@torch.no_grad()
+def judged(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    """Return the share of test pictures named rightly."""
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
+    inner.eval()
+    right = sum((inner(x[at : at + 1000]).argmax(1) == y[at : at + 1000]).sum() for at in range(0, len(x), 1000))
+    return float(right) / len(x)
+
+
+if __name__ == "__main__":
+    main()
