@@ -39,7 +39,7 @@ class Network:
 
     def rate_at(self, batch: int) -> float:
         """Return the learning rate of a global batch."""
-        return self.rate * (batch / BATCHES[0]) ** self.power
+        return float(self.rate * (batch / BATCHES[0]) ** self.power)
 
     def command(self, data: Path, batch: int, seed: int, switch: str | None = None) -> list[str]:
         """Return the command of one training."""

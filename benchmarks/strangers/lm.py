@@ -32,7 +32,8 @@ class Block(nn.Module):
         q, k, v = self.qkv(self.first(x)).view(batch, length, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.feed(self.second(x))
+        fed: torch.Tensor = x + self.feed(self.second(x))
+        return fed
 
 
 class Model(nn.Module):
@@ -100,7 +101,7 @@ def main() -> None:
                 logits = model(tokens[:, :-1])
                 loss = F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             if step in evaluate_at:
                 lost = validated(model, held_out)

@@ -158,7 +158,7 @@ def main() -> None:
             with torch.autocast(device.type, torch.bfloat16, enabled=asked.precision == "bf16"):
                 loss = F.cross_entropy(model(pictures.to(device)), labels.to(device))
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         if rank == 0:
             print(f"epoch {epoch} accuracy {judged(model, x_test, y_test):.4f}", flush=True)

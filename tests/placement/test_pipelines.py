@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune, environment
 from cotune.errors import CotuneError, EngineError
 from cotune.placement.verbs._profile_layers import profile_layers
 from cotune.placement.verbs._run_placement import run_placement
-
-from jobs import cotune, environment  # isort: skip
 
 MODEL = "ctrdnn(width=16, rows=1000, groups=[1,2,2])"
 PLAN = {
