@@ -104,4 +104,5 @@ def test_a_batch_adds_what_torch_tracks(vocab: int, checkpointing: bool, kind: t
     shape = Architecture("decoder", LAYERS, HIDDEN, HEADS, HEADS, FFN, vocab, gated=kind is Block)
     memory = count(shape, TrainingSetup(sequence=SEQUENCE, checkpointing=checkpointing))
     assert memory.peak(32) - memory.peak(16) == pytest.approx(large - small, rel=0.05)
-    assert memory.peak(32) == pytest.approx(large, rel=0.05)
+    # The tracker sees tensors alone: no workspace of a GPU's libraries.
+    assert memory.peak(32) - memory.states.workspace == pytest.approx(large, rel=0.05)
