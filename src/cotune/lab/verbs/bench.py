@@ -191,6 +191,28 @@ def layers(
     _show_layers(found)
 
 
+@bench.command()
+def layouts(
+    folder: Annotated[Path, typer.Argument(help="A table of layouts: layouts.csv, multi_node.csv or throughput.csv.")],
+    measure: Annotated[
+        int | None,
+        typer.Option("--measure", min=0, help="Layouts of each model that may be measured (12; rows of a table: 16)."),
+    ] = None,
+    draws: Annotated[int, typer.Option("--draws", min=1, help="Random selections of rows of a table of steps.")] = 20,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Predict and choose layouts of large models, each model left out in turn."""
+    from cotune.lab.verbs._layouts import show_layouts, show_steps
+    from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
+
+    path = find_table(folder)
+    if path.name == PLAYBOOK:
+        show_layouts(read_table(path), 12 if measure is None else measure, seed, json)
+    else:
+        show_steps(path, 16 if measure is None else measure, draws, seed, json)
+
+
 def _show_layers(found: list[Row]) -> None:
     """Print one table: a line for each kind, model and device, and the median over devices."""
     from statistics import median

@@ -1,0 +1,220 @@
+"""Layout predictions and choices in a few figures, and rivals that choose by rule on the same lines.
+
+The best third is that of each model and number of nodes, by the share of peak that the line reaches (MFU): means over
+all lines mostly measure stragglers. Rivals choose among the same lines of the same batch:
+
+    random      the expected regret of any line that ran, and the share of lines that crash
+    nnls        a plain non-negative fit of compute, collectives, gradients and a constant to the same measured lines
+    tp_dp_pp    tensor parallelism fills the node, then data parallelism, pipelines only if memory asks for them
+    megatron    as little model parallelism as memory allows, tensor before pipeline, then the largest micro-batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from cotune.lab.bench.layouts import LeftOut, judge_choice, relative_errors
+from cotune.modelling.layouts.choosing import choose, scores
+from cotune.modelling.layouts.fitting import LogPrior
+from cotune.modelling.layouts.layout import allowed
+from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
+from cotune.modelling.layouts.seconds import count_terms
+from cotune.modelling.layouts.setting import GIB
+from cotune.modelling.layouts.tables import LayoutGroup
+from cotune.types import Floats, Ints, Mask
+
+FEW_NODES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSummary:
+    """What the issue of layouts is judged by, shares and relative errors; None where there is no such line."""
+
+    model: str  # or all
+    speed_median_few_nodes: float | None
+    best_third_mape_few_nodes: float | None
+    best_third_mape_many_nodes: float | None
+    memory_median: float | None
+    coverage: float | None  # of the 80 % interval of tokens/s
+    crashes_foreseen: float | None
+    false_alarms: float | None
+    within_5_percent: float | None
+    within_10_percent: float | None
+    regret_median: float | None
+    crash_chosen: float | None
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """How a rule chooses: shares of cells, and the median regret where it ran."""
+
+    name: str
+    within_5_percent: float
+    within_10_percent: float
+    regret_median: float | None
+    crash_chosen: float
+    cells: int
+
+
+def mfu(group: LayoutGroup) -> Floats:
+    """Return the share of peak every line reaches, as the playbook counts it: 6 P + 12 L h s operations a token."""
+    model, machine = group.rows.setting.model, group.rows.setting.machine
+    piped = model.layers * model.layer_params + 2 * model.embedding_params
+    params = np.where(group.rows.layouts.pp > 1, piped, model.params)
+    operations = 6 * params + 12 * model.layers * model.hidden * model.seq_len
+    return np.asarray(group.tokens_per_gpu / group.rows.seconds * operations / machine.flops)
+
+
+def best_third(one: LeftOut) -> Mask:
+    """Return the lines not measured that are in the best third of their number of nodes."""
+    group = one.group
+    best = np.zeros(len(group.lines), dtype=bool)
+    share, left = mfu(group), _left(one) & group.rows.ran
+    for nodes in np.unique(group.nodes):
+        places = np.flatnonzero(left & (group.nodes == nodes))
+        best[places[np.argsort(-share[places])][: max(1, round(len(places) / 3))]] = True
+    return best
+
+
+def _left(one: LeftOut) -> Mask:
+    left = np.ones(len(one.group.lines), dtype=bool)
+    left[one.tried] = False
+    return left
+
+
+def summaries(judged: Sequence[LeftOut]) -> list[LayoutSummary]:
+    """Return the figures of every model and of all together."""
+    return [_summary("all", judged), *(_summary(one.group.name, [one]) for one in judged)]
+
+
+def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
+    def gathered(of: Callable[[LeftOut], Floats | Mask | Ints]) -> Floats:
+        return np.concatenate([of(one).astype(np.float64) for one in judged])
+
+    ran = gathered(lambda one: one.group.rows.ran).astype(bool)
+    left = gathered(_left).astype(bool)
+    few = gathered(lambda one: one.group.nodes) <= FEW_NODES
+    best = gathered(best_third).astype(bool)
+    # speed is tokens over seconds, so its relative error is that of measured over predicted seconds
+    speed = gathered(lambda one: relative_errors(one.group.rows.seconds, one.forecasts.seconds[:, 1]))
+    memory = gathered(lambda one: relative_errors(one.forecasts.gib[:, 1], one.group.rows.gib))
+    fits = gathered(lambda one: one.forecasts.p_fits)
+    inside = gathered(_inside)
+    choices = [_own_choice(one) for one in judged]
+    anchor = _anchor(name, [choice for part in choices for choice in part])
+    return LayoutSummary(
+        model=name,
+        speed_median_few_nodes=_median(speed[ran & left & few]),
+        best_third_mape_few_nodes=_mean(speed[best & few]),
+        best_third_mape_many_nodes=_mean(speed[best & ~few]),
+        memory_median=_median(memory[ran & left]),
+        coverage=_mean(inside[ran & left]),
+        crashes_foreseen=_mean(fits[~ran & left] < 0.5),
+        false_alarms=_mean(fits[ran & left] < 0.5),
+        within_5_percent=anchor.within_5_percent,
+        within_10_percent=anchor.within_10_percent,
+        regret_median=anchor.regret_median,
+        crash_chosen=anchor.crash_chosen,
+        cells=anchor.cells,
+    )
+
+
+def _inside(one: LeftOut) -> Mask:
+    seconds = one.group.rows.seconds
+    return np.asarray((seconds >= one.forecasts.seconds[:, 0]) & (seconds <= one.forecasts.seconds[:, 2]))
+
+
+def _mean(values: Floats | Mask) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _median(values: Floats) -> float | None:
+    return float(np.median(values)) if len(values) else None
+
+
+Chosen = tuple[float | None, bool]  # regret, and whether it crashed
+
+
+def _own_choice(one: LeftOut) -> list[Chosen]:
+    return _chosen(one, scores(one.group.rows, one.forecasts, one.tried))
+
+
+def _chosen(one: LeftOut, found: Floats) -> list[Chosen]:
+    judged = [judge_choice(one, nodes, choose(found, among)) for nodes, among in _runnable(one)]
+    return [(choice.regret, choice.crashed) for choice in judged]
+
+
+def _runnable(one: LeftOut) -> list[tuple[int, Mask]]:
+    """Return the cells in which something ran: elsewhere there is no best to compare with."""
+    return [(nodes, among) for nodes, among in one.cells if one.group.rows.ran[among].any()]
+
+
+def _anchor(name: str, chosen: Sequence[Chosen]) -> Anchor:
+    regrets = np.array([np.inf if regret is None else regret for regret, _ in chosen])
+    ran = regrets[np.isfinite(regrets)]
+    return Anchor(
+        name=name,
+        within_5_percent=float(np.mean(regrets <= 0.05)),
+        within_10_percent=float(np.mean(regrets <= 0.10)),
+        regret_median=_median(ran),
+        crash_chosen=float(np.mean([crashed for _, crashed in chosen])),
+        cells=len(chosen),
+    )
+
+
+def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Anchor]:
+    """Return how this and the rivals choose on the same lines."""
+    rng = np.random.default_rng(seed)
+    rules: dict[str, Callable[[LeftOut], list[Chosen]]] = {
+        "law": _own_choice,
+        "nnls": lambda one: _chosen(one, _nnls_scores(one)),
+        "tp_dp_pp": lambda one: _chosen(one, _rule_scores(one, fill_node=True)),
+        "megatron": lambda one: _chosen(one, _rule_scores(one, fill_node=False)),
+        "random": lambda one: [pick for _ in range(20) for pick in _chosen(one, rng.random(len(one.group.lines)))],
+    }
+    return [_anchor(name, [choice for one in judged for choice in rule(one)]) for name, rule in rules.items()]
+
+
+def _nnls_scores(one: LeftOut) -> Floats:
+    """Score by a plain fit of a few counted terms to the measured lines that ran; memory as counted, nothing learnt."""
+    group = one.group
+    terms = count_terms(group.rows.layouts, group.rows.setting)
+    slots = (terms.micro_batches + terms.stages - 1) * np.maximum(terms.most, terms.last)
+    columns = np.column_stack(
+        [slots * terms.layer[:, 0], slots * terms.layer[:, 3:].sum(axis=1), slots, terms.once[:, 1:3].sum(axis=1)]
+    )
+    columns = np.column_stack([columns, np.ones(len(columns))])
+    seen = one.tried[group.rows.ran[one.tried]]
+    if not len(seen):
+        weights = np.array([1.0, 1.0, 0.0, 1.0, 0.0])
+    else:
+        measured = group.rows.seconds[seen]
+        weights, _ = nnls(columns[seen] / measured[:, None], np.ones(len(seen)))
+    return np.where(_counted_fits(group), 1 / np.maximum(columns @ weights, 1e-9), 0.0)
+
+
+def _rule_scores(one: LeftOut, *, fill_node: bool) -> Floats:
+    """Score by a rule of thumb: ranks of its criteria, the first first; memory as counted."""
+    layouts = one.group.rows.layouts
+    per_node = one.group.rows.setting.machine.per_node
+    inside = layouts.tp <= per_node
+    if fill_node:
+        criteria = (~inside, layouts.pp, per_node - layouts.tp, -layouts.micro_batch, -layouts.shard)
+    else:
+        criteria = (~inside, layouts.tp * layouts.pp, layouts.pp, -layouts.micro_batch, -layouts.shard)
+    order = np.lexsort([np.asarray(criterion) for criterion in reversed(criteria)])
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(len(order))
+    return np.where(_counted_fits(one.group), 1 / (1 + ranks), 0.0)
+
+
+def _counted_fits(group: LayoutGroup) -> Mask:
+    """Return what can be built and is counted to need less than nine tenths of a device, before anything is learnt."""
+    rows = group.rows
+    gib = np.exp(log_memory(LogPrior.of(MEMORY).centre, count_memory(rows.layouts, rows.setting)))
+    return np.asarray((gib < 0.9 * rows.setting.machine.memory / GIB) & allowed(rows.layouts, rows.setting))

@@ -1,0 +1,103 @@
+"""How well seconds of steps are predicted from few rows of a table, whatever models and machines it holds.
+
+Rows are drawn at random, the law is fitted to them, and all others are predicted; many draws, the median error of each,
+and the median over draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from cotune.modelling.layouts.pooled import PooledSteps
+from cotune.modelling.layouts.tables import LayoutGroup
+from cotune.types import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One prediction of one line of the table, in one draw."""
+
+    row: int
+    table: str
+    draw: int
+    quantity: str
+    predicted: dict[str, float]
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """Errors on a table: medians over draws of the median and of the mean error, and coverage of 80 % intervals."""
+
+    table: str
+    rows: int
+    learnt_from: int
+    median_error: float
+    mape: float
+    coverage: float
+
+
+def tables_of(groups: Sequence[LayoutGroup]) -> dict[str, list[LayoutGroup]]:
+    """Return the groups as tables: one for each machine where there are several, and all as one."""
+    machines = list(dict.fromkeys(group.name.split(" ")[0] for group in groups if " " in group.name))
+    alone = {name: [group for group in groups if group.name.startswith(f"{name} ")] for name in machines}
+    return alone | {"all": list(groups)}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The table's own column of a step's time: its name, and how many of its unit are in a second."""
+
+    name: str
+    per_second: float
+
+
+def bench_steps(groups: Sequence[LayoutGroup], column: Column, *, measure: int, draws: int, seed: int) -> list[StepRow]:
+    """Return predictions of every line that a draw left out, for every table."""
+    found = []
+    for name, parts in tables_of(groups).items():
+        for draw in range(draws):
+            rng = np.random.default_rng([seed, draw])
+            places = rng.permutation(sum(len(part.lines) for part in parts))[:measure]
+            found += _draw(name, parts, draw, places, column)
+    return found
+
+
+def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, column: Column) -> list[StepRow]:
+    starts = np.cumsum([0, *(len(part.lines) for part in parts)])
+    masks = [np.isin(np.arange(start, end), places) for start, end in pairwise(starts)]
+    fitted = PooledSteps.fit([part.rows.take(mask) for part, mask in zip(parts, masks, strict=True) if mask.any()])
+    found = []
+    for part, mask in zip(parts, masks, strict=True):
+        left, scale = part.rows.take(~mask), column.per_second
+        for line, predicted, truth in zip(
+            part.lines[~mask], fitted.predict(left.layouts, left.setting) * scale, left.seconds * scale, strict=True
+        ):
+            shown = dict(zip(("low", "mid", "high"), map(float, predicted), strict=True))
+            found.append(StepRow(int(line), name, draw, column.name, shown, float(truth)))
+    return found
+
+
+def step_summaries(rows: Sequence[StepRow], measure: int) -> list[StepSummary]:
+    """Return the errors on every table."""
+    found = []
+    for table in dict.fromkeys(row.table for row in rows):
+        mine = [row for row in rows if row.table == table]
+        draws = [[row for row in mine if row.draw == draw] for draw in dict.fromkeys(row.draw for row in mine)]
+        errors = [np.array([abs(row.predicted["mid"] / row.measured - 1) for row in draw]) for draw in draws]
+        inside = [row.predicted["low"] <= row.measured <= row.predicted["high"] for row in mine]
+        found.append(
+            StepSummary(
+                table=table,
+                rows=len({row.row for row in mine}),
+                learnt_from=measure,
+                median_error=float(np.median([np.median(error) for error in errors])),
+                mape=float(np.median([np.mean(error) for error in errors])),
+                coverage=float(np.mean(inside)),
+            )
+        )
+    return found

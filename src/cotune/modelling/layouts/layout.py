@@ -1,0 +1,128 @@
+"""A layout: how one training step of a large model is spread over devices; every one that is right, exactly.
+
+    dp * tp * pp = gpus          dp * micro_batch * accumulate = global batch
+    tp divides the heads (keys and values too), lies inside a node unless allowed; pp at most the layers
+
+`Layouts` holds many of them as columns, so that a hundred thousand are counted and scored as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from cotune.modelling.layouts.setting import Setting
+from cotune.types import Ints, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of data, tensor and pipeline parallelism, ZeRO stage, and how a replica cuts its batch."""
+
+    dp: int
+    tp: int
+    pp: int
+    shard: int  # 0 nothing, 1 optimiser states, 2 gradients too, 3 parameters too (FSDP)
+    micro_batch: int  # sequences
+    accumulate: int  # micro-batches of a step
+    recompute: int = 0  # 1: activations are computed again in the backward pass
+
+    @property
+    def gpus(self) -> int:
+        return self.dp * self.tp * self.pp
+
+    @property
+    def global_batch(self) -> int:
+        return self.dp * self.micro_batch * self.accumulate
+
+    def __str__(self) -> str:
+        words = f"dp {self.dp} x tp {self.tp} x pp {self.pp}, shard {self.shard}, micro-batch {self.micro_batch}"
+        again = ", recompute" if self.recompute else ""
+        return f"{words} x {self.accumulate}{again}"
+
+
+COLUMNS = tuple(field.name for field in fields(Layout))
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """Many layouts, one array a column."""
+
+    dp: Ints
+    tp: Ints
+    pp: Ints
+    shard: Ints
+    micro_batch: Ints
+    accumulate: Ints
+    recompute: Ints
+
+    @classmethod
+    def of(cls, layouts: Iterable[Layout]) -> Layouts:
+        listed = list(layouts)
+        return cls(*(np.array([getattr(one, name) for one in listed], dtype=np.int64) for name in COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.dp)
+
+    def __getitem__(self, place: int) -> Layout:
+        return Layout(*(int(getattr(self, name)[place]) for name in COLUMNS))
+
+    def take(self, rows: Ints | Mask) -> Layouts:
+        return Layouts(*(getattr(self, name)[rows] for name in COLUMNS))
+
+    @property
+    def gpus(self) -> Ints:
+        return self.dp * self.tp * self.pp
+
+    @property
+    def global_batch(self) -> Ints:
+        return self.dp * self.micro_batch * self.accumulate
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutLimits:
+    """What a search may use besides what is right: tensor parallelism across nodes, stages of sharding, recompute."""
+
+    tp_across_nodes: bool = False
+    shards: tuple[int, ...] = (0, 1, 2, 3)
+    recompute: tuple[int, ...] = (0, 1)
+
+
+USUAL, ANYWHERE = LayoutLimits(), LayoutLimits(tp_across_nodes=True)
+
+
+def allowed(layouts: Layouts, setting: Setting, limits: LayoutLimits = ANYWHERE) -> Mask:
+    """Return which layouts can be built at all: heads, layers, nodes, and what the framework refuses."""
+    model, machine = setting.model, setting.machine
+    inside = (layouts.tp <= machine.per_node) | limits.tp_across_nodes
+    heads = (model.heads % layouts.tp == 0) & (model.kv_heads % np.minimum(layouts.tp, model.kv_heads) == 0)
+    whole_nodes = (layouts.tp <= machine.per_node) | (layouts.tp % machine.per_node == 0)
+    useful = ((layouts.shard == 0) | (layouts.dp > 1)) & ((layouts.shard < 2) | (layouts.pp == 1))
+    stages = np.isin(layouts.pp, [pp for pp in np.unique(layouts.pp) if setting.buildable(int(pp))])
+    return np.asarray(inside & heads & whole_nodes & useful & stages)
+
+
+def enumerate_layouts(setting: Setting, gpus: int, global_batch: int, limits: LayoutLimits = USUAL) -> Layouts:
+    """Return every layout of exactly these devices and this global batch, in order of tp, pp, shard, micro-batch."""
+    degrees = [(tp, pp) for tp in _divisors(gpus) for pp in _divisors(gpus // tp)]
+    parts: list[tuple[int, ...]] = []
+    for tp, pp in degrees:
+        dp = gpus // (tp * pp)
+        if global_batch % dp:
+            continue
+        share = global_batch // dp
+        parts += [
+            (dp, tp, pp, shard, micro, share // micro, again)
+            for shard in limits.shards
+            for micro in _divisors(share)
+            for again in limits.recompute
+        ]
+    table = np.array(parts, dtype=np.int64).reshape(-1, len(COLUMNS))
+    layouts = Layouts(*table.T)
+    return layouts.take(allowed(layouts, setting, limits))
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]

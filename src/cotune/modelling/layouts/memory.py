@@ -1,0 +1,91 @@
+"""Bytes of a device, counted per stage; the fullest stage decides.
+
+    peak = max over stages of   constant
+         + (2 + gradients) P / t          weights and gradients; over dp with shard 3 and 2
+         + states P / t                   master copy and moments; over dp with shard 1
+         + in flight x layers x s b (20 h + 8 f) / t                  activations (2 h with recompute)
+         + 6 s b V / t x min(m, 2)        logits of a micro-batch and of the one before, on the head's stage
+         + in flight x 32 s b h / t       what a pipeline keeps of a micro-batch besides its layers
+         + 2 h s b x layers x min(m, 2)   gathered inputs of tensor parallelism, without a pipeline
+         + 48 s b h / t                   workspace
+
+P parameters of the stage, t = tp, b sequences of a micro-batch, s tokens, h hidden, f feed-forward, V vocabulary, m
+micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.modelling.layouts.fitting import Coefficient
+from cotune.modelling.layouts.layout import Layouts
+from cotune.modelling.layouts.setting import GIB, Setting, StageCut, Transformer
+from cotune.types import Floats
+
+MEMORY = (  # 1 is as counted
+    Coefficient("constant", 0.5, 0.7),
+    Coefficient("weights and gradients", 1.0, 0.15),
+    Coefficient("states", 1.0, 0.15),
+    Coefficient("activations", 1.0, 0.3),
+    Coefficient("logits", 1.0, 0.5),
+    Coefficient("in flight", 1.0, 1.0),
+    Coefficient("gathered inputs", 0.5, 1.0),
+    Coefficient("workspace", 0.3, 1.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The stages that can be the fullest: the first, the one with most layers, the head's. Arrays (rows, 3)."""
+
+    layers: Floats
+    place: Floats
+    params: Floats
+    head: Floats
+
+
+def count_memory(layouts: Layouts, setting: Setting) -> Floats:
+    """Return the counted GiB of three candidate stages of every layout: (layouts, stages, coefficients)."""
+    model, framework = setting.model, setting.framework
+    stages = _candidates(layouts, setting)
+    tokens = (layouts.micro_batch * float(model.seq_len))[:, None]
+    tp, dp, shard = (column.astype(float)[:, None] for column in (layouts.tp, layouts.dp, layouts.shard))
+    micro_batches = layouts.accumulate.astype(float)[:, None]
+    piped = layouts.pp[:, None] > 1
+    flight = np.minimum(micro_batches, layouts.pp[:, None] - stages.place)
+    pair = np.minimum(micro_batches, 2)
+    own = 2 / np.where(shard == 3, dp, 1) + framework.gradient_bytes / np.where(shard >= 2, dp, 1)
+    kept = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn)[:, None]
+    columns = (
+        np.full_like(stages.layers, GIB),
+        own * stages.params / tp,
+        framework.state_bytes * stages.params / tp / np.where(shard >= 1, dp, 1),
+        flight * stages.layers * tokens * kept / tp,
+        stages.head * pair * 6 * tokens * model.vocab / tp,
+        piped * flight * tokens * 32 * model.hidden / tp,
+        ~piped * (tp > 1) * stages.layers * pair * tokens * 2 * model.hidden,
+        48 * tokens * model.hidden / tp + (layouts.recompute[:, None] > 0) * tokens * 34 * model.hidden / tp,
+    )
+    return np.stack([np.broadcast_to(column, stages.layers.shape) for column in columns], axis=2) / GIB
+
+
+def _candidates(layouts: Layouts, setting: Setting) -> _Candidates:
+    table = np.zeros((len(layouts), 3, 4))
+    for pp in np.unique(layouts.pp):
+        cut = setting.stages(int(pp))
+        fullest = int(np.argmax(cut.layers))
+        table[layouts.pp == pp] = [_held(cut, stage, setting.model) for stage in (0, fullest, cut.head)]
+    return _Candidates(*np.moveaxis(table, 2, 0))
+
+
+def _held(cut: StageCut, stage: int, model: Transformer) -> tuple[float, float, float, float]:
+    layers, first, head = cut.layers[stage], stage == 0, stage == cut.head
+    matrices = 1 if first and head and model.tied else int(first) + int(head)
+    return layers, stage, layers * model.layer_params + matrices * model.embedding_params, float(head)
+
+
+def log_memory(theta: Floats, counted: Floats) -> Floats:
+    """Return the logarithm of the GiB that every layout takes on its fullest device."""
+    return np.asarray(np.log((counted @ np.exp(theta)).max(axis=1)))

@@ -1,0 +1,89 @@
+"""Seconds of steps over several models and machines at once, from few rows.
+
+One set of coefficients for all (they are factors on published peaks, so machines can share them), fitted to the rows
+that are there with physical priors, and a residual process over what rows may have in common: width, sequence, tokens
+of a micro-batch, devices, degrees, recomputation, the machine's peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.layout import Layouts
+from cotune.modelling.layouts.predictor import LayoutRows
+from cotune.modelling.layouts.residual import alike
+from cotune.modelling.layouts.seconds import COEFFICIENTS, LayoutTerms, count_terms, log_seconds
+from cotune.modelling.layouts.setting import Setting
+from cotune.types import Floats
+
+_LOSS = RobustLoss(above=0.1, below=0.1, noise=0.03)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledConstants:
+    """Of the fit and the process; set by hand from what timing noise and laws' misses usually are."""
+
+    loss: RobustLoss = _LOSS
+    amplitude: float = 0.12
+    common: float = 0.05  # of what all rows share
+    noise: float = 0.01
+
+
+POOLED = PooledConstants()
+
+
+@dataclass(frozen=True)
+class PooledSteps:
+    """A law with its coefficients, and the process of what it misses."""
+
+    theta: Floats
+    points: Floats
+    solved: Floats
+    inverse: Floats
+    constants: PooledConstants
+
+    @classmethod
+    def fit(cls, seen: Sequence[LayoutRows], constants: PooledConstants = POOLED) -> PooledSteps:
+        """Return the law fitted to rows of any models and machines that ran."""
+        ran = [rows.take(rows.ran) for rows in seen]
+        terms = LayoutTerms.joined([count_terms(rows.layouts, rows.setting) for rows in ran])
+        seconds = np.concatenate([rows.seconds for rows in ran])
+        theta = most_likely(lambda at: log_seconds(at, terms), seconds, LogPrior.of(COEFFICIENTS), constants.loss)
+        points = np.concatenate([_points(rows.layouts, rows.setting) for rows in ran])
+        covariance = _covariance(points, points, constants) + constants.noise**2 * np.eye(len(points))
+        inverse: Floats = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+        return cls(theta, points, inverse @ (np.log(seconds) - log_seconds(theta, terms)), inverse, constants)
+
+    def predict(self, layouts: Layouts, setting: Setting) -> Floats:
+        """Return 10th, 50th and 90th percentiles of the seconds of layouts, (layouts, 3)."""
+        shared = _covariance(_points(layouts, setting), self.points, self.constants)
+        centre = log_seconds(self.theta, count_terms(layouts, setting)) + shared @ self.solved
+        whole = self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2
+        deviation = np.sqrt(np.maximum(whole - np.sum((shared @ self.inverse) * shared, axis=1), 1e-8))
+        return np.asarray(np.exp(centre[:, None] + 1.28 * deviation[:, None] * np.array([-1.0, 0.0, 1.0])))
+
+
+def _covariance(one: Floats, other: Floats, constants: PooledConstants) -> Floats:
+    return constants.amplitude**2 * alike(one, other) + constants.common**2
+
+
+def _points(layouts: Layouts, setting: Setting) -> Floats:
+    """Return layouts as points: doublings over the scales on which rows are alike."""
+    model = setting.model
+    ones = np.ones(len(layouts))
+    columns = (
+        np.log2(model.hidden * ones) / 1.5,
+        np.log2(model.seq_len * ones) / 3,
+        np.log2(model.seq_len * layouts.micro_batch) / 3,
+        np.log2(layouts.gpus) / 3,
+        layouts.recompute * 1.0,
+        layouts.shard * 0.5,
+        np.log2(layouts.tp) / 2,
+        np.log2(layouts.pp) / 3,
+        np.log2(setting.machine.flops * ones),
+    )
+    return np.stack(columns, axis=1)

@@ -1,0 +1,251 @@
+"""Forecasts of layouts: laws fitted to other models first, then to the few layouts of this one that were measured.
+
+1. Coefficients of both laws are fitted to all rows of other models, with physical priors.
+2. They are the prior of this model's coefficients, fitted to its own few rows.
+3. The residual process learns what is left on all of them.
+4. Intervals are the spread of other models' residuals at layouts that are alike (a straggler's tail included).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from cotune.modelling.layouts.crashes import CrashConstants, TriedLayouts, crash_shares, kinds, p_memory
+from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.layout import Layouts, allowed
+from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
+from cotune.modelling.layouts.residual import (
+    LearntFrom,
+    OtherModels,
+    ResidualConstants,
+    Residuals,
+    alike,
+    features,
+)
+from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seconds
+from cotune.modelling.layouts.setting import GIB, Setting
+from cotune.types import Floats, Ints, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRows:
+    """Tried layouts of one model: seconds and GiB where they ran, nothing where they crashed (not a number)."""
+
+    setting: Setting
+    layouts: Layouts
+    seconds: Floats
+    gib: Floats
+
+    @property
+    def ran(self) -> Mask:
+        return np.isfinite(self.seconds)
+
+    def take(self, rows: Ints | Mask) -> LayoutRows:
+        return LayoutRows(self.setting, self.layouts.take(rows), self.seconds[rows], self.gib[rows])
+
+
+_SECONDS_LOSS = RobustLoss(above=0.04, below=0.2, noise=0.08)
+_MEMORY_LOSS = RobustLoss(above=0.1, below=0.1, noise=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferConstants:
+    """How far a model's coefficients may lie from other models', and how the losses bend; chosen leaving models out."""
+
+    seconds_loss: RobustLoss = _SECONDS_LOSS
+    memory_loss: RobustLoss = _MEMORY_LOSS
+    own_noise: float = 0.04  # of a model's own few rows, in both laws
+    spread: float = 0.15  # of a coefficient between models, as a deviation of its logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutForecasts:
+    """What is expected of layouts: 10th, 50th and 90th percentile of seconds and GiB, and whether they run."""
+
+    seconds: Floats  # (layouts, 3)
+    gib: Floats  # (layouts, 3)
+    p_memory: Floats
+    p_fits: Floats
+
+    @property
+    def best_first(self) -> Ints:
+        """Return the places of layouts by expected speed: those that may crash count less."""
+        return np.argsort(self.seconds[:, 1] / np.maximum(self.p_fits, 1e-9), kind="stable")
+
+
+_QUANTILES = (0.1, 0.5, 0.9)
+_UNKNOWN = 0.4  # half an interval's width, of a logarithm, where no other model was ever measured
+Law = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class FittedLaw:
+    """One of the two laws with its coefficients and its residual process."""
+
+    theta: Floats
+    process: Residuals
+    per_node: int
+
+    def expected(self, law: Floats, layouts: Layouts) -> tuple[Floats, Floats]:
+        """Return the logarithm of the quantity, of which the law alone expects this, and its deviation."""
+        mean, deviation = self.process.expected(self._points(layouts))
+        return law + mean, deviation
+
+    def quantiles(self, centre: Floats, deviation: Floats, layouts: Layouts) -> Floats:
+        """Return 10th, 50th and 90th percentiles: residuals of layouts alike, widened by what the process doubts."""
+        others = self.process.others
+        doubt = 1.28 * deviation[:, None] * np.array([-1.0, 0.0, 1.0])
+        offsets = np.tile([-_UNKNOWN, 0.0, _UNKNOWN], (len(centre), 1))
+        if len(others.seen.residuals):
+            near = alike(self._points(layouts), others.seen.points) ** 2 + 1e-6
+            offsets = _weighted_quantiles(others.unexplained, near, _QUANTILES)
+            offsets = np.column_stack([np.minimum(offsets[:, 0], 0), offsets[:, 1] * 0, np.maximum(offsets[:, 2], 0)])
+        return np.asarray(np.exp(centre[:, None] + np.sign(doubt) * np.sqrt(offsets**2 + doubt**2)))
+
+    def _points(self, layouts: Layouts) -> Floats:
+        return features(layouts, self.per_node, self.process.others.constants)
+
+
+def _weighted_quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> Floats:
+    order = np.argsort(values)
+    summed = np.cumsum(weights[:, order], axis=1)
+    summed /= summed[:, -1:]
+    return np.stack([values[order][np.argmax(summed >= share, axis=1)] for share in shares], axis=1)
+
+
+@dataclass(frozen=True)
+class LayoutPredictor:
+    """Forecasts for one model, from other models' rows and its own."""
+
+    setting: Setting
+    seconds: FittedLaw
+    memory: FittedLaw
+    crashes: dict[int, float]
+    crash_constants: CrashConstants
+
+    def predict(self, layouts: Layouts) -> LayoutForecasts:
+        """Return forecasts of layouts of this model."""
+        law = log_seconds(self.seconds.theta, count_terms(layouts, self.setting))
+        seconds = self.seconds.quantiles(*self.seconds.expected(law, layouts), layouts)
+        counted = log_memory(self.memory.theta, count_memory(layouts, self.setting))
+        centre, deviation = self.memory.expected(counted, layouts)
+        # beyond the device's memory nothing was ever measured: there the count alone speaks
+        centre = np.where(counted > np.log(self.setting.machine.memory / GIB), counted, centre)
+        suffices = p_memory(centre, deviation, self.setting.machine.memory / GIB, self.crash_constants)
+        shares = np.array([self.crashes[kind] for kind in range(16)])[kinds(layouts, self.setting.machine.per_node)]
+        return LayoutForecasts(
+            seconds=seconds,
+            gib=self.memory.quantiles(centre, deviation, layouts),
+            p_memory=suffices,
+            p_fits=suffices * (1 - shares) * allowed(layouts, self.setting),
+        )
+
+
+@dataclass(frozen=True)
+class LayoutLearner:
+    """Other models' rows, fitted once; `fit` adds a model's own few."""
+
+    others: Sequence[LayoutRows]
+    transfer: TransferConstants = field(default_factory=TransferConstants)
+    residual: ResidualConstants = field(default_factory=ResidualConstants)
+    memory_residual: ResidualConstants = field(default_factory=ResidualConstants.of_memory)
+    crash: CrashConstants = field(default_factory=CrashConstants)
+
+    @cached_property
+    def _ran(self) -> list[LayoutRows]:
+        return [rows.take(rows.ran) for rows in self.others]
+
+    @cached_property
+    def _seconds(self) -> SharedLaw:
+        measured = [rows.seconds for rows in self._ran]
+        return self._shared(
+            LogPrior.of(COEFFICIENTS), _seconds_law, measured, self.transfer.seconds_loss, self.residual
+        )
+
+    @cached_property
+    def _memory(self) -> SharedLaw:
+        measured = [rows.gib for rows in self._ran]
+        return self._shared(LogPrior.of(MEMORY), _memory_law, measured, self.transfer.memory_loss, self.memory_residual)
+
+    def _shared(
+        self,
+        physical: LogPrior,
+        law_of: Callable[[LayoutRows], Law],
+        measured: list[Floats],
+        loss: RobustLoss,
+        constants: ResidualConstants,
+    ) -> SharedLaw:
+        """Return the law fitted to all other models, as the prior of one more, and what it misses on them."""
+        if not self._ran:
+            nothing = LearntFrom(np.zeros((0, len(constants.scales))), np.zeros(0), np.zeros(0))
+            return SharedLaw(physical, OtherModels(nothing, constants))
+        laws = [law_of(rows) for rows in self._ran]
+        together = np.concatenate(measured)
+        theta = most_likely(lambda at: np.concatenate([law(at) for law in laws]), together, physical, loss)
+        misses = np.log(together) - np.concatenate([law(theta) for law in laws])
+        points = [features(rows.layouts, rows.setting.machine.per_node, constants) for rows in self._ran]
+        models = np.repeat(np.arange(len(self._ran)), [len(rows.layouts) for rows in self._ran])
+        seen = LearntFrom(np.concatenate(points), misses, loss.weights(-misses), models)
+        prior = LogPrior(theta, np.minimum(physical.spread, self.transfer.spread))
+        return SharedLaw(prior, OtherModels(seen, constants))
+
+    def fit(self, own: LayoutRows) -> LayoutPredictor:
+        """Return forecasts of a model of which these layouts were tried."""
+        ran = own.take(own.ran)
+        seconds = self._quantity(self._seconds, _seconds_law(ran), ran, ran.seconds)
+        memory = self._quantity(self._memory, _memory_law(ran), ran, ran.gib)
+        bare = LayoutPredictor(own.setting, seconds, memory, dict.fromkeys(range(16), 0.0), self.crash)
+        return replace(bare, crashes=crash_shares(_seen(own, bare), self._crashed, self.crash))
+
+    def _quantity(self, shared: SharedLaw, law: Law, ran: LayoutRows, measured: Floats) -> FittedLaw:
+        noise = self.transfer.own_noise
+        loss = RobustLoss(above=noise, below=self.transfer.seconds_loss.below, noise=noise)
+        theta = most_likely(law, measured, shared.prior, loss)
+        misses = np.log(measured) - law(theta)
+        per_node = ran.setting.machine.per_node
+        own = LearntFrom(features(ran.layouts, per_node, shared.others.constants), misses, loss.weights(-misses))
+        return FittedLaw(theta, Residuals(shared.others, own), per_node)
+
+    @cached_property
+    def _crashed(self) -> TriedLayouts:
+        """Return what other models' tries say of crashes, memory as the law fitted to them all counts it."""
+        parts = []
+        for rows in self.others:
+            gib = log_memory(self._memory.prior.centre, count_memory(rows.layouts, rows.setting))
+            capacity = rows.setting.machine.memory / GIB
+            suffices = p_memory(gib, np.zeros(len(gib)), capacity, self.crash)
+            built = allowed(rows.layouts, rows.setting)
+            parts.append(TriedLayouts(kinds(rows.layouts, rows.setting.machine.per_node), rows.ran, suffices * built))
+        return TriedLayouts(
+            np.concatenate([np.zeros(0, dtype=np.int64), *(part.kinds for part in parts)]),
+            np.concatenate([np.zeros(0, dtype=bool), *(part.ran for part in parts)]),
+            np.concatenate([np.zeros(0), *(part.p_memory for part in parts)]),
+        )
+
+
+@dataclass(frozen=True)
+class SharedLaw:
+    """A law fitted to other models: the prior of the next one, and the process of what it misses on them."""
+
+    prior: LogPrior
+    others: OtherModels
+
+
+def _seconds_law(rows: LayoutRows) -> Law:
+    terms = count_terms(rows.layouts, rows.setting)
+    return lambda theta: log_seconds(theta, terms)
+
+
+def _memory_law(rows: LayoutRows) -> Law:
+    counted = count_memory(rows.layouts, rows.setting)
+    return lambda theta: log_memory(theta, counted)
+
+
+def _seen(own: LayoutRows, predictor: LayoutPredictor) -> TriedLayouts:
+    forecasts = predictor.predict(own.layouts)
+    built = allowed(own.layouts, own.setting)
+    return TriedLayouts(kinds(own.layouts, own.setting.machine.per_node), own.ran, forecasts.p_memory * built)

@@ -1,0 +1,254 @@
+"""The seconds of a step, counted from the model: terms at the machine's peak, and how much slower each really is.
+
+    step  = (m - 1) c_slowest + sum over stages c + once
+    c     = (device^4 + host^4 + gather^4)^(1/4)                       one micro-batch on one stage
+    device = layers (matrices + attention + bytes + collectives) + head + sends
+    host  = layers (launches + latency of collectives) + a constant
+    once  = gradients inside and across nodes + parameters gathered again (ZeRO) + optimiser + constants
+
+m micro-batches; a fourth-power mean is a soft maximum: a small micro-batch leaves the device waiting for the host, and
+gathering sharded parameters hides behind the layer before. The stages are as the framework cuts them, so the bubble is
+that of unequal stages. Terms are seconds at the published peaks; host terms are counts, their coefficients seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+
+from cotune.modelling.layouts.fitting import Coefficient
+from cotune.modelling.layouts.layout import Layouts
+from cotune.modelling.layouts.setting import Setting
+from cotune.types import Floats, Ints, Mask
+
+_SHARPNESS = 4.0
+
+DEVICE = (  # times slower than the peak; from published fractions of peak, not from any table of layouts
+    Coefficient("matrices", 1.8, 0.3),
+    Coefficient("attention", 3.3, 0.4),
+    Coefficient("bytes", 1.2, 0.4),
+    Coefficient("collectives in a node", 1.5, 0.7),
+    Coefficient("collectives across nodes", 2.5, 1.0),
+)
+SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
+HOST = (  # seconds per layer, of an eager program
+    Coefficient("launches", 3e-3, 0.7),
+    Coefficient("launches of collectives", 1e-3, 1.0),
+    Coefficient("collectives beyond a node", 3e-3, 1.0),
+    Coefficient("collectives beyond two nodes", 1e-2, 1.0),
+    Coefficient("collectives between sends", 2e-3, 1.0),
+    Coefficient("collectives beyond a node between sends", 5e-3, 1.0),
+)
+HOST_STAGE = (Coefficient("a micro-batch", 1e-3, 1.0),)
+GATHER = (Coefficient("gathering parameters in a node", 1.5, 0.7), Coefficient("gathering across nodes", 1.5, 0.7))
+ONCE = (
+    Coefficient("a step", 0.02, 1.0),
+    Coefficient("gradients in a node", 2.0, 1.0),
+    Coefficient("gradients across nodes", 0.7, 1.0),
+    Coefficient("gradients across nodes, each doubling", 0.12, 1.0),
+    Coefficient("parameters after a sharded step", 0.8, 1.0),
+    Coefficient("layers of a sharded step", 1e-3, 1.0),
+    Coefficient("layers reduced, each doubling", 3e-4, 1.0),
+    Coefficient("optimiser", 1.5, 1.0),
+    Coefficient("a step beyond 32 nodes", 0.3, 1.0),
+)
+COEFFICIENTS = DEVICE + SENDS + HOST + HOST_STAGE + GATHER + ONCE
+_PLACES = np.cumsum([0, len(DEVICE), len(SENDS), len(HOST), len(HOST_STAGE), len(GATHER), len(ONCE)])
+LARGEST_FABRIC = 32  # nodes; beyond it every step of the one table there is takes longer by a constant
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutTerms:
+    """The counted terms of layouts, a row each; what the coefficients are multiplied with."""
+
+    micro_batches: Floats
+    stages: Floats
+    most: Floats  # layers of the fullest stage without the head
+    mean: Floats  # layers of such stages on average
+    last: Floats  # layers of the stage with the head
+    layer: Floats  # device seconds of one layer at the peak, a column a coefficient
+    head: Floats
+    send: Floats
+    host: Floats
+    gather: Floats
+    once: Floats
+
+    def take(self, rows: Ints | Mask) -> LayoutTerms:
+        return LayoutTerms(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    @classmethod
+    def joined(cls, parts: list[LayoutTerms]) -> LayoutTerms:
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """Where the seconds of a step go: with `bubble` what stages wait for each other."""
+
+    device: Floats  # one micro-batch on the slowest stage, times the micro-batches
+    host: Floats
+    bubble: Floats
+    once: Floats
+    total: Floats
+
+
+def count_terms(layouts: Layouts, setting: Setting) -> LayoutTerms:
+    """Return the terms of every layout, counted from the model's shape."""
+    stages = {int(pp): setting.stages(int(pp)) for pp in np.unique(layouts.pp)}
+    shape = np.zeros((len(layouts), 3))
+    for pp, cut in stages.items():
+        others = [layers for stage, layers in enumerate(cut.layers) if stage != cut.head] or [0]
+        shape[layouts.pp == pp] = (max(others), sum(others) / max(pp - 1, 1), cut.layers[cut.head])
+    most, mean, last = shape.T
+    return LayoutTerms(
+        micro_batches=layouts.accumulate.astype(float),
+        stages=layouts.pp.astype(float),
+        most=most,
+        mean=mean,
+        last=last,
+        layer=_layer(layouts, setting),
+        head=_head(layouts, setting),
+        send=_sends(layouts, setting),
+        host=_host(layouts, setting),
+        gather=_gather(layouts, setting),
+        once=_once(layouts, setting, np.maximum(most, last)),
+    )
+
+
+def _layer(layouts: Layouts, setting: Setting) -> Floats:
+    model, machine = setting.model, setting.machine
+    tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
+    again = 1 + layouts.recompute / 3  # forward once more, of forward and a backward of two
+    matrices = 6 * tokens * model.layer_params / tp / machine.flops * again
+    attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops * again
+    moved = tokens * (54 * model.hidden + 30 * model.ffn) / tp / machine.bandwidth * again
+    gathered = 16 * tokens * model.hidden * (1 + layouts.recompute / 2)  # four gathers, four scatters, two bytes
+    inside = (tp > 1) * (tp <= machine.per_node) * gathered * (tp - 1) / tp / machine.link
+    nodes = np.maximum(tp / machine.per_node, 1)
+    across = (tp > machine.per_node) * gathered * (nodes - 1) / nodes / machine.per_node / machine.network
+    return np.stack([matrices, attention, moved, inside, across], axis=1)
+
+
+def _head(layouts: Layouts, setting: Setting) -> Floats:
+    """Return the head's own products, and the bytes of its logits: about forty for each, cast, softmax and back."""
+    model, machine = setting.model, setting.machine
+    tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
+    terms = np.zeros((len(layouts), len(DEVICE)))
+    terms[:, 0] = 6 * tokens * model.embedding_params / tp / machine.flops
+    terms[:, 2] = 40 * tokens * model.vocab / tp / machine.bandwidth
+    return terms
+
+
+def _sends(layouts: Layouts, setting: Setting) -> Floats:
+    tokens = layouts.micro_batch * float(setting.model.seq_len)
+    sent = (layouts.pp > 1) * 4 * tokens * setting.model.hidden / layouts.tp / setting.machine.network
+    return np.asarray(sent)[:, None]
+
+
+def _host(layouts: Layouts, setting: Setting) -> Floats:
+    per_node = setting.machine.per_node
+    tp, piped = layouts.tp, (layouts.pp > 1) & (layouts.tp > 1)
+    spread = piped & (layouts.gpus > per_node)
+    columns = (
+        np.ones(len(layouts)), tp > 1, tp > per_node, tp > 2 * per_node, spread * tp, piped & (tp > per_node)
+    )  # fmt: skip
+    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
+
+
+def _reach(layouts: Layouts, setting: Setting) -> tuple[Floats, Floats]:
+    """Return how many replicas of a group share a node, and over how many nodes the group reaches (tp innermost)."""
+    per_node = setting.machine.per_node
+    fit = np.maximum(per_node / layouts.tp, 1)
+    within = np.minimum(layouts.dp, fit)
+    return within, np.maximum(layouts.dp / within, 1)
+
+
+def _gather(layouts: Layouts, setting: Setting) -> Floats:
+    """Return the seconds a layer's parameters take to be gathered where they are sharded, and gradients scattered."""
+    within, nodes = _reach(layouts, setting)
+    times = np.select([layouts.shard == 3, layouts.shard == 2], [3.0, 2.0], 0.0)
+    moved = times * 2 * setting.model.layer_params
+    inside = moved / layouts.tp * (within - 1) / within / setting.machine.link
+    lanes = np.maximum(layouts.tp, setting.machine.per_node)
+    across = moved / lanes * (nodes - 1) / nodes / setting.machine.network
+    return np.stack([inside, across], axis=1)
+
+
+def stage_params(layouts: Layouts, setting: Setting) -> Floats:
+    """Return the parameters of the fullest stage, embeddings included."""
+    model = setting.model
+    params = np.zeros(len(layouts))
+    for pp in np.unique(layouts.pp):
+        cut = setting.stages(int(pp))
+        held = [
+            layers * model.layer_params + model.embedding_params * ((stage == 0) + (stage == cut.head))
+            for stage, layers in enumerate(cut.layers)
+        ]
+        params[layouts.pp == pp] = model.params if pp == 1 else max(held)
+    return params
+
+
+def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
+    machine, framework = setting.machine, setting.framework
+    within, nodes = _reach(layouts, setting)
+    params = stage_params(layouts, setting)
+    reduced = (layouts.shard < 2) * 2 * framework.gradient_bytes * params
+    lanes = np.maximum(layouts.tp, machine.per_node)
+    inside = reduced / layouts.tp * (within - 1) / within / machine.link
+    across = reduced / lanes * (nodes - 1) / nodes / machine.network
+    sharded = (layouts.shard == 1) & (layouts.dp > 1)
+    states = params / layouts.tp / np.where(layouts.shard > 0, layouts.dp, 1)
+    whole = layouts.gpus / machine.per_node
+    columns = (
+        np.ones(len(layouts)),
+        inside,
+        across,
+        across * np.log2(nodes),
+        sharded * 2 * params / lanes * (nodes - 1) / nodes / machine.network * (1 + np.log2(nodes)),
+        sharded * layers,
+        np.log2(nodes) * layers,
+        2 * framework.state_bytes * states / machine.bandwidth,
+        np.log2(np.maximum(whole / LARGEST_FABRIC, 1)),
+    )
+    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
+
+
+def _groups(theta: Floats) -> list[Floats]:
+    values = np.exp(theta)
+    return [values[start:end] for start, end in pairwise(_PLACES)]
+
+
+def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float) -> tuple[Floats, Floats, Floats]:
+    device, sends, host, host_stage, gather, _ = groups
+    busy = layers * (terms.layer @ device) + head * (terms.head @ device) + terms.send @ sends
+    waiting = (layers + head) * (terms.host @ host) + host_stage[0]
+    gathering = layers * (terms.gather @ gather)
+    both = (busy**_SHARPNESS + waiting**_SHARPNESS + gathering**_SHARPNESS) ** (1 / _SHARPNESS)
+    return both, busy, waiting
+
+
+def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
+    """Return the seconds of every layout's step, and where they go."""
+    groups = _groups(theta)
+    last, last_busy, last_host = _stage(terms, groups, terms.last, 1.0)
+    most, most_busy, most_host = _stage(terms, groups, terms.most, 0.0)
+    mean, _, _ = _stage(terms, groups, terms.mean, 0.0)
+    piped = terms.stages > 1
+    first_slower = piped & (most > last)
+    slowest = np.where(first_slower, most, last)
+    filled = np.where(piped, (terms.stages - 1) * mean + last, last)
+    once = terms.once @ groups[-1]
+    return StepParts(
+        device=terms.micro_batches * np.where(first_slower, most_busy, last_busy),
+        host=terms.micro_batches * np.where(first_slower, most_host, last_host),
+        bubble=filled - slowest,
+        once=once,
+        total=(terms.micro_batches - 1) * slowest + filled + once,
+    )
+
+
+def log_seconds(theta: Floats, terms: LayoutTerms) -> Floats:
+    """Return the logarithm of every layout's seconds at logarithms of the coefficients."""
+    return np.log(step_parts(theta, terms).total)

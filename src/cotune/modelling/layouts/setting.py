@@ -1,0 +1,155 @@
+"""What stands still while layouts are compared: the model's shape, the machine and the training framework.
+
+Parameters of a gated layer (Llama):  2 h^2 + 2 h kv + 3 h f;  of a plain one (GPT): 2 h^2 + 2 h kv + 2 h f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from cotune.errors import InvalidFile, NotFound
+
+GIB = float(2**30)
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """The shape of a decoder: widths, layers, vocabulary, and the tokens of one sequence."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    seq_len: int
+    tied: bool = False  # one matrix for embedding and head
+    gated: bool = True
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any], seq_len: int) -> Transformer:
+        """Return the shape that a Hugging Face config.json describes."""
+        try:
+            hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+            return cls(
+                layers=int(config["num_hidden_layers"]),
+                hidden=hidden,
+                heads=heads,
+                kv_heads=int(config.get("num_key_value_heads") or heads),
+                ffn=int(config.get("intermediate_size") or 4 * hidden),
+                vocab=int(config["vocab_size"]),
+                seq_len=seq_len,
+                tied=bool(config.get("tie_word_embeddings", False)),
+                gated=str(config.get("hidden_act", "silu")) in {"silu", "swish", "geglu"},
+            )
+        except KeyError as missing:
+            raise InvalidFile(f"the model's config has no {missing.args[0]!r}; a decoder's config.json has") from None
+
+    @property
+    def layer_params(self) -> int:
+        head = self.hidden // self.heads
+        matrices = 3 if self.gated else 2
+        return 2 * self.hidden**2 + 2 * self.hidden * head * self.kv_heads + matrices * self.hidden * self.ffn
+
+    @property
+    def embedding_params(self) -> int:
+        return self.vocab * self.hidden
+
+    @property
+    def params(self) -> int:
+        return self.layers * self.layer_params + self.embedding_params * (1 if self.tied else 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Nodes of equal devices: operations and bytes a second of one device at their peak, as makers publish them."""
+
+    name: str
+    per_node: int
+    flops: float
+    bandwidth: float  # of a device's memory
+    link: float  # of a device, to others in its node
+    network: float  # of a device, its share of the node's
+    memory: float  # bytes of a device
+
+    @classmethod
+    def of_device(cls, name: str, per_node: int = 8, network: float = 50e9) -> Machine:
+        """Return nodes of a device of the table; `network` in bytes a second for each device."""
+        from cotune.devices import known
+
+        spec = known(name)
+        if spec is None or "bf16" not in spec.flops:
+            raise NotFound(f"no device {name!r} with bf16 in the table of devices; h100 and a100 are")
+        return cls(spec.name, per_node, spec.flops["bf16"], spec.bandwidth, spec.link, network, spec.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """How a training program cuts stages and stores numbers."""
+
+    cut: Literal["greedy", "even"] = "greedy"
+    gradient_bytes: int = 4  # of one parameter, as they are reduced
+    state_bytes: int = 12  # of one parameter's optimiser state, the master copy included
+    spare_stages: int = 1  # how many last stages may be without parameters before it refuses to start
+
+
+NANOTRON = Framework()
+MEGATRON = Framework(cut="even", gradient_bytes=2, spare_stages=0)
+FSDP = Framework(cut="even", gradient_bytes=2, spare_stages=0)
+
+
+@dataclass(frozen=True, slots=True)
+class StageCut:
+    """Layers of every stage, and which stage has the head."""
+
+    layers: tuple[int, ...]
+    head: int
+
+    @property
+    def empty(self) -> int:
+        """Return how many stages come after the head's."""
+        return len(self.layers) - 1 - self.head
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A model on a machine in a framework."""
+
+    model: Transformer
+    machine: Machine
+    framework: Framework = NANOTRON
+
+    def stages(self, pp: int) -> StageCut:
+        if self.framework.cut == "even":
+            return _even(self.model.layers, pp)
+        return _greedy(self.model.layers, self.model.embedding_params / self.model.layer_params, pp)
+
+    def buildable(self, pp: int) -> bool:
+        """Return whether every stage but the spare ones has something to train."""
+        return pp <= self.model.layers and self.stages(pp).empty <= self.framework.spare_stages
+
+
+@cache
+def _even(layers: int, pp: int) -> StageCut:
+    small, more = divmod(layers, pp)
+    return StageCut(tuple(small + (stage < more) for stage in range(pp)), pp - 1)
+
+
+@cache
+def _greedy(layers: int, head_cost: float, pp: int) -> StageCut:
+    """Cut as nanotron does: a stage takes blocks as long as their cumulative cost is within its share of the whole.
+
+    Blocks are the layers (cost 1), the head (its parameters over a layer's), and casting and loss (cost 0).
+    """
+    total = layers + head_cost
+    counts, stage, done = [0] * pp, 0, 0.0
+    for block in range(layers + 1):
+        done += 1.0 if block < layers else head_cost
+        if done > total * (stage + 1) / pp * (1 + 1e-9) and stage < pp - 1:
+            stage += 1
+        if block < layers:
+            counts[stage] += 1
+    return StageCut(tuple(counts), stage)
