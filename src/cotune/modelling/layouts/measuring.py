@@ -18,7 +18,7 @@ from cotune.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuringConstants:
+class NextLayoutConstants:
     """Of the choice of what to measure next; chosen by hand with one model left out in turn."""
 
     power: float = 2.0  # of the speed relative to the best
@@ -26,7 +26,7 @@ class MeasuringConstants:
     sameness: float = 1.0  # power of how unlike measured layouts are
 
 
-MEASURING = MeasuringConstants()
+MEASURING = NextLayoutConstants()
 
 
 def next_to_measure(
@@ -34,7 +34,7 @@ def next_to_measure(
     layouts: Layouts,
     points: Floats,
     tried: Ints,
-    constants: MeasuringConstants = MEASURING,
+    constants: NextLayoutConstants = MEASURING,
 ) -> int | None:
     """Return the place of the layout to measure next, or None when all were tried."""
     left = np.setdiff1d(np.arange(len(layouts)), tried)
