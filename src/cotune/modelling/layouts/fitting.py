@@ -2,8 +2,9 @@
 
     minimise  sum_i rho(ln predicted_i - ln measured_i) / s^2  +  sum_j ((theta_j - prior_j) / spread_j)^2
 
-theta are logarithms, so that every coefficient stays positive. rho is the pseudo-Huber loss with two bends: a run that
-was slower than the law says says little (a straggler, a busy network), one that was faster says that the law is wrong.
+theta are logarithms, so that every coefficient stays positive. rho is near r^2 for small r and has two sides: a run that
+was slower than the law says says little, and much slower hardly more (a straggler, a busy network: Cauchy's loss); one
+that was faster says that the law is wrong (pseudo-Huber).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class RobustLoss:
-    """Where the loss bends, in logarithms: for runs above and below what is predicted."""
+    """Where the loss bends, in logarithms: Cauchy's for runs above what is predicted, pseudo-Huber for those below."""
 
     above: float
     below: float
@@ -37,14 +38,13 @@ class RobustLoss:
 
     def weights(self, residuals: Floats) -> Floats:
         """Return how much each residual (ln predicted - ln measured) counts, 1 for a small one."""
-        return 1 / np.sqrt(1 + (residuals / self._bends(residuals)) ** 2)
+        slow = 1 / (1 + (residuals / self.above) ** 2)
+        return np.where(residuals < 0, slow, 1 / np.sqrt(1 + (residuals / self.below) ** 2))
 
     def total(self, residuals: Floats) -> float:
-        bends = self._bends(residuals)
-        return float(np.sum(2 * bends**2 * (np.sqrt(1 + (residuals / bends) ** 2) - 1)) / self.noise**2)
-
-    def _bends(self, residuals: Floats) -> Floats:
-        return np.where(residuals < 0, self.above, self.below)
+        slow = self.above**2 * np.log1p((residuals / self.above) ** 2)
+        fast = 2 * self.below**2 * (np.sqrt(1 + (residuals / self.below) ** 2) - 1)
+        return float(np.sum(np.where(residuals < 0, slow, fast)) / self.noise**2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cache
+from itertools import product
+from math import isqrt
 
 import numpy as np
 
@@ -106,23 +109,28 @@ def allowed(layouts: Layouts, setting: Setting, limits: LayoutLimits = ANYWHERE)
 
 def enumerate_layouts(setting: Setting, gpus: int, global_batch: int, limits: LayoutLimits = USUAL) -> Layouts:
     """Return every layout of exactly these devices and this global batch, in order of tp, pp, shard, micro-batch."""
-    degrees = [(tp, pp) for tp in _divisors(gpus) for pp in _divisors(gpus // tp)]
-    parts: list[tuple[int, ...]] = []
-    for tp, pp in degrees:
-        dp = gpus // (tp * pp)
-        if global_batch % dp:
-            continue
-        share = global_batch // dp
-        parts += [
-            (dp, tp, pp, shard, micro, share // micro, again)
-            for shard in limits.shards
-            for micro in _divisors(share)
-            for again in limits.recompute
-        ]
-    table = np.array(parts, dtype=np.int64).reshape(-1, len(COLUMNS))
-    layouts = Layouts(*table.T)
+    blocks = [np.zeros((0, len(COLUMNS)), dtype=np.int64)]
+    choices = np.array(list(product(limits.shards, limits.recompute)), dtype=np.int64).reshape(-1, 2)
+    for tp in _divisors(gpus):
+        for pp in _divisors(gpus // tp):
+            dp = gpus // (tp * pp)
+            if global_batch % dp == 0 and setting.buildable(pp):
+                micro = np.array(_divisors(global_batch // dp), dtype=np.int64)
+                blocks.append(_block((dp, tp, pp), micro, choices))
+    layouts = Layouts(*np.concatenate(blocks).T)
     return layouts.take(allowed(layouts, setting, limits))
 
 
+def _block(degrees: tuple[int, int, int], micro: Ints, choices: Ints) -> Ints:
+    """Return the layouts of three degrees as rows: every choice of shard and recompute with every micro-batch."""
+    rows = np.empty((len(choices), len(micro), len(COLUMNS)), dtype=np.int64)
+    rows[:, :, :3] = degrees
+    rows[:, :, 3], rows[:, :, 6] = choices[:, :1], choices[:, 1:]
+    rows[:, :, 4], rows[:, :, 5] = micro, micro[-1] // micro
+    return rows.reshape(-1, len(COLUMNS))
+
+
+@cache
 def _divisors(number: int) -> list[int]:
-    return [part for part in range(1, number + 1) if number % part == 0]
+    low = [part for part in range(1, isqrt(number) + 1) if number % part == 0]
+    return sorted({*low, *(number // part for part in low)})

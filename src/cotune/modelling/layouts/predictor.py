@@ -48,8 +48,8 @@ class LayoutRows:
         return LayoutRows(self.setting, self.layouts.take(rows), self.seconds[rows], self.gib[rows])
 
 
-_SECONDS_LOSS = RobustLoss(above=0.04, below=0.2, noise=0.08)
-_MEMORY_LOSS = RobustLoss(above=0.1, below=0.1, noise=0.1)
+_SECONDS_LOSS = RobustLoss(above=0.08, below=0.2, noise=0.08)
+_MEMORY_LOSS = RobustLoss(above=0.15, below=0.1, noise=0.1)
 
 
 @dataclass(frozen=True, slots=True)

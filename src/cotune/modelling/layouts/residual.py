@@ -57,7 +57,7 @@ class LearntFrom:
     models: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def noise(self, constants: ResidualConstants) -> Floats:
-        return np.asarray(constants.noise**2 / self.weights**2)
+        return np.asarray(constants.noise**2 / self.weights)
 
 
 @dataclass(frozen=True)

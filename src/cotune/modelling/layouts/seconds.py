@@ -23,8 +23,6 @@ from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.setting import Setting
 from cotune.types import Floats, Ints, Mask
 
-_SHARPNESS = 4.0
-
 DEVICE = (  # times slower than the peak; from published fractions of peak, not from any table of layouts
     Coefficient("matrices", 1.8, 0.3),
     Coefficient("attention", 3.3, 0.4),
@@ -225,8 +223,8 @@ def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float
     busy = layers * (terms.layer @ device) + head * (terms.head @ device) + terms.send @ sends
     waiting = (layers + head) * (terms.host @ host) + host_stage[0]
     gathering = layers * (terms.gather @ gather)
-    both = (busy**_SHARPNESS + waiting**_SHARPNESS + gathering**_SHARPNESS) ** (1 / _SHARPNESS)
-    return both, busy, waiting
+    fourth = np.square(np.square(busy)) + np.square(np.square(waiting)) + np.square(np.square(gathering))
+    return np.sqrt(np.sqrt(fourth)), busy, waiting
 
 
 def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
