@@ -2,9 +2,9 @@
 
     minimise  sum_i rho(ln predicted_i - ln measured_i) / s^2  +  sum_j ((theta_j - prior_j) / spread_j)^2
 
-theta are logarithms, so that every coefficient stays positive. rho is near r^2 for small r and has two sides: a run that
-was slower than the law says says little, and much slower hardly more (a straggler, a busy network: Cauchy's loss); one
-that was faster says that the law is wrong (pseudo-Huber).
+theta are logarithms, so that every coefficient stays positive. rho is near r^2 for small r and has two sides: a run
+that was slower than the law says says little, and much slower hardly more (a straggler, a busy network: Cauchy's
+loss); one that was faster says that the law is wrong (pseudo-Huber).
 """
 
 from __future__ import annotations
