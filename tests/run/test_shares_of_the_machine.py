@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +22,7 @@ PIPE = Path("/tmp/mps")
 @pytest.fixture(autouse=True, scope="module")
 def folder_of_claims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("machine")))
-        patched.setattr(tempfile, "tempdir", None)
+        patched.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("machine")))
         yield
 
 

@@ -84,6 +84,15 @@ def test_two_workers_train_as_one_job(submit: Play) -> None:
 
 
 @needs_slurm
+def test_what_a_job_is_told_is_read_by_nobody_else_and_gone_with_it(submit: Play) -> None:
+    command = ("/bin/sh", "-c", 'cd "$COTUNE_CHECKPOINT/.." && stat -c %a . slurm.group.json; echo "$HF_TOKEN"')
+    played = submit(command=command, job=Job("test", env=(("HF_TOKEN", "hunter2"),)))
+    assert played.log().split() == ["700", "600", "hunter2"]
+    kept = [path for path in played.folder.rglob("*") if path.is_file() and path.name != "rank-0.log"]
+    assert not [path.name for path in kept if "hunter2" in path.read_text()]
+
+
+@needs_slurm
 def test_the_limit_and_the_device_are_what_slurm_was_asked_for(submit: Play) -> None:
     command = ("/bin/sh", "-c", 'scontrol show job "$SLURM_JOB_ID"')
     played = submit(command=command, config=Config.data_parallel(8, 2, "t4"), seconds_limit=200.0)

@@ -109,15 +109,15 @@ def _recall(of: Path) -> dict[str, Any]:
 def _remember(of: Path, told: Mapping[str, Any]) -> None:
     import yaml
 
-    from cotune import redact
+    from cotune import private, redact
 
     command = tuple(told.get("run", ()))
     if redact.command(command) != command:
         return  # a secret on the command line is never written down
     memory = _memory(of)
     try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(yaml.safe_dump(dict(told)), encoding="utf-8")
+        private.make_folder(memory.parent)
+        private.write(memory, yaml.safe_dump(dict(told)))
     except OSError as error:
         from cotune.cli.output import note
 

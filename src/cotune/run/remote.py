@@ -19,6 +19,7 @@ from time import monotonic, time
 
 from cotune.errors import EngineError
 from cotune.jobfile.pattern import pattern_of
+from cotune.private import make_folder
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, group_env
 from cotune.run.host import RELEASED, Begun
@@ -55,7 +56,8 @@ class Away(Hearing):
         folder = launch.folder.absolute()
         pattern = pattern_of(launch.job)
         try:
-            (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
+            (folder / "checkpoint").mkdir(exist_ok=True)
             for old in (path for mark in _MARKS for path in folder.glob(mark)):
                 old.unlink(missing_ok=True)
         except OSError as error:

@@ -15,7 +15,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from cotune import redact
 from cotune.errors import CotuneError, InvalidFile, UsageError, missing_extra
+from cotune.private import FILE_MODE, make_folder
 
 FILE = "store.db"
 PROJECT_FOLDER = ".cotune"
@@ -76,7 +77,7 @@ def _file(path: Path) -> URL:
 def _data_folder() -> Path:
     folder = platformdirs.user_data_path("cotune")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise InvalidFile(
             f"cannot make {folder} for the store ({error.strerror}); name one with COTUNE_STORE"
@@ -94,6 +95,8 @@ def label(url: URL) -> str:
 def connect(url: URL) -> Engine:
     """Return an engine whose transactions really begin where they are said to."""
     lite = url.get_backend_name() == "sqlite"
+    if lite:
+        _closed_to_others(url)
     patience = {"timeout": BUSY_SECONDS} if lite else {"connect_timeout": _REACH_SECONDS}
     dump = partial(json.dumps, allow_nan=False, separators=(",", ":"))
     try:
@@ -112,6 +115,14 @@ def connect(url: URL) -> Engine:
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin)
     return engine
+
+
+def _closed_to_others(url: URL) -> None:
+    """Make the file of a new store, for its owner alone; SQLite gives its journal the same mode."""
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        return
+    with suppress(OSError):  # there already, or nowhere: SQLite says which
+        os.close(os.open(url.database, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
 
 
 def _set_up(connection: sqlite3.Connection, _: Any) -> None:

@@ -60,7 +60,7 @@ def _tell(
         "metrics": {name: float(value) for name, value in numbers.items() if name not in TERMS},
     }
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(file, (json.dumps(line) + "\n").encode())
         finally:

@@ -38,6 +38,7 @@ def init(
     from cotune.cli.output import emit_json, refuse_overwriting, say, writing
     from cotune.jobfile import settings as job_settings
     from cotune.jobfile.command import line, without_launcher
+    from cotune.private import make_folder
     from cotune.store.location import PROJECT_FOLDER
 
     file = Path.cwd() / job_settings.FILE_NAME
@@ -55,7 +56,7 @@ def init(
     folder = Path.cwd() / PROJECT_FOLDER
     with writing(file):
         file.write_text(text, encoding="utf-8")
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     if json:
         emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})

@@ -25,6 +25,7 @@ from typing import Any
 from cotune.devices.present import visible_gpus
 from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
+from cotune.private import make_folder
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run.launch import Event, Launch, Started
@@ -293,7 +294,8 @@ def _on_gpu(config: Config) -> list[bool]:
 def _clear(folder: Path) -> None:
     """Make the launch's folder, without the marks of an earlier start."""
     try:
-        (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
+        (folder / "checkpoint").mkdir(exist_ok=True)
         for old in [folder / "stop", *folder.glob("rank-*.json")]:
             old.unlink(missing_ok=True)
     except OSError as error:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cotune import private
 from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
 from cotune.run.remote import STOP, Away, group_of
@@ -86,7 +87,7 @@ class Slurm:
         folder = launch.folder.absolute()
         group = group_of(launch, folder, self.term_seconds)
         away = Away.of(launch, group.program, self.now())
-        (folder / GROUP).write_text(json.dumps(group.to_json()))
+        private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
         script = folder / SCRIPT
         script.write_text(batch_script(launch, folder, self._options(launch)))
         self._running[launch.id] = _Submitted(away, submit(script))
@@ -196,6 +197,7 @@ class Slurm:
         silent = why is None and not away.all_done
         if not away.terminating and (silent or (away.by_signal and running.state in _BY_SLURM)):
             why = self._without_a_word(running)
+        (away.folder / GROUP).unlink(missing_ok=True)
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
-from pathlib import Path
+
+from cotune.private import FILE_MODE, runtime_folder
 
 
 class Claims:
@@ -43,9 +43,8 @@ class Claims:
     def _locked(self, unit: int, how: int) -> int | None:
         """Return the unit's file, locked; None if another engine keeps it so, or where no file can be written."""
         with contextlib.suppress(OSError):
-            folder = Path(tempfile.gettempdir()) / f"cotune-{os.getuid()}"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            file = os.open(folder / f"{self._kind}-{unit}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            path = runtime_folder() / f"{self._kind}-{unit}"
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
             try:
                 fcntl.flock(file, how | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from cotune.private import FILE_MODE
 from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
@@ -93,7 +94,7 @@ def work(
 
 def _redirect(folder: str, rank: int) -> None:
     """Let both output streams go to this rank's log, line by line."""
-    log = os.open(Path(folder) / f"rank-{rank}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    log = os.open(Path(folder) / f"rank-{rank}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(log, 1)
