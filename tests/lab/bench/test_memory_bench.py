@@ -19,6 +19,7 @@ COLUMNS = (
 )
 SHAPES = """model,layers,hidden,heads,kv_heads,ffn,vocab,tied,experts,experts_active
 a/one,32,4096,32,8,14336,32000,0,,
+a/two,32,4096,32,8,14336,32000,0,,
 a/none,,,,,,,,,
 """
 
@@ -50,9 +51,16 @@ def test_no_row_sees_its_own_familys_measurements(tmp_path: Path) -> None:
 
 def test_other_families_correct_a_row(tmp_path: Path) -> None:
     shown = [
-        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/none"))).rows[0] for peak in ("", "60000000000")
+        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/two"))).rows[0] for peak in ("", "60000000000")
     ]
     assert shown[1].predicted.mid > shown[0].predicted.mid
+
+
+def test_a_family_without_a_shape_corrects_no_other(tmp_path: Path) -> None:
+    shown = [
+        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/none"))).rows[0] for peak in ("", "60000000000")
+    ]
+    assert shown[1].predicted == shown[0].predicted
 
 
 def test_after_two_batches_only_larger_ones_are_judged_on_their_line(tmp_path: Path) -> None:

@@ -126,13 +126,14 @@ def combined(normals: list[PhaseForecast], room: DeviceRoom | None, source: str)
 
 
 def spreads(counted: CountedMemory, correction: Correction) -> tuple[float, float]:
-    """Return the shares by which the states and the batch's part may be off."""
+    """Return the shares by which the states and the batch's part may be off: as other models were, or as is usual."""
     model = counted.model
-    lengths = SPREADS.lengths_vary if counted.setup.lengths_vary else 0.0
+    states, own = SPREADS.states, SPREADS.activations
     if not model.known:
-        return SPREADS.guessed_states, math.hypot(SPREADS.guessed_activations, correction.sd, lengths)
-    own = SPREADS.activations if model.gated and model.experts == 1 else SPREADS.plain_activations
-    return SPREADS.states, math.hypot(own, correction.sd, lengths)
+        states, own = SPREADS.guessed_states, SPREADS.guessed_activations
+    elif not model.gated or model.experts > 1:
+        own = SPREADS.plain_activations
+    return states, math.hypot(max(own, correction.sd), SPREADS.lengths_vary if counted.setup.lengths_vary else 0.0)
 
 
 def _normal(counted: CountedMemory, phase: Phase, micro_batch: int, correction: Correction) -> PhaseForecast:

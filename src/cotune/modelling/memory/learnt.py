@@ -1,9 +1,11 @@
 """Corrections learnt from measured peaks of other models: one factor on what a batch adds.
 
-    log factor = F / (F + 1) x mean over F families of the median of log(measured part / counted part)
+    log factor = centre x (F / s^2) / (F / s^2 + 1 / t^2)      sd = s, where families disagree
 
-A family counts once, however many of its runs there are, and an empty history leaves the counts as they
-are. The standard deviation between families is added to the spread of a new one.
+F families each have the median of log(measured part / counted part); centre is the median over families, s their
+spread (1.48 x the median distance from the centre, 0.05 at least), t how far the counts are off for all models alike.
+A family counts once, however many runs it has, and one that is far off does not pull the others along. Runs of a
+guessed shape tell of the guess, not of the counts, and teach nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +18,17 @@ from statistics import median
 
 from cotune.modelling.memory.estimate import Correction
 from cotune.modelling.memory.peak import CountedMemory
+
+
+@dataclass(frozen=True, slots=True)
+class LearningConstants:
+    """Standard deviations of logarithms, chosen by hand: counts that were checked are off by a few percent."""
+
+    common: float = 0.03  # t
+    between: float = 0.05  # least s
+
+
+LEARNING = LearningConstants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +47,16 @@ def learn(runs: Iterable[MeasuredPeak]) -> Correction:
     for run in runs:
         phase = run.counted.phase(run.micro_batch)
         part = phase.per_sequence * run.micro_batch
-        if part > 0 and run.peak > phase.fixed:
+        if run.counted.model.known and part > 0 and run.peak > phase.fixed:
             ratios[run.family].append(math.log((run.peak - phase.fixed) / part))
     if not ratios:
         return Correction()
-    centres = [median(values) for values in ratios.values()]
-    mean = sum(centres) / len(centres)
-    spread = math.sqrt(sum((one - mean) ** 2 for one in centres) / len(centres))
-    families = len(centres)
-    return Correction(math.exp(mean * families / (families + 1)), spread, families)
+    return _agreed([median(values) for values in ratios.values()])
+
+
+def _agreed(families: list[float]) -> Correction:
+    centre = median(families)
+    spread = 1.48 * median(abs(one - centre) for one in families)
+    precision = len(families) / max(spread, LEARNING.between) ** 2
+    weight = precision / (precision + 1 / LEARNING.common**2)
+    return Correction(math.exp(weight * centre), spread, len(families))
