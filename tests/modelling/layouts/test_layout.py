@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cotune.errors import InvalidFile
+from cotune.errors import UsageError
 from cotune.modelling.layouts.layout import ANYWHERE, USUAL, Layout, Layouts, allowed, enumerate_layouts
 from cotune.modelling.layouts.setting import MEGATRON, Setting, Transformer
+from cotune.modelling.memory import read_architecture
 from modelling.layouts.settings import H100, LARGE, SMALL, setting
 
 
@@ -59,12 +60,8 @@ def test_a_heavy_head_leaves_last_stages_empty_and_such_pipelines_are_refused() 
     assert not where.buildable(16)
 
 
-def test_a_hugging_face_config_becomes_a_shape() -> None:
-    config = {
-        "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
-        "intermediate_size": 14336, "vocab_size": 128256, "hidden_act": "silu",
-    }  # fmt: skip
-    shape = Transformer.of_config(config, seq_len=8192)
-    assert round(shape.params / 1e9, 2) == 8.03  # Llama-3-8B
-    with pytest.raises(InvalidFile, match="vocab_size"):
-        Transformer.of_config({name: value for name, value in config.items() if name != "vocab_size"}, 8192)
+def test_a_known_model_becomes_a_shape_and_one_with_experts_is_refused() -> None:
+    shape = Transformer.of_architecture(read_architecture("llama-3-8b"), seq_len=8192)
+    assert round(shape.params / 1e9, 2) == 8.03
+    with pytest.raises(UsageError, match="experts"):
+        Transformer.of_architecture(read_architecture("mixtral-8x7b"), seq_len=8192)

@@ -18,7 +18,7 @@ NOTHING = np.zeros(0, dtype=np.int64)
 def test_a_process_with_own_rows_added_is_that_of_all_rows_at_once() -> None:
     rng = np.random.default_rng(0)
     constants = ResidualConstants()
-    points, own, asked = (rng.normal(size=(count, 6)) for count in (12, 3, 5))
+    points, own, asked = (rng.normal(size=(count, 7)) for count in (12, 3, 5))
     others = LearntFrom(points, rng.normal(size=12), rng.uniform(0.3, 1, 12), rng.integers(0, 2, 12))
     mine = LearntFrom(own, rng.normal(size=3), rng.uniform(0.3, 1, 3))
     mean, deviation = Residuals(OtherModels(others, constants), mine).expected(asked)

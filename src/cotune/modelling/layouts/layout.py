@@ -86,11 +86,12 @@ class Layouts:
 
 @dataclass(frozen=True, slots=True)
 class LayoutLimits:
-    """What a search may use besides what is right: tensor parallelism across nodes, stages of sharding, recompute."""
+    """What a search may use of what is right: tp across nodes, stages of sharding, recomputing, pipelines."""
 
     tp_across_nodes: bool = False
     shards: tuple[int, ...] = (0, 1, 2, 3)
     recompute: tuple[int, ...] = (0, 1)
+    pipelines: bool = True
 
 
 USUAL, ANYWHERE = LayoutLimits(), LayoutLimits(tp_across_nodes=True)
@@ -102,9 +103,9 @@ def allowed(layouts: Layouts, setting: Setting, limits: LayoutLimits = ANYWHERE)
     inside = (layouts.tp <= machine.per_node) | limits.tp_across_nodes
     heads = (model.heads % layouts.tp == 0) & (model.kv_heads % np.minimum(layouts.tp, model.kv_heads) == 0)
     whole_nodes = (layouts.tp <= machine.per_node) | (layouts.tp % machine.per_node == 0)
-    useful = ((layouts.shard == 0) | (layouts.dp > 1)) & ((layouts.shard < 2) | (layouts.pp == 1))
+    useful = (layouts.shard == 0) | (layouts.dp > 1)
     stages = np.isin(layouts.pp, [pp for pp in np.unique(layouts.pp) if setting.buildable(int(pp))])
-    return np.asarray(inside & heads & whole_nodes & useful & stages)
+    return np.asarray(inside & heads & whole_nodes & useful & stages & ((layouts.pp == 1) | limits.pipelines))
 
 
 def enumerate_layouts(setting: Setting, gpus: int, global_batch: int, limits: LayoutLimits = USUAL) -> Layouts:

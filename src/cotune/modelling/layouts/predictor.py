@@ -71,11 +71,6 @@ class LayoutForecasts:
     p_memory: Floats
     p_fits: Floats
 
-    @property
-    def best_first(self) -> Ints:
-        """Return the places of layouts by expected speed: those that may crash count less."""
-        return np.argsort(self.seconds[:, 1] / np.maximum(self.p_fits, 1e-9), kind="stable")
-
 
 _QUANTILES = (0.1, 0.5, 0.9)
 _UNKNOWN = 0.4  # half an interval's width, of a logarithm, where no other model was ever measured
@@ -126,6 +121,12 @@ class LayoutPredictor:
     memory: FittedLaw
     crashes: dict[int, float]
     crash_constants: CrashConstants
+
+    def suffices(self, layouts: Layouts) -> Floats:
+        """Return the probability that memory suffices as the law alone counts it, 0 for what cannot be built."""
+        gib = log_memory(self.memory.theta, count_memory(layouts, self.setting))
+        sure = p_memory(gib, np.zeros(len(gib)), self.setting.machine.memory / GIB, self.crash_constants)
+        return np.asarray(sure * allowed(layouts, self.setting))
 
     def predict(self, layouts: Layouts) -> LayoutForecasts:
         """Return forecasts of layouts of this model."""

@@ -1,7 +1,7 @@
 """What the law misses, learnt from layouts that are alike: a Gaussian process over layouts, shared by models.
 
     ln measured = ln law + r        cov(r, r') = a^2 M(d) (rho if the models differ)
-    d^2 = sum_j ((x_j - x'_j) / s_j)^2      M Matern 3/2; x in doublings of tp, pp, micro-batch, nodes, m; and the shard
+    d^2 = sum_j ((x_j - x'_j) / s_j)^2   M Matern 3/2; x in doublings of tp, pp, micro-batch, nodes, m; shard, recompute
 
 A run far from the law (a straggler) has its noise enlarged by the weight the robust fit gave it. Other models' rows are
 factored once; a model's own few rows are added by a Schur complement, so measuring one more costs little.
@@ -25,19 +25,27 @@ class ResidualConstants:
     amplitude: float = 0.12
     noise: float = 0.03
     other_model: float = 0.7  # rho
-    scales: tuple[float, ...] = (1.0, 1.0, 2.0, 2.0, 3.0, 1.0)  # tp, pp, micro-batch, nodes, accumulate, shard
+    scales: tuple[float, ...] = (
+        1.0,
+        1.0,
+        2.0,
+        2.0,
+        3.0,
+        1.0,
+        1.0,
+    )  # of tp, pp, micro-batch, nodes, m, shard, recompute
 
     @classmethod
     def of_memory(cls) -> ResidualConstants:
         """Return those of memory: a replica more changes little of what one device holds."""
-        return cls(amplitude=0.15, scales=(1.0, 1.0, 2.0, 8.0, 6.0, 1.0))
+        return cls(amplitude=0.15, scales=(1.0, 1.0, 2.0, 8.0, 6.0, 1.0, 1.0))
 
 
 def features(layouts: Layouts, per_node: int, constants: ResidualConstants) -> Floats:
     """Return layouts as points, in units of the process's scales."""
     nodes = np.maximum(layouts.gpus / per_node, 1)
     doublings = np.log2(np.stack([layouts.tp, layouts.pp, layouts.micro_batch, nodes, layouts.accumulate], axis=1))
-    return np.asarray(np.column_stack([doublings, layouts.shard > 0]) / np.array(constants.scales))
+    return np.asarray(np.column_stack([doublings, layouts.shard, layouts.recompute]) / np.array(constants.scales))
 
 
 def alike(one: Floats, other: Floats) -> Floats:

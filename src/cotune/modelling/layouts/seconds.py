@@ -30,6 +30,7 @@ DEVICE = (  # times slower than the peak; from published fractions of peak, not 
     Coefficient("collectives in a node", 1.5, 0.7),
     Coefficient("collectives across nodes", 2.5, 1.0),
 )
+_COMPUTED = 3  # the first of them compute, the others are collectives
 SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
 HOST = (  # seconds per layer, of an eager program
     Coefficient("launches", 3e-3, 0.7),
@@ -83,12 +84,13 @@ class LayoutTerms:
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
-    """Where the seconds of a step go: with `bubble` what stages wait for each other."""
+    """Where the seconds of a step go; the five parts add up to the total."""
 
-    device: Floats  # one micro-batch on the slowest stage, times the micro-batches
-    host: Floats
-    bubble: Floats
-    once: Floats
+    compute: Floats  # of the slowest stage: matrices, attention, bytes, the head
+    collectives: Floats  # of tensor parallelism, and sends between stages
+    waiting: Floats  # for the host's launches, and for gathered parameters
+    bubble: Floats  # stages wait for each other
+    once: Floats  # gradients, optimiser
     total: Floats
 
 
@@ -219,31 +221,36 @@ def _groups(theta: Floats) -> list[Floats]:
 
 
 def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float) -> tuple[Floats, Floats, Floats]:
+    """Return the seconds of a micro-batch on a stage, and of them what computing and what collectives take."""
     device, sends, host, host_stage, gather, _ = groups
-    busy = layers * (terms.layer @ device) + head * (terms.head @ device) + terms.send @ sends
-    waiting = (layers + head) * (terms.host @ host) + host_stage[0]
-    gathering = layers * (terms.gather @ gather)
-    fourth = np.square(np.square(busy)) + np.square(np.square(waiting)) + np.square(np.square(gathering))
-    return np.sqrt(np.sqrt(fourth)), busy, waiting
+    computed = layers * (terms.layer[:, :_COMPUTED] @ device[:_COMPUTED]) + head * (terms.head @ device)
+    sent = layers * (terms.layer[:, _COMPUTED:] @ device[_COMPUTED:]) + terms.send @ sends
+    launched = (layers + head) * (terms.host @ host) + host_stage[0]
+    gathered = layers * (terms.gather @ gather)
+    fourth = np.square(np.square(computed + sent)) + np.square(np.square(launched)) + np.square(np.square(gathered))
+    return np.sqrt(np.sqrt(fourth)), computed, sent
 
 
 def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
     """Return the seconds of every layout's step, and where they go."""
     groups = _groups(theta)
-    last, last_busy, last_host = _stage(terms, groups, terms.last, 1.0)
-    most, most_busy, most_host = _stage(terms, groups, terms.most, 0.0)
+    last, last_computed, last_sent = _stage(terms, groups, terms.last, 1.0)
+    most, most_computed, most_sent = _stage(terms, groups, terms.most, 0.0)
     mean, _, _ = _stage(terms, groups, terms.mean, 0.0)
     piped = terms.stages > 1
     first_slower = piped & (most > last)
     slowest = np.where(first_slower, most, last)
-    filled = np.where(piped, (terms.stages - 1) * mean + last, last)
+    computed = np.where(first_slower, most_computed, last_computed)
+    sent = np.where(first_slower, most_sent, last_sent)
+    bubble = np.where(piped, (terms.stages - 1) * mean + last, last) - slowest
     once = terms.once @ groups[-1]
     return StepParts(
-        device=terms.micro_batches * np.where(first_slower, most_busy, last_busy),
-        host=terms.micro_batches * np.where(first_slower, most_host, last_host),
-        bubble=filled - slowest,
+        compute=terms.micro_batches * computed,
+        collectives=terms.micro_batches * sent,
+        waiting=terms.micro_batches * (slowest - computed - sent),
+        bubble=bubble,
         once=once,
-        total=(terms.micro_batches - 1) * slowest + filled + once,
+        total=terms.micro_batches * slowest + bubble + once,
     )
 
 

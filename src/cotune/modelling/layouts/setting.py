@@ -5,12 +5,12 @@ Parameters of a gated layer (Llama):  2 h^2 + 2 h kv + 3 h f;  of a plain one (G
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
-from cotune.errors import InvalidFile, NotFound
+from cotune.errors import NotFound, UsageError
+from cotune.modelling.memory.architecture import Architecture
 
 GIB = float(2**30)
 
@@ -30,23 +30,14 @@ class Transformer:
     gated: bool = True
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any], seq_len: int) -> Transformer:
-        """Return the shape that a Hugging Face config.json describes."""
-        try:
-            hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-            return cls(
-                layers=int(config["num_hidden_layers"]),
-                hidden=hidden,
-                heads=heads,
-                kv_heads=int(config.get("num_key_value_heads") or heads),
-                ffn=int(config.get("intermediate_size") or 4 * hidden),
-                vocab=int(config["vocab_size"]),
-                seq_len=seq_len,
-                tied=bool(config.get("tie_word_embeddings", False)),
-                gated=str(config.get("hidden_act", "silu")) in {"silu", "swish", "geglu"},
-            )
-        except KeyError as missing:
-            raise InvalidFile(f"the model's config has no {missing.args[0]!r}; a decoder's config.json has") from None
+    def of_architecture(cls, shape: Architecture, seq_len: int) -> Transformer:
+        """Return the shape of a dense decoder; one with experts is refused, no term here counts them."""
+        if shape.experts > 1:
+            raise UsageError(f"{shape.name} has {shape.experts} experts a layer; layouts are counted of dense models")
+        return cls(
+            shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.ffn, shape.vocab, seq_len,
+            tied=shape.tied, gated=shape.gated,
+        )  # fmt: skip
 
     @property
     def layer_params(self) -> int:
@@ -99,6 +90,7 @@ class Framework:
 NANOTRON = Framework()
 MEGATRON = Framework(cut="even", gradient_bytes=2, spare_stages=0)
 FSDP = Framework(cut="even", gradient_bytes=2, spare_stages=0)
+TORCHTITAN = Framework(cut="even", gradient_bytes=4, spare_stages=0)  # FSDP2, reduced in fp32
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import typer
 
 from cotune.cli.options import BatchSize, Epochs, Examples, File, Json, Seed, StoreUrl, Workers
 from cotune.modelling.verbs._inspect import inspect
+from cotune.modelling.verbs._layouts import layouts
 from cotune.modelling.verbs._memory import memory
 from cotune.modelling.verbs._model_predictions import (
     DeviceName,
@@ -26,6 +27,7 @@ from cotune.modelling.verbs._model_predictions import (
 model = typer.Typer(no_args_is_help=True, help="Predict, inspect and measure models, trained or not.")
 model.command()(inspect)
 model.command()(memory)
+model.command()(layouts)
 
 
 @model.command()
