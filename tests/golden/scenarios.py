@@ -291,6 +291,14 @@ def _rooms() -> Iterator[Scenario]:
         "predict --model nosuch --device t4",
         needs="torch",
     )
+    yield _each(
+        "model-memory",
+        "model memory mistral-7b --device a100 --method lora --seq 4096 --gpus 4",
+        "model memory 7e9 --device h100 --method qlora --batch 1,4 --measured 1=9.5",
+        "model memory llama-3-70b --device a100",
+        "model memory nosuch --device a100",
+        "bench memory nowhere",
+    )
     yield _shapes("random-layers", "profile --random-layers 1 --kinds dense", needs="torch")
 
 

@@ -42,7 +42,7 @@ MEASURING = MeasuringConstants()
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryLine:
+class PhaseLine:
     """A phase after measuring: mean and covariance of its fixed part and its bytes a sequence."""
 
     phase: str
@@ -83,7 +83,7 @@ def _parted(counted: CountedMemory, measured: Mapping[int, float]) -> tuple[floa
 
 def _lines(
     counted: CountedMemory, rising: Mapping[int, float], measured: Mapping[int, float], correction: Correction
-) -> list[MemoryLine]:
+) -> list[PhaseLine]:
     phases = [phase for phase in counted.phases if phase.per_sequence > 0]
     priors = [_prior(counted, phase, correction) for phase in phases]
     if not rising:
@@ -97,14 +97,14 @@ def _lines(
     return [found, *(_below(one, measured) for one in others)]
 
 
-def _prior(counted: CountedMemory, phase: Phase, correction: Correction) -> MemoryLine:
+def _prior(counted: CountedMemory, phase: Phase, correction: Correction) -> PhaseLine:
     of_states, of_batch = spreads(counted, correction)
     slope = phase.per_sequence * correction.factor
     sd = math.hypot(of_states * phase.fixed, MEASURING.fixed)
-    return MemoryLine(phase.name, phase.fixed, slope, ((sd**2, 0.0), (0.0, (of_batch * slope) ** 2)))
+    return PhaseLine(phase.name, phase.fixed, slope, ((sd**2, 0.0), (0.0, (of_batch * slope) ** 2)))
 
 
-def _posterior(prior: MemoryLine, rising: Mapping[int, float]) -> MemoryLine:
+def _posterior(prior: PhaseLine, rising: Mapping[int, float]) -> PhaseLine:
     """Return the line given exact points on it: one step of a Kalman filter for each."""
     mean, covariance = np.array([prior.fixed, prior.per_sequence]), np.array(prior.covariance)
     for batch, peak in rising.items():
@@ -115,13 +115,13 @@ def _posterior(prior: MemoryLine, rising: Mapping[int, float]) -> MemoryLine:
     return _line(prior.phase, mean[0], mean[1], covariance)
 
 
-def _moved(prior: MemoryLine, scale: float, shift: float) -> MemoryLine:
+def _moved(prior: PhaseLine, scale: float, shift: float) -> PhaseLine:
     factors = np.diag([1.0, scale])
     covariance = factors @ np.array(prior.covariance) @ factors
     return _line(prior.phase, prior.fixed + shift, prior.per_sequence * scale, covariance)
 
 
-def _below(line: MemoryLine, measured: Mapping[int, float]) -> MemoryLine:
+def _below(line: PhaseLine, measured: Mapping[int, float]) -> PhaseLine:
     """Return the line no steeper than the measured peaks allow: it did not make any of them."""
     steepest = min((peak - line.fixed) / batch for batch, peak in measured.items())
     if line.per_sequence <= steepest:
@@ -129,6 +129,6 @@ def _below(line: MemoryLine, measured: Mapping[int, float]) -> MemoryLine:
     return _line(line.phase, line.fixed, max(steepest, 0.0), np.array(line.covariance))
 
 
-def _line(phase: str, fixed: float, slope: float, covariance: np.ndarray) -> MemoryLine:
+def _line(phase: str, fixed: float, slope: float, covariance: np.ndarray) -> PhaseLine:
     rows = ((covariance[0, 0], covariance[0, 1]), (covariance[1, 0], covariance[1, 1]))
-    return MemoryLine(phase, float(fixed), float(slope), rows)
+    return PhaseLine(phase, float(fixed), float(slope), rows)
