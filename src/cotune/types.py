@@ -26,6 +26,7 @@ Prefer = Literal["cheap", "fast", "accurate"]
 LearningRateRule = Literal["linear", "sqrt", "fixed"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 RECORDED = "recorded"  # the engine that replays a recording
+STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
 ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
 
 

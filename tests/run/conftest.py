@@ -20,7 +20,7 @@ from launching import Make, Play, player  # isort: skip
 @pytest.fixture(scope="session")
 def local() -> Iterator[Local]:
     """An engine whose server is shared by the tests of this process."""
-    engine = Local(target_grace=1.0, term_seconds=1.0)
+    engine = Local(term_seconds=1.0)
     yield engine
     engine.close()
 

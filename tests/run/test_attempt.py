@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,3 +127,20 @@ def test_a_resumed_start_counts_its_pace_from_where_it_began() -> None:
     launch = Launch("a", Job("made-up"), CONFIG, 3, Path("nowhere"))
     sample = list(attempt(Clockwork(), launch, Until(), Sample(CONFIG, id="a", epochs=0.0, resumed_from="b")))[-1]
     assert sample.terms.startup == pytest.approx(3.0)
+
+
+def test_what_a_job_saves_at_its_end_takes_as_long_as_it_takes_and_is_told_of() -> None:
+    class Saving(Clockwork):
+        """Jobs that are silent for two minutes after their last word."""
+
+        def start(self, launch: Launch) -> None:
+            super().start(launch)
+            *said, ended = self.coming
+            self.coming = deque([*said, replace(ended, at=ended.at + 120.0)])
+
+    launch = Launch("a", Job("made-up"), CONFIG, 30, Path("nowhere"), target=0.3)
+    samples = list(attempt(Saving(), launch, Until(silence=20.0), Sample(CONFIG, id="a")))
+    assert samples[-1].failure is None
+    lingering = [sample for sample in samples if sample.accuracy == 0.3 and not sample.ended]
+    assert len(lingering) > 10
+    assert lingering[-1].seconds > lingering[0].seconds + 100

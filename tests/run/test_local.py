@@ -242,10 +242,11 @@ def test_a_run_stops_at_its_target_whether_or_not_the_script_asks(play: Play) ->
     assert (played.ended.outcome, played.ended.warning, played.log()) == ("done", None, "left at 3\n")
     deaf = """
         import cotune, time
-        cotune.report(epoch=1, accuracy=0.3)
-        time.sleep(600)
+        for epoch in range(1, 60_000):
+            cotune.report(epoch=epoch, accuracy=0.3)
+            time.sleep(0.01)
     """
-    played = play(deaf, target=0.3, name="deaf")
+    played = play(deaf, target=0.3, name="deaf", epochs=60_000)
     assert played.ended.outcome == "done"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cotune.errors import InvalidFile
 from cotune.jobfile import settings as job_settings
-from cotune.run import monitor
+from cotune.run import launch, monitor
 from cotune.run.launch import Launch, Reported
 from cotune.run.local.launch import LocalLaunch
 from cotune.run.local.messages import Program
@@ -59,7 +59,7 @@ def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: 
         signal.pause()
     """
     job = Job("test", metric="val_accuracy", log=("lightning", "lightning_logs"))
-    played = play(script, command=PLAIN, job=job, target=0.75)
+    played = play(script, command=PLAIN, job=job, target=0.75, epochs=30)
     assert told(played) == [(1, None), (1, 0.5), (2, 0.8)]
     assert played.ended.outcome == "done"
 
@@ -67,13 +67,13 @@ def test_a_tools_log_is_read_while_the_job_runs_and_ends_it_at_its_target(play: 
 def test_a_script_that_goes_on_past_its_target_is_ended_at_once_and_read_no_further(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "UNHEARD_SECONDS", 600.0)  # only what it says next can end it
+    monkeypatch.setattr(launch, "UNHEARD_SECONDS", 600.0)  # only what it says next can end it
     script = """
         import signal
         print(*(f"epoch {epoch} accuracy 0.{epoch}" for epoch in (1, 2, 3)), sep="\\n", flush=True)
         signal.pause()
     """
-    played = play(script, command=PLAIN, job=Job("test", pattern=PATTERN), target=0.2)
+    played = play(script, command=PLAIN, job=Job("test", pattern=PATTERN), target=0.2, epochs=30)
     assert told(played) == [(1, 0.1), (2, 0.2)]
     assert (played.ended.outcome, played.ended.failure) == ("done", None)
 

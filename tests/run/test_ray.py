@@ -72,7 +72,7 @@ def cluster() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def engine(cluster: object) -> Iterator[Ray]:
-    made = Ray(address=cluster.address, target_grace=1.0, term_seconds=1.0)  # type: ignore[attr-defined]
+    made = Ray(address=cluster.address, term_seconds=1.0)  # type: ignore[attr-defined]
     yield made
     made.close()
 
@@ -143,10 +143,10 @@ def test_a_crash_on_one_rank_ends_a_peer_that_would_wait_for_ever(play_on: Play)
     assert workers_of(played.folder) == []
 
 
-def test_a_run_stops_at_its_target(play_on: Play) -> None:
+def test_a_run_that_does_not_end_after_its_target_is_ended(play_on: Play) -> None:
     script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
-    played = play_on(script, target=0.3, command=PLAIN)
-    assert played.ended.outcome == "done"
+    played = play_on(script, target=0.3, command=PLAIN, stop_grace=0.5)
+    assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
     assert workers_of(played.folder) == []
 
 

@@ -31,7 +31,7 @@ def engine() -> Iterator[Slurm]:
     with daemons() as env, pytest.MonkeyPatch.context() as patch:
         for name, value in env.items():
             patch.setenv(name, value)
-        made = Slurm(ask_seconds=0.5, target_grace=1.0, term_seconds=1.0)
+        made = Slurm(ask_seconds=0.5, term_seconds=1.0)
         yield made
         made.close()
 
@@ -124,10 +124,10 @@ def test_stop_lets_a_script_that_asks_finish_and_cancels_one_that_hangs(engine: 
 
 
 @needs_slurm
-def test_a_run_stops_at_its_target(submit: Play) -> None:
+def test_a_run_that_does_not_end_after_its_target_is_ended(submit: Play) -> None:
     script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
-    played = submit(script, target=0.3, command=PLAIN)
-    assert (played.ended.outcome, played.ended.warning) == ("done", None)
+    played = submit(script, target=0.3, command=PLAIN, stop_grace=0.5)
+    assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
     assert in_queue() == {}
 
 

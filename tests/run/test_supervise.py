@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cotune.jobfile.file import JobFile
 from cotune.run.attempt import Until
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, supervise
-from cotune.types import Cause, Config, Failure, Job, Sample
+from cotune.types import STOP_GRACE, Cause, Config, Failure, Job, Sample
 from run.clockwork import Clockwork
 
 EPOCHS = 3
@@ -66,3 +67,16 @@ def test_a_run_moves_only_from_a_checkpoint_and_else_goes_on_as_it_is(tmp_path: 
 
 def test_a_run_ends_where_there_is_no_room_for_any_worker(tmp_path: Path) -> None:
     assert len(starts(tmp_path, Failure("no room", Cause.OUTSIDE, 0))) == 1
+
+
+def test_a_run_that_is_stopped_to_move_and_leaves_no_checkpoint_has_failed(tmp_path: Path) -> None:
+    config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
+    launch = Launch("first", Job("job", command=("python", "-m", "train")), config, EPOCHS, tmp_path)
+    change = lambda sample: Move(other, "asked") if sample.curve else None  # noqa: E731
+    *_, last = supervise(Clockwork(), launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change)
+    assert "left no checkpoint" in str(last.sample.failure)
+
+
+def test_a_run_has_as_long_to_end_as_the_job_file_says_by_default(tmp_path: Path) -> None:
+    launch = Launch("first", Job("job"), Config.data_parallel(8, 4), EPOCHS, tmp_path)
+    assert launch.stop_grace == STOP_GRACE == JobFile().stop_grace

@@ -101,6 +101,7 @@ def first_start(
         resume=begin.trained > 0 or (begin.before is not None and has_checkpoint(begin.folder)),
         seconds_limit=seconds_limit(plan) if plan is not None and plan.config == config else None,
         trained=begin.trained,
+        stop_grace=settings.stop_grace,
     )
     return launch, sample
 

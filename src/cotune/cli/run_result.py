@@ -48,6 +48,7 @@ def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
         "prices": price_document(settings.cluster),
         "starts": len(run.starts),
         "continued": _continued_document(run.probe) if run.probe else None,
+        "outcome": run.outcome,
         "met": run.missed is None,
         "missed": run.missed,
     }
@@ -64,7 +65,7 @@ def _print(settings: Settings, run: EndedRun) -> None:
     several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
     if run.probe and run.probe.curve:
         several += f" ({run.probe.curve[-1].epoch:g} of them by probe {run.probe.id})"
-    say(f"{last.config}: {counted(last.epochs, 'epoch')}{several}, {run.missed or 'goal met'}; logs in {last.folder}")
+    say(f"{last.config}: {counted(last.epochs, 'epoch')}{several}, {run.words}; logs in {last.folder}")
     if last.warning:
         say(f"note      {last.warning}")
 

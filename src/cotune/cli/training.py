@@ -16,7 +16,6 @@ from cotune.run.supervise import supervise
 from cotune.store import Store
 from cotune.types import Plan, Sample
 
-FINISH_SECONDS = 60.0  # what a job may take to finish by itself after its last epoch
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
 GAPS = 20.0  # times the longest silence so far, where nothing was forecast
@@ -50,7 +49,7 @@ def afterwards(launch: Launch) -> str:
 
 def _until(settings: Settings, launch: Launch, plan: Plan | None) -> Until:
     forecast = FIRST_WORD_SECONDS + PATIENCE * plan.forecast.epoch_seconds.high if plan else None
-    return Until(epochs=launch.epochs, silence=settings.timeout or forecast, grace=FINISH_SECONDS, gaps=GAPS)
+    return Until(epochs=launch.epochs, silence=settings.timeout or forecast, grace=launch.stop_grace, gaps=GAPS)
 
 
 def _usual_scatter(settings: Settings, device: str) -> float:

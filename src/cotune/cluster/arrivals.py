@@ -192,4 +192,12 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, n
         batch_size=plan.config.batch_size,
     )
     spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / Z90
-    return Queued(settings.job, settings.goal, submission, needed, spread, silence=settings.timeout)
+    return Queued(
+        settings.job,
+        settings.goal,
+        submission,
+        needed,
+        spread,
+        silence=settings.timeout,
+        stop_grace=settings.stop_grace,
+    )

@@ -26,11 +26,10 @@ from cotune.run.attempt import ENOUGH, Growing, Stop, Until
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.supervise import going_on
 from cotune.stamps import new_id, timestamp
-from cotune.types import RECORDED, Failure, Goal, Job, Sample
+from cotune.types import RECORDED, STOP_GRACE, Failure, Goal, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
-_FINISH_SECONDS = 60.0  # for a job to finish by itself after its last epoch
 _GAPS = 20.0  # times the longest silence of a start so far, before it counts as hanging
 
 
@@ -45,6 +44,7 @@ class Queued:
     spread: float = 0.0  # standard deviation of the logarithm of its seconds
     before: Sample | None = None  # an unfinished run that left a checkpoint to go on from
     silence: float | None = None  # seconds without a word that are too many
+    stop_grace: float = STOP_GRACE
 
 
 @dataclass
@@ -193,7 +193,9 @@ class World:
         queued = served.queued
         target = None if queued.goal.prefer == "accurate" else queued.goal.target
         name = new_id()
-        launch = Launch(name, queued.job, active.config, queued.goal.cap, served.folder, target)
+        launch = Launch(
+            name, queued.job, active.config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace
+        )
         sample = Sample(
             active.config, purpose="run", id=name, started=timestamp(), engine=self._engine_name,
             folder=str(served.folder), seed=0, goal=queued.goal,
@@ -238,7 +240,7 @@ class World:
             until = Until(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
             served.stopping = growing.reason_to_stop(until, now, served.heard)
             if served.stopping is not None:
-                self._engine.stop(growing.launch.id, _FINISH_SECONDS if served.stopping == ENOUGH else 0.0)
+                self._engine.stop(growing.launch.id, growing.launch.stop_grace if served.stopping == ENOUGH else 0.0)
 
     def _leave(self, served: Serving) -> None:
         self._present.discard(served.active.number)

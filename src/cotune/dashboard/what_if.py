@@ -104,6 +104,7 @@ def grounds(found: Findings) -> dict[str, Any]:
                 "forecast": quantity_document(run.plan.forecast.seconds) if run.plan else None,
                 "accuracy": run.last.accuracy,
                 "missed": run.missed,
+                "words": run.words,
             }
             for run in found.runs[:10]
         ],

@@ -16,7 +16,7 @@ from cotune import yaml_text
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
 from cotune.printable import printable
-from cotune.types import LearningRateRule, Prefer, Value
+from cotune.types import STOP_GRACE, LearningRateRule, Prefer, Value
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
@@ -167,6 +167,7 @@ class JobFile(_Section):
     lr: LearningRateSection | None = None
     budget: BudgetSection = BudgetSection()
     timeout: Duration | None = None
+    stop_grace: Duration = STOP_GRACE
     devices: dict[Name, DeviceSection] = {}
     currency: Name = "USD"
     engine: str | dict[str, dict[str, Any]] = "local"

@@ -21,7 +21,7 @@ from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, 
 from cotune.jobfile.pattern import pattern_of
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
-from cotune.types import Cluster, Device, Goal, Job, LearningRate, Value
+from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
@@ -44,6 +44,7 @@ class Settings:
     engine_settings: Mapping[str, Any]
     model: str | None = None
     inputs: tuple[str, ...] = ()
+    stop_grace: float = STOP_GRACE
 
 
 def find(start: Path) -> Path | None:
@@ -110,7 +111,19 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     )
     space = _space(file, cluster, job, source)
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
-    return Settings(job, goal, space, cluster, file.budget.profile, file.timeout, engine, settings, file.model, inputs)
+    return Settings(
+        job,
+        goal,
+        space,
+        cluster,
+        file.budget.profile,
+        file.timeout,
+        engine,
+        settings,
+        file.model,
+        inputs,
+        file.stop_grace,
+    )
 
 
 def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:

@@ -60,6 +60,7 @@ def _run(found: Findings, run: EndedRun) -> dict[str, Any]:
         "run": told,
         "starts": len(run.starts),
         "forecast": forecast_document(run.plan.forecast) if run.plan else None,
+        "outcome": run.outcome,
         "met": run.missed is None,
         "missed": run.missed,
     }

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from cotune.plan.rates import rates
-from cotune.run.training import missed
+from cotune.run.training import asks, missed
 from cotune.space import Configs
 from cotune.types import Cluster, Goal, Job, Plan, Sample
 
@@ -27,6 +28,19 @@ class EndedRun:
     seconds: float
     cost: float
     missed: str | None
+    asked: bool = True  # for something that can be met, and not only worked off
+
+    @property
+    def outcome(self) -> Literal["failed", "missed", "met", "done"]:
+        """Return how it ended in one word, as the service says it too."""
+        if self.last.failure is not None:
+            return "failed"
+        return "missed" if self.missed else "met" if self.asked else "done"
+
+    @property
+    def words(self) -> str:
+        """Return how it ended for people."""
+        return self.missed or ("goal met" if self.asked else "done")
 
     @property
     def last(self) -> Sample:
@@ -44,7 +58,7 @@ def ended_run(job: Job, cluster: Cluster, trail: Sequence[Sample], plan: Plan | 
     short = last.failure.words if last.failure else None
     if short is None and goal is not None:
         short = missed(job, goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
-    return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short)
+    return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short, asks(goal))
 
 
 def ended_runs(

@@ -246,7 +246,7 @@ def _verdicts(found: Findings) -> Iterator[Markup]:
 
 def _verdict(found: Findings, run: EndedRun) -> Markup:
     last, forecast = run.last, run.plan.forecast if run.plan else None
-    mark = tag("span", "goal met", class_="badge good") if run.missed is None else ""
+    mark = tag("span", run.words, class_="badge good") if run.missed is None else ""
     if run.missed is not None:
         mark = tag("span", "failed" if last.failed else "missed", class_="badge bad")
     compared = [

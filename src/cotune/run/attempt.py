@@ -29,6 +29,7 @@ _LAST_SECONDS = 5.0  # for a job that hangs to come to its senses
 _HANGING = 10  # times the longest silence before, with which a start that was stopped seems to have hung
 _QUIET = 1.0  # seconds of silence that are worth a word
 _RESERVED = 0.1  # of a budget, at most, for coming to an end within it
+_LINGER_SECONDS = 5.0  # without an end after the last epoch, before that is told
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
@@ -85,6 +86,8 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
             heard = now
             if growing.told(event):
                 yield growing.sample
+        if event is None and growing.lingers(now):
+            yield growing.sample
         if stopping is None:
             stopping = growing.reason_to_stop(until, now, heard)
             if stopping is not None:
@@ -137,6 +140,20 @@ class Growing:
             return True
         return False
 
+    @property
+    def finished(self) -> bool:
+        """Say whether nothing is left to train; what a job does then, such as saving, it need not tell."""
+        met = self.launch.job.meets(self.launch.target, self.sample.accuracy)
+        return met or self.sample.epochs >= self.launch.epochs
+
+    def lingers(self, now: float) -> bool:
+        """Say now and then that a job with nothing left to train has not ended yet; its sample tells since when."""
+        if not self.finished or now - max(self.told_at, self.yielded_at) < _LINGER_SECONDS:
+            return False
+        self.yielded_at = now
+        self.sample = replace(self.sample, seconds=now - self.begun)
+        return True
+
     def _measured(self, sample: Sample) -> Sample:
         pace, startup = speed(self.marks, self.up - self.begun)
         return replace(
@@ -158,7 +175,7 @@ class Growing:
             return ENOUGH if known else Failure.interrupted("the budget for measuring ran out")
         if until.timeout is not None and spent > until.timeout:
             return ENOUGH if known else Failure(f"timed out: no result within {until.timeout:g} s")
-        silence = self.silence(until)
+        silence = None if self.finished else self.silence(until)
         if silence is not None and heard is not None and now - heard > silence:
             words = f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
             return Failure(words, Cause.OUTSIDE)

@@ -26,6 +26,7 @@ class Launch:
 
     `seconds_limit` is for engines that must ask for time before they get it, such as Slurm.
     `trained` is how many epochs the checkpoint holds that a resumed start goes on from.
+    `stop_grace` is how many seconds a job has to end by itself once there is nothing left to train.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Launch:
     probe_epochs: float | None = None
     seconds_limit: float | None = None
     trained: float = 0.0
+    stop_grace: float = 600.0  # as `types.STOP_GRACE`, which cannot be imported here
 
 
 @dataclass(frozen=True, slots=True)

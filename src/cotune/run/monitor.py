@@ -1,7 +1,9 @@
 """What a launch says while it runs, and what that makes of its end.
 
-What a launch was told to do outweighs how it then ended: a worker that loses its peers
-after the target was met, or after a stop, has not failed.
+A launch that met its target, or has done its epochs, is over when it ends by itself: a crash before
+that is a failure, and so is one that is still busy when its time is up (`stop_grace`), since what it
+saves last may be missing. Rank 0 is who reports and saves: once it has ended well, a worker that loses
+its peers has not failed. A script that cannot know that its target is met is ended soon after.
 """
 
 from __future__ import annotations
@@ -11,17 +13,26 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from cotune import checkpoints
 from cotune.errors import CotuneError
 from cotune.jobfile.command import shares_work
-from cotune.run.launch import UNHEARD_SECONDS, Ended, Launch, Reported
+from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
+from cotune.run.local.messages import Record
 from cotune.run.logged import Files, ToolLog
 from cotune.run.memory import most
 from cotune.run.tail import Tail, begins_at_zero, from_log, from_report
 from cotune.types import Cause, Failure
+from cotune.units import duration
 
 COUNTS_FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
+PEER_SECONDS = 60.0  # for the others to end once rank 0 has ended well
+_TRAINED_ON = (
+    "it trained on past its target and was ended, so that what it saves at its end is missing; "
+    "`if cotune.report(...): break` lets it finish"
+)
+_LEFT_BEHIND = "rank 0 had ended, but others were still busy and were ended"
 _APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
 
 
@@ -38,9 +49,13 @@ class Hearing:
     stopped: bool = False
     target_met: bool = False
     last_epoch: float = math.inf
-    went_on: bool = False
+    past: float = 0.0  # epochs told of after the target was met
+    furthest: float = 0.0  # epochs told of until then
+    told_at: float | None = None  # when the last evaluation was, by the engine's clock
+    gap: float = 0.0  # the longest time between two evaluations
     terminating: bool = False  # how workers end from now on is our doing
     terminate_at: float | None = None
+    overdue: bool = False  # it was still busy when its time to end was up
     spoiled: str | None = None
     unread: int = 0
     learnt: bool = False  # an epoch or a part of one was told
@@ -61,24 +76,57 @@ class Hearing:
                 self.spoiled = self.spoiled or f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}"
                 continue
             if said.epoch is not None and said.epoch > self.last_epoch:
-                self.went_on = True
+                self.past = max(self.past, said.epoch - self.last_epoch)
                 continue
-            self.learnt = self.learnt or bool(said.epoch)
-            if not self.target_met and self.launch.job.meets(self.launch.target, said.accuracy):
-                self.target_met = True
-                self.last_epoch = math.inf if said.epoch is None else said.epoch
+            self._take_in(said)
             yield said
 
-    def end_at_target(self, now: float, target_grace: float) -> None:
-        """Let a job whose target is met finish by itself, for a while.
+    def _take_in(self, said: Reported) -> None:
+        self.learnt = self.learnt or bool(said.epoch)
+        self.furthest = max(self.furthest, said.epoch or 0.0)
+        if said.accuracy is not None:
+            self.gap = max(self.gap, 0.0 if self.told_at is None else said.at - self.told_at)
+            self.told_at = said.at
+        if not self.target_met and self.launch.job.meets(self.launch.target, said.accuracy):
+            self.target_met = True
+            self.last_epoch = math.inf if said.epoch is None else said.epoch
+            if self._ends_by_itself:  # a stop that came before is none any more
+                self.terminate_at = None
 
-        One that calls cotune.report was told; one that is read has gone on once it says more.
-        """
-        if not self.target_met or self.terminating:
-            return
-        unheard = 0.0 if self.went_on else UNHEARD_SECONDS
-        end = now + (target_grace if self.launch.job.hears else unheard)
-        self.terminate_at = end if self.terminate_at is None else min(self.terminate_at, end)
+    @property
+    def finished(self) -> bool:
+        """Say whether there is nothing left to train."""
+        return self.target_met or self.furthest >= self.launch.epochs
+
+    @property
+    def _ends_by_itself(self) -> bool:
+        """Say whether a job whose target is met has nothing more to do: it was told so, or has done its epochs."""
+        if self.furthest >= self.launch.epochs:
+            return True
+        return self.launch.job.hears and self.past < 1.0
+
+    def time_is_up(self, now: float) -> bool:
+        """Say whether it is time to end the workers: they were stopped, or their target is met, and they go on."""
+        if not self.terminating:
+            if self.target_met:
+                self._end_by(now + self._grace())
+            if (self.target_met or self.stopped) and self._is_done(0):
+                self._end_by(now + PEER_SECONDS)
+        self.overdue = self.overdue or (self.terminate_at is not None and now >= self.terminate_at)
+        return self.terminate_at is not None and now >= self.terminate_at
+
+    def _grace(self) -> float:
+        """Return the seconds that a job whose target is met has to end by itself."""
+        if self._ends_by_itself:
+            return self.launch.stop_grace
+        return 0.0 if self.past else checkpoint_seconds(self.launch.job, self.launch.stop_grace, self.gap)
+
+    def _end_by(self, at: float) -> None:
+        self.terminate_at = at if self.terminate_at is None else min(self.terminate_at, at)
+
+    def _is_done(self, rank: int) -> bool:
+        record = Record.read(self.launch.folder, rank)
+        return record is not None and record.status == "done"
 
     def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""
@@ -95,11 +143,34 @@ class Hearing:
             warnings.append(words)
         if self.spoiled:
             return Ended(name, at, "failed", Failure(self.spoiled), _joined(warnings))
-        if self.target_met:
-            return Ended(name, at, "done", None, _joined([*warnings, why.words if why else None]))
-        if self.stopped:
-            return Ended(name, at, "stopped", None, _joined(warnings))
-        return Ended(name, at, "failed" if why else "done", why, _joined(warnings))
+        if (failure := self._unsaved(why)) is not None:
+            return Ended(name, at, "failed", failure, _joined(warnings))
+        warnings += [why.words if why else None, self._cut_short()]
+        outcome: Literal["done", "stopped"] = "stopped" if self.stopped and not self.target_met else "done"
+        return Ended(name, at, outcome, None, _joined(warnings))
+
+    def _cut_short(self) -> str | None:
+        """Return what to say of a launch that was ended although nothing was left to train."""
+        if self.launch.probe_epochs is not None or not (self.overdue and self.finished):
+            return None
+        if not self._is_done(0):
+            return _TRAINED_ON if self.target_met else None
+        return None if all(map(self._is_done, range(1, self.launch.config.workers))) else _LEFT_BEHIND
+
+    def _unsaved(self, why: Failure | None) -> Failure | None:
+        """Return why what the job leaves at its end may not be there, given why a worker failed, if one did."""
+        is_probe = self.launch.probe_epochs is not None
+        if (self.target_met or self.stopped) and self._is_done(0):
+            return None
+        if why is not None:  # what is stopped half way goes on from its checkpoint
+            return None if self.stopped and not self.finished else why
+        if is_probe or not (self.overdue and self.finished and self._ends_by_itself):
+            return None
+        done = "its target was met" if self.target_met else "it has done its epochs"
+        return Failure(
+            f"{done}, but it did not end within {duration(self.launch.stop_grace)} and was ended: "
+            "what it saves at its end may be missing; allow it more time with stop_grace"
+        )
 
     def _reports(self, now: float, last: bool) -> Iterator[Reported]:
         for line in self.report.lines(last=last):

@@ -126,13 +126,11 @@ class Away(Hearing):
         signals = {rank: record.signal for rank, record in last.items() if record and record.status == "done"}
         return aborted([(rank, number) for rank, number in signals.items() if number is not None])
 
-    def must_terminate(self, now: float, target_grace: float) -> bool:
-        """Say, once, that it is time to end the workers: after a stop, a target met, or a worthless number."""
+    def time_is_up(self, now: float) -> bool:
+        """Say whether it is time to end the workers; after a worthless number it is at once."""
         if self.spoiled:
-            self.terminate_at = now if self.terminate_at is None else min(self.terminate_at, now)
-        elif not self.stopped:
-            self.end_at_target(now, target_grace)
-        return self.terminate_at is not None and now >= self.terminate_at
+            self._end_by(now)
+        return super().time_is_up(now)
 
     def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:
         """Return how the launch ended; workers that have all said so were alone."""

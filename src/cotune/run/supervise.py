@@ -30,6 +30,7 @@ from cotune.run.attempt import Until, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
 from cotune.stamps import new_id, timestamp
 from cotune.types import Cause, Config, Failure, Job, Sample, Stage
+from cotune.units import duration
 
 HYSTERESIS = 0.05
 RESIZE = "resize"
@@ -62,13 +63,23 @@ def supervise(
     fruitless = 0
     while True:
         move: Move | None = None
+        finished: float | None = None  # seconds into the start
         for sample in attempt(engine, launch, until, sample):  # noqa: B020, PLR1704  # it grows
-            yield RunMoment(sample)
+            if finished is not None and not sample.ended:
+                yield RunMoment(sample, _waiting(launch, sample, sample.seconds - finished))
+            else:
+                yield RunMoment(sample)
+            if finished is None and _finished(launch, sample):
+                finished = sample.seconds
             settled = move is not None or sample.ended or _met(launch, sample)
             if not settled and can_move(launch.job, launch.folder) and (move := change(sample)) is not None:
                 engine.stop(launch.id, checkpoint_seconds(launch.job, _STOP_SECONDS, sample.epoch_seconds))
-        unfinished = sample.epochs < launch.epochs and not _met(launch, sample)
-        if move is not None and sample.failure is None and unfinished and has_checkpoint(launch.folder):
+        unfinished = not _finished(launch, sample)
+        if move is not None and sample.failure is None and unfinished:
+            if not has_checkpoint(launch.folder):
+                lost = Failure(f"it was stopped to go on with {move.config}, but left no checkpoint")
+                yield RunMoment(replace(sample, failure=lost))
+                return
             launch, sample = going_on(launch, sample, move.config)
             yield RunMoment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
@@ -88,6 +99,18 @@ def supervise(
 def can_move(job: Job, folder: str | Path) -> bool:
     """Return whether a run that is stopped now could go on: it left a checkpoint, or may do so when it is told."""
     return has_checkpoint(folder) or may_keep_checkpoints(job)
+
+
+def _finished(launch: Launch, sample: Sample) -> bool:
+    return _met(launch, sample) or sample.epochs >= launch.epochs
+
+
+def _waiting(launch: Launch, sample: Sample, seconds: float) -> str:
+    done = "target met" if _met(launch, sample) else "all epochs done"
+    return (
+        f"{done}, waiting for the script to end by itself: {duration(round(seconds))} so far, "
+        f"{duration(launch.stop_grace)} at most (stop_grace)"
+    )
 
 
 def _met(launch: Launch, sample: Sample) -> bool:

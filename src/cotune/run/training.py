@@ -13,7 +13,9 @@ from dataclasses import replace
 from cotune.errors import NotFound, UsageError
 from cotune.space import LAYOUT, Space
 from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of
-from cotune.units import duration, number
+from cotune.units import counted, duration, number
+
+SHORT = 0.5  # epochs that may lack where a script's last report comes before its last step
 
 
 def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str], begun: Goal | None = None) -> Goal:
@@ -75,6 +77,11 @@ def _first_values(space: Space) -> dict[str, Value]:
     return {axis.name: axis.values[0] for axis in space.axes if axis.name not in LAYOUT}
 
 
+def asks(goal: Goal | None) -> bool:
+    """Return whether a goal can be met, and not only be worked off."""
+    return goal is not None and any(part is not None for part in (goal.target, goal.deadline, goal.max_cost))
+
+
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
@@ -82,6 +89,8 @@ def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float,
         best = max((job.sign * point.accuracy for point in sample.curve), default=None)
         words = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
         parts.append(f"{words}, {goal.target:g} was asked")
+    if goal.epochs is not None and sample.epochs < goal.epochs - SHORT and not job.reached(goal.target, sample):
+        parts.append(f"it ended by itself after {sample.epochs:.3g} of {counted(goal.epochs, 'epoch')}")
     if goal.deadline is not None and seconds > goal.deadline:
         parts.append(f"it took {duration(seconds)}, {duration(goal.deadline)} was asked")
     if goal.max_cost is not None and cost > goal.max_cost:

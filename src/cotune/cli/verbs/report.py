@@ -197,7 +197,7 @@ def _show(found: Findings, *, plots: bool) -> None:
         say(f"scaling   {found.scaling.words}")
     for run in found.runs[:3]:
         said = f", {time_spread(run.plan.forecast.seconds)} forecast" if run.plan else ""
-        say(f"run       {run.last.config}: {duration(run.seconds)}{said}; {run.missed or 'goal met'}")
+        say(f"run       {run.last.config}: {duration(run.seconds)}{said}; {run.words}")
     probes = [sample for sample in found.samples if sample.purpose == "probe"]
     spent = f"{number(found.cost(probes))} {found.unit}"
     configs = len({probe.config for probe in probes})

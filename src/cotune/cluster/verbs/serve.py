@@ -83,7 +83,7 @@ def _tell(changes: Changes) -> None:
 def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
     """Return how a job ended, in one word and in a line."""
     from cotune.cluster.service import whole
-    from cotune.run.training import missed
+    from cotune.run.training import asks, missed
     from cotune.units import duration
 
     sample, active = whole(served), served.active
@@ -95,11 +95,10 @@ def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
     short = missed(
         served.queued.job, served.queued.goal, sample, seconds=seconds, cost=_cost(served, cluster), unit=cluster.unit
     )
-    return (
-        ("missed", short)
-        if short
-        else ("met", f"goal met after {duration(seconds)}, {duration(active.waited)} of it waiting")
-    )
+    if short:
+        return "missed", short
+    took = f"after {duration(seconds)}, {duration(active.waited)} of it waiting"
+    return ("met", f"goal met {took}") if asks(served.queued.goal) else ("done", f"done {took}")
 
 
 def _cost(served: Serving, cluster: Cluster) -> float:

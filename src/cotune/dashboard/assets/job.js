@@ -210,7 +210,7 @@ function history(told, key) {
       ["forecast", (run) => run.forecast ? `${duration(run.forecast.mid)} (${duration(run.forecast.low)} to ${duration(run.forecast.high)})` : "no plan"],
       ["measured", (run) => duration(run.seconds), { number: true }],
       [told.metric, (run) => number(run.accuracy), { number: true }],
-      ["outcome", (run) => run.missed ? badge(run.missed, "bad") : badge("goal met", "good")],
+      ["outcome", (run) => run.missed ? badge(run.missed, "bad") : badge(run.words, "good")],
     ], told.grounds.outcomes)));
   }
   if (told.plans.length) parts.push(card("Plans", plans(told.plans, false)));

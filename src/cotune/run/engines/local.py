@@ -51,8 +51,7 @@ class Local:
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
     cores are cut (as many as there are cores, so that a worker is one core; the workers of a
     launch on GPUs share all of them, as their loaders need), `gpu_slices`
-    into how many each GPU is cut (as many as the workers of a launch need); `target_grace`
-    how many seconds a job that met its target may take to finish by itself; `isolate`
+    into how many each GPU is cut (as many as the workers of a launch need); `isolate`
     whether workers live in a PID namespace of their own where the system allows it.
 
     With `nodes` every worker is on an emulated node of its own: `cores` is then the share
@@ -66,7 +65,6 @@ class Local:
     gpus: int | None = None
     gpu_slices: int | None = None
     poll: float = 0.02
-    target_grace: float = 10.0
     term_seconds: float = 2.0
     isolate: bool = True
 
@@ -277,8 +275,7 @@ class Local:
         self._events.extend(running.hear(self.now()))
         if running.spoiled and not spoiled:
             self._signal(running, signal.SIGUSR1)
-        running.end_at_target(self.now(), self.target_grace)
-        if running.terminate_at is not None and self.now() >= running.terminate_at:
+        if running.time_is_up(self.now()):
             running.terminate_at, running.terminating = None, True
             self._signal(running, signal.SIGTERM)
 

@@ -33,8 +33,7 @@ class Ray:
     arguments `private` of ray.init); `cpus` is what one worker gets, `strategy` how workers
     are placed on nodes (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD), `patience` how many
     seconds they may wait for room; `runtime_env` is Ray's, to ship the job's folder to
-    nodes that do not share it; `target_grace` how many seconds a job that met its target
-    may take to finish by itself.
+    nodes that do not share it.
     """
 
     address: str | None = None
@@ -44,7 +43,6 @@ class Ray:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     private: Mapping[str, Any] = field(default_factory=dict)
     poll: float = 0.25
-    target_grace: float = 10.0
     term_seconds: float = 2.0
 
     def __post_init__(self) -> None:
@@ -134,7 +132,7 @@ class Ray:
             self._end(running)
         elif away.all_done:
             running.release()
-        elif away.must_terminate(now, self.target_grace):
+        elif away.time_is_up(now):
             self._terminate(running)
 
     def _terminate(self, running: RayLaunch) -> None:

@@ -49,8 +49,7 @@ class Slurm:
 
     `partition`, `account` and `options` go to sbatch as they are; `cpus` is what one worker
     gets (1, or a GPU's share of its node's); `devices` says how to ask for a device (by default a GPU of that type);
-    `ask_seconds` is how often squeue is asked; `target_grace` how many seconds a job that
-    met its target may take to finish by itself.
+    `ask_seconds` is how often squeue is asked.
     """
 
     partition: str | None = None
@@ -60,7 +59,6 @@ class Slurm:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     poll: float = 0.1
     ask_seconds: float = 5.0
-    target_grace: float = 10.0
     term_seconds: float = 2.0
 
     def __post_init__(self) -> None:
@@ -166,8 +164,7 @@ class Slurm:
         if self._is_over(running, now):
             self._end(running)
         elif not away.terminating and (
-            (away.settled(now) and not away.all_done and not self._ends_by_itself(running))
-            or away.must_terminate(now, self.target_grace)
+            (away.settled(now) and not away.all_done and not self._ends_by_itself(running)) or away.time_is_up(now)
         ):
             away.terminating = True
             cancel([running.job])
