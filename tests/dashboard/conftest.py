@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -33,11 +33,18 @@ class Served:
     plan: Any = None
     ids: tuple[str, ...] = ()
 
+    @property
+    def base(self) -> str:
+        """Return the address without its token."""
+        return self.address.partition("?")[0]
+
     def get(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> tuple[int, str, Any]:
         """Return status, text and headers of an answer."""
         place = urlsplit(self.address)
         connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if (token := parse_qs(place.query).get("token")) and "Authorization" not in given:
+            given["Authorization"] = f"Bearer {token[0]}"
         connection.request(method, path, body=body, headers=given)
         answer = connection.getresponse()
         text = answer.read().decode()

@@ -43,7 +43,7 @@ def test_every_view_fits_its_screen(browser: Any, served: Served, view: str, wid
         visit(watched.page, served, view)
         assert overflow(watched.page) <= 0
         assert watched.page.locator("main h1").count() == 1
-        assert all(url.startswith((served.address, "data:")) for url in watched.asked)
+        assert all(url.startswith((served.base, "data:")) for url in watched.asked)
 
 
 def test_the_overview_leads_to_everything(browser: Any, served: Served) -> None:

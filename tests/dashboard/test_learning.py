@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.dashboard.learning import MOST, Learner, learn
+from cotune.dashboard.learning import CHOICE, Learner, learn
 from cotune.dashboard.what_if import WhatIf, findings
 from cotune.errors import NotFound
 from cotune.space import Axis, Space
@@ -54,7 +54,7 @@ def test_nothing_measured_is_nothing_to_learn_from(store: Store) -> None:
 def test_of_very_many_samples_the_newest_of_each_config_are_learnt_from(store: Store) -> None:
     bulk(store, 3000)
     learnt = learn(store, job_summaries(store)[0])
-    assert len(learnt.samples) <= MOST
+    assert len(learnt.samples) <= CHOICE.most
     everything = store.samples(JOB)
     assert {one.config for one in learnt.samples} == {one.config for one in everything}
     assert learnt.samples[-1].id == everything[-1].id

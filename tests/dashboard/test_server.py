@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,7 +98,46 @@ def test_a_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(served: 
 
 def test_another_site_cannot_reach_it_through_a_name_of_its_own(served: Served) -> None:
     assert served.get("/api/overview", Host="evil.example")[0] == 403
-    assert served.get("/api/overview", Host="localhost:1")[0] == 200
+    for own in ("localhost:1", "LOCALHOST:1", "Localhost.", "127.0.0.1", "[::1]:80"):
+        assert served.get("/api/overview", Host=own)[0] == 200
+
+
+def test_another_user_of_this_machine_needs_the_token(served: Served) -> None:
+    other = Served(served.base, served.store)
+    assert other.get("/api/overview")[0] == 401
+    assert other.get("/assets/app.js")[0] == 401
+    assert len(urlsplit(served.address).query.removeprefix("token=")) >= 32
+    status, _, headers = other.get(f"/?{urlsplit(served.address).query}")
+    assert status == 303
+    assert f"cotune_token_{urlsplit(served.address).port}=" in headers["set-cookie"], "ports of a host share cookies"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/api/samples?offset={2**63}", 422),
+        (f"/api/samples?offset={10**9}", 200),
+        ("/api/samples?offset=1e3", 422),
+        ("/api/samples/a%00b", 400),
+        ("/api/samples?job=%00", 400),
+        ("/api/results/%00", 400),
+        ("/api/samples/%ff%fe", 404),
+        ("/api/jobs/KEY/what-if?target=1e308&deadline=1e308", 200),
+        ("/api/jobs/KEY/what-if?deadline=1e-308&price.t4=1e308", 200),
+        ("/api/jobs/KEY/what-if?max_cost=1e-308&confidence=0.9999999", 200),
+        ("/api/jobs/KEY/what-if?price.t4=nan&price.=1&price.none=3", 200),
+    ],
+)
+def test_odd_questions_are_answered_or_refused_and_never_break_it(served: Served, path: str, status: int) -> None:
+    key = served.json("/api/overview")["jobs"][0]["key"]
+    assert served.get(path.replace("KEY", key))[0] == status
+
+
+def test_two_hundred_questions_at_once_are_all_answered(served: Served) -> None:
+    key = served.json("/api/overview")["jobs"][0]["key"]
+    paths = ["/api/overview", "/api/samples", f"/api/jobs/{key}", "/api/samples/probe0"] * 50
+    with ThreadPoolExecutor(len(paths)) as crowd:
+        assert {status for status, _, _ in crowd.map(served.get, paths)} == {200}
 
 
 def test_without_the_token_there_is_only_the_question_for_it(tmp_path: Path, serve: Callable[..., str]) -> None:

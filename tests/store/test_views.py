@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from records import JOB, OTHER, plan, sample
@@ -10,7 +11,7 @@ from records import JOB, OTHER, plan, sample
 from cotune.errors import NotFound
 from cotune.space import Axis, Space
 from cotune.store import Store, views
-from cotune.types import Cause, Cluster, Device, Failure, Sample
+from cotune.types import Cause, Cluster, Config, Device, Failure, Sample
 
 
 def _filled(store: Store) -> list[Sample]:
@@ -45,6 +46,23 @@ def test_pages_hold_every_sample_once_newest_first(store: Store) -> None:
     assert {total for total, _ in pages} == {5}
     listed = [owned.sample for _, page in pages for owned in page]
     assert listed == [replace(one, curve=()) for one in reversed(known)]
+
+
+def test_of_very_many_samples_one_of_each_config_comes_first_and_what_it_went_on_from(store: Store) -> None:
+    def numbered(number: int, batch: int, **changes: Any) -> Sample:
+        return replace(sample(f"n{number:03d}"), config=Config.data_parallel(batch, 1), **changes)
+
+    for number in range(30):
+        store.save(JOB, numbered(number, 8 << number % 3))
+    store.save(JOB, numbered(30, 999, purpose="run"))
+    store.save(JOB, numbered(31, 8, purpose="run", resumed_from="n000"))
+    owner = views.Owner(JOB.name, JOB.fingerprint)
+    few = views.telling_samples(store, owner, views.Telling(per_config=2, per_batch=1, curves=9, most=4))
+    assert {one.config.batch_size for one in few} == {8, 16, 32, 999}
+    assert [one.id for one in few] == ["n000", "n028", "n029", "n030", "n031"], "oldest first, n000 for n031"
+    more = views.telling_samples(store, owner, views.Telling(per_config=2, per_batch=1, curves=9, most=100))
+    assert [one.id for one in more] == ["n000", "n025", "n026", "n027", "n028", "n029", "n030", "n031"]
+    assert more[-1] == store.sample("n031"), "with its curve"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Who may look: nobody but this machine, or whoever has the token.
+"""Who may look: whoever has the token, from this machine alone unless it was opened to others.
 
 A request is let in when it names this server as its host (another site's page cannot make a
 browser do that) and, where there is a token, brings it: as `Authorization: Bearer`, or as the
-cookie that the login page sets. Tokens are compared in constant time.
+cookie that the login page sets. Tokens are compared in constant time. Other users of this machine
+do not have it: it is printed, and never on a command line.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ h1{margin:0}p{margin:0}</style></head><body><form method="post" action="login"><
 
 def loopback(host: str) -> bool:
     """Return whether a host is this machine alone."""
-    if host == "localhost":
+    name = host.lower().rstrip(".")
+    if name == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 
@@ -75,7 +77,9 @@ class Guard:
         headers = Headers(scope=scope)
         if self.local and not loopback(host_of(headers.get("host", ""))):
             reply: ASGIApp = PlainTextResponse("this dashboard is for this machine alone\n", status_code=403)
-        elif self.token is None or self._brings(headers):
+        elif "\0" in scope["path"] or b"%00" in scope["query_string"]:  # which no database takes
+            reply = PlainTextResponse("an address has no NUL in it\n", status_code=400)
+        elif self.token is None or self._brings(headers, _cookie(scope)):
             reply = self.app
         else:
             reply = await self._ask(scope, receive)
@@ -84,9 +88,9 @@ class Guard:
     def _right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._secret)
 
-    def _brings(self, headers: Headers) -> bool:
+    def _brings(self, headers: Headers, cookie: str) -> bool:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        held = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        held = cookie_parser(headers.get("cookie", "")).get(cookie, "")
         return (scheme.lower() == "bearer" and self._right(bearer)) or self._right(held)
 
     async def _ask(self, scope: Scope, receive: Receive) -> Response:
@@ -97,12 +101,17 @@ class Guard:
             given = parse_qs((await _body(receive)).decode("utf-8", "replace")).get("token", [""])[0]
         if given and self._right(given):
             opened = RedirectResponse("/", status_code=303)
-            opened.set_cookie(COOKIE, given, httponly=True, samesite="strict")
+            opened.set_cookie(_cookie(scope), given, httponly=True, samesite="strict")
             return opened
         if scope["path"].startswith("/api/"):
             return PlainTextResponse("the token is missing or wrong\n", 401, {"www-authenticate": "Bearer"})
         words = "That token is wrong." if given else "This dashboard asks for its token."
         return HTMLResponse(_LOGIN.replace("WORDS", words), status_code=401)
+
+
+def _cookie(scope: Scope) -> str:
+    """Return the cookie's name, which has the port in it: a browser does not tell the ports of a host apart."""
+    return f"{COOKIE}_{(scope.get('server') or ('', 0))[1]}"
 
 
 async def _body(receive: Receive, most: int = 4096) -> bytes:

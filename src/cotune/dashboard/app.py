@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Annotated, Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
@@ -30,6 +31,8 @@ from cotune.store import Store
 from cotune.store.views import State
 from cotune.types import Prefer
 
+MOST_OFFSET = 10**9
+THREADS = 8  # that answer at the same time, fewer than the connections of a store: the others wait their turn
 _SHARED = ("base.css", "figures.js")
 _KINDS = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
 
@@ -61,6 +64,7 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
         beating = asyncio.create_task(beats.run())
         yield
         beating.cancel()
@@ -77,7 +81,8 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
 def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
     @app.exception_handler(CotuneError)
     async def told(_: Request, error: CotuneError) -> Response:
-        status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 500
+        known = {NotFound: 404, UsageError: 400, CotuneError: 503}  # the last: busy, try again
+        status = known.get(type(error), 500)
         return JSONResponse({"error": str(error)}, status_code=status)
 
     @app.get("/")
@@ -98,7 +103,7 @@ def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
         purpose: Annotated[str | None, Query(pattern="^(probe|run)$")] = None,
         state: State | None = None,
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        offset: Annotated[int, Query(ge=0, le=MOST_OFFSET)] = 0,
     ) -> Response:
         return _answer(desk.samples(job, purpose, state, limit, offset))
 

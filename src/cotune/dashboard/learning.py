@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -24,11 +23,11 @@ from cotune.forecast import LEAST_EVALUATIONS, Outlook
 from cotune.predict import forecaster
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
-from cotune.store.views import JobSummary
+from cotune.store.views import JobSummary, Owner, Telling, telling_samples
 from cotune.types import Cluster, Device, Goal, Job, Sample
 
-MOST = 1000  # samples that are all learnt from
-_PER_CONFIG, _PER_BATCH, _CURVES = 3, 2, 60
+# A first fit of 200 samples takes 0.5 s of CPU, and 100,000 of 192 configs open in 1.0 s (benchmarks/dashboard.py).
+CHOICE = Telling(per_config=3, per_batch=2, curves=60, most=200)
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ class Learner:
 
 def learn(store: Store, job: JobSummary) -> Learnt:
     """Return the outlook of a job from all that is known of it."""
-    samples = joined(store.samples(job))
-    timed = [sample for sample in samples if sample.epoch_seconds is not None and not sample.failed]
+    used, words = _selected(store, job)
+    timed = [sample for sample in used if sample.epoch_seconds is not None and not sample.failed]
     if not timed:
         raise NotFound(f"nothing was measured of {job.name} yet: cotune profile measures it")
     plans = store.plans(job, last=50)
@@ -101,7 +100,6 @@ def learn(store: Store, job: JobSummary) -> Learnt:
     if space is None or cluster is None:
         space, cluster = _measured_space(timed), _measured_cluster(timed)
     goal = plans[0].plan.goal if plans else Goal()
-    used, words = _selected(samples)
     longest = max((len(sample.curve) for sample in used), default=0)
     judged = space.global_batch is None and longest >= LEAST_EVALUATIONS
     fitted = forecaster(job.definition, used, cluster, accuracy="auto" if judged else None)
@@ -122,27 +120,18 @@ def learn(store: Store, job: JobSummary) -> Learnt:
     )
 
 
-def _selected(samples: Sequence[Sample]) -> tuple[tuple[Sample, ...], str]:
-    """Return what to learn from, and what to say where that is not everything."""
-    if len(samples) <= MOST:
-        return tuple(samples), ""
-    configs: dict[Any, int] = defaultdict(int)
-    batches: dict[int, int] = defaultdict(int)
-    chosen: list[Sample] = []
+def _selected(store: Store, job: JobSummary) -> tuple[tuple[Sample, ...], str]:
+    """Return what to learn from, and what to say where that is not everything; very many are not even read."""
+    if job.samples <= CHOICE.most:
+        return tuple(joined(store.samples(job))), ""
+    chosen = joined(telling_samples(store, Owner(job.name, job.fingerprint), CHOICE))
     curves = 0
-    for sample in reversed(samples):
-        batch = sample.config.global_batch
-        new_curve = bool(sample.curve) and batches[batch] < _PER_BATCH and curves < _CURVES
-        new_time = sample.epoch_seconds is not None and configs[sample.config] < _PER_CONFIG
-        if new_curve or new_time or sample.out_of_memory or sample.purpose == "run":
-            configs[sample.config] += 1
-            batches[batch] += bool(sample.curve)
-            curves += bool(sample.curve)
-            keep = new_curve or not sample.curve or sample.purpose == "run"
-            chosen.append(sample if keep else replace(sample, curve=(), accuracy=None))
-        if len(chosen) >= MOST:
-            break
-    return tuple(reversed(chosen)), f"learnt from the newest {len(chosen)} of {len(samples)} samples"
+    kept: list[Sample] = []
+    for sample in reversed(chosen):
+        few = curves < CHOICE.curves or sample.purpose == "run"
+        kept.append(sample if few or not sample.curve else replace(sample, curve=(), accuracy=None))
+        curves += bool(sample.curve)
+    return tuple(reversed(kept)), f"learnt from the newest {len(kept)} of {job.samples} samples"
 
 
 def _measured_space(samples: Sequence[Sample]) -> Space:

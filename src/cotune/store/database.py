@@ -7,7 +7,7 @@ epochs it had measured stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -197,6 +197,10 @@ class Store:
         """Return the samples of a job with this very fingerprint (of all jobs by default), oldest first."""
         wanted = true() if job is None else _of(samples, job.name, job.fingerprint)
         return self._samples(wanted if purpose is None else and_(wanted, samples.c.purpose == purpose))
+
+    def samples_named(self, ids: Collection[str]) -> tuple[Sample, ...]:
+        """Return the samples with these ids that there are, oldest first."""
+        return self._samples(samples.c.id.in_(ids))
 
     def alike(self, job: Job) -> tuple[tuple[Job, tuple[Sample, ...]], ...]:
         """Return the other jobs of the same program or model, their secrets masked, with their samples."""

@@ -24,6 +24,7 @@ import platformdirs
 from pydantic_core import from_json
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cotune import redact
 from cotune.errors import CotuneError, InvalidFile, UsageError, missing_extra
@@ -159,6 +160,8 @@ def one_line_errors(url: URL) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error, url) from None
+    except PoolTimeout:
+        raise CotuneError(f"too many questions to the store {label(url)} at once; try again") from None
 
 
 def _is_busy(error: DBAPIError) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, case, func, not_, select, true
+from sqlalchemy import ColumnElement, Text, and_, case, cast, func, not_, or_, select, true
 
 from cotune.store import rows
 from cotune.store.database import Store, StoredResult
@@ -121,6 +121,47 @@ def sample_page(
     with store.reading() as connection:
         total = connection.scalar(select(func.count()).select_from(samples).where(wanted)) or 0
         return total, tuple(_owned(row, ()) for row in connection.execute(query))
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Which samples of very many tell the most: the newest of each config, and of each batch those with a curve."""
+
+    per_config: int
+    per_batch: int
+    curves: int
+    most: int
+
+
+def telling_samples(store: Store, job: Owner, asked: Telling) -> tuple[Sample, ...]:
+    """Return the samples of a job that tell the most, oldest first, with those that they went on from."""
+    nth_of_config = func.row_number().over(partition_by=cast(samples.c.config, Text), order_by=samples.c.number.desc())
+    has_curve = samples.c.accuracy.is_not(None)
+    nth_of_batch = func.row_number().over(
+        partition_by=(samples.c.global_batch, has_curve), order_by=samples.c.number.desc()
+    )
+    own = and_(samples.c.job == job.name, samples.c.fingerprint == job.fingerprint)
+    ranked = (
+        select(
+            samples.c.id,
+            samples.c.number,
+            samples.c.resumed_from,
+            nth_of_config.label("of_config"),
+            and_(has_curve, nth_of_batch <= asked.per_batch).label("curve"),
+            or_(samples.c.purpose == "run", samples.c.cause == Cause.MEMORY.value).label("rare"),
+        )
+        .where(own)
+        .subquery()
+    )
+    wanted = or_(ranked.c.of_config <= asked.per_config, ranked.c.curve, ranked.c.rare)
+    first = case((ranked.c.of_config == 1, 0), (ranked.c.curve, 1), else_=2)  # one of each before three of some
+    query = select(ranked.c.id, ranked.c.resumed_from).where(wanted).order_by(first, ranked.c.number.desc())
+    with store.reading() as connection:
+        chosen = {row.id: row.resumed_from for row in connection.execute(query.limit(asked.most))}
+        while before := {name for name in chosen.values() if name and name not in chosen}:
+            found = connection.execute(select(samples.c.id, samples.c.resumed_from).where(samples.c.id.in_(before)))
+            chosen |= dict.fromkeys(before) | {row.id: row.resumed_from for row in found}
+    return store.samples_named(chosen)
 
 
 def growing(store: Store) -> tuple[Owned, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +20,7 @@ LEAST_TOKEN = 16
 
 def dashboard(
     store: StoreUrl = None,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; beyond this machine a token is asked for.")] = (
+    host: Annotated[str, typer.Option("--host", help="Where to listen; others need the token of the address.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Which port; 0 takes a free one.")] = PORT,
@@ -31,7 +33,9 @@ def dashboard(
 ) -> None:
     """Look at jobs, live runs, plans and what-ifs in a browser. Reads a store, simulations included."""
     import secrets
+    from contextlib import nullcontext
     from pathlib import Path
+    from urllib.parse import quote
 
     from cotune.errors import UsageError, missing_extra
     from cotune.store.location import locate
@@ -50,19 +54,18 @@ def dashboard(
     local = loopback(host)
     if token is not None and len(token) < LEAST_TOKEN and not local:
         raise UsageError(f"a token for others must have at least {LEAST_TOKEN} letters")
-    token = token or (None if local else secrets.token_urlsafe(24))
+    token = token or secrets.token_urlsafe(24)
     url = locate(store, Path.cwd())
     require_store(url)
     with Store(url) as kept, _listening(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        address = f"http://{shown}:{listener.getsockname()[1]}/?token={quote(token)}"
         note(f"dashboard of {kept.label} at {address} (Ctrl-C ends it)")
         if json:
             emit_json("dashboard", {"store": kept.label, "address": address})
             sys.stdout.flush()
-        if not no_open:
-            _open(address)
-        serve(create(kept, token, local=local), listener)
+        with nullcontext() if no_open else _opening(address):
+            serve(create(kept, token, local=local), listener)
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -83,8 +86,21 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _open(address: str) -> None:
+@contextmanager
+def _opening(address: str) -> Iterator[None]:
+    """Open a browser by a file for the user alone: the command line of a browser is seen by everybody."""
+    import html
+    import tempfile
     import threading
     import webbrowser
+    from pathlib import Path
 
-    threading.Timer(0.5, webbrowser.open, (address,)).start()
+    from cotune import private
+
+    with tempfile.TemporaryDirectory(prefix="cotune-") as folder:
+        page = Path(folder) / "open.html"
+        private.write(page, f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">')
+        opening = threading.Timer(0.5, webbrowser.open, (page.as_uri(),))
+        opening.start()
+        yield
+        opening.cancel()
