@@ -110,8 +110,8 @@ def test_one_checkpoint_of_each_recipe_is_kept_and_only_so_many_recipes(tmp_path
     several = [
         probe(tmp_path, Config.data_parallel(8 * n, 1), 2 + n % 2) for n in range(1, checkpoints.MOST_RECIPES + 4)
     ]
-    lesser = probe(tmp_path / "lesser", several[0].config, 1)
-    tidy([lesser, *several], favourite=several[0].config)
+    lesser = probe(tmp_path, several[0].config, 1)
+    tidy([lesser, *several], tmp_path, favourite=several[0].config)
     left = [sample for sample in (lesser, *several) if has_checkpoint(sample.folder)]
     assert len(left) == checkpoints.MOST_RECIPES
     assert several[0] in left
@@ -121,6 +121,28 @@ def test_one_checkpoint_of_each_recipe_is_kept_and_only_so_many_recipes(tmp_path
 def test_checkpoints_that_would_fill_the_disk_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = probe(tmp_path, ONE, 3), probe(tmp_path, Config.data_parallel(8, 1), 3)
     monkeypatch.setattr(checkpoints, "MOST_OF_DISK", 0.0)
-    assert tidy([one, two]) == []
+    assert tidy([one, two], tmp_path) == []
     assert not has_checkpoint(one.folder)
     assert not has_checkpoint(two.folder)
+
+
+def test_nothing_outside_the_projects_own_run_folders_is_ever_removed(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    inside, foreign = probe(runs, ONE, 1), probe(tmp_path / "somebody", ONE, 1)
+    (runs / "link").symlink_to(foreign.folder)
+    named = [
+        foreign.folder,
+        f"{runs}/../somebody/{Path(foreign.folder).name}",
+        str(runs / "link"),
+        f"{inside.folder}/nested",
+        str(runs),
+        "",
+        ".",
+    ]
+    (runs / "checkpoint").mkdir()
+    rows = [replace(foreign, id=str(place), folder=folder) for place, folder in enumerate(named)]
+    assert tidy([inside, probe(runs, ONE, 5), *rows], runs) != []
+    assert not has_checkpoint(inside.folder), "its own are tidied"
+    assert has_checkpoint(foreign.folder)
+    assert (runs / "checkpoint").is_dir()

@@ -9,6 +9,9 @@ the same.
 
 Of every recipe one checkpoint is kept, the furthest. When there are too many, or they fill
 the disk, the oldest go first.
+
+A row of a store is data: the folder that it names may be anybody's. Only in the project's own run
+folders is anything ever removed or written.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ def has_checkpoint(folder: str | Path) -> bool:
     """Say whether a start left something to go on from in its folder."""
     inside = Path(folder) / CHECKPOINT
     return inside.is_dir() and any(inside.iterdir())
+
+
+def is_own(folder: str | Path, *runs: Path) -> bool:
+    """Say whether a folder is one of those that this project made for its starts, in one of its folders of runs."""
+    return bool(str(folder)) and Path(folder).resolve().parent in [root.resolve() for root in runs]
 
 
 def can_continue(sample: Sample) -> bool:
@@ -148,10 +156,14 @@ def take(sample: Sample, folder: Path) -> None:
         (folder / FROM_ZERO).touch()
 
 
-def tidy(samples: Sequence[Sample], favourite: Config | None = None) -> list[Sample]:
-    """Remove the checkpoints of probes that are not kept; return those that are, the favourite recipe's first."""
+def tidy(samples: Sequence[Sample], runs: Path, favourite: Config | None = None) -> list[Sample]:
+    """Remove the checkpoints in `runs` of probes that are not kept; return those that are, the favourite first.
+
+    What lies elsewhere is left alone, and is none of those.
+    """
+    here = [sample for sample in samples if sample.engine != RECORDED and is_own(sample.folder, runs)]
     own = None if favourite is None else lineage(favourite)
-    best = Kept.among([sample for sample in samples if sample.engine != RECORDED]).best
+    best = Kept.among(here).best
     ordered = sorted(best.values(), key=lambda sample: (lineage(sample.config) == own, sample.started), reverse=True)
     kept: list[Sample] = []
     left = _free(ordered)
@@ -161,8 +173,8 @@ def tidy(samples: Sequence[Sample], favourite: Config | None = None) -> list[Sam
             kept.append(sample)
             left -= size
     names = {sample.id for sample in kept}
-    for sample in samples:
-        if sample.purpose == "probe" and sample.ended and sample.folder and sample.id not in names:
+    for sample in here:
+        if sample.purpose == "probe" and sample.ended and sample.id not in names:
             shutil.rmtree(Path(sample.folder) / CHECKPOINT, ignore_errors=True)
     return kept
 

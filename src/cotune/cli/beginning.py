@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.checkpoints import Kept, has_checkpoint, meets, take, trained
+from cotune.checkpoints import Kept, has_checkpoint, is_own, meets, take, trained
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.errors import NotFound
@@ -33,7 +33,10 @@ def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
     found = kept.unfinished_runs(settings.job)
     if not found:
         raise NotFound(f"no unfinished run of {settings.job.name} to resume")
-    last = found[0]
+    last = next((run for run in found if is_own(run.folder, runs_folder())), None)
+    if last is None:
+        where = f"which is none of this project's run folders ({runs_folder()})"
+        raise NotFound(f"run {found[0].id} of {settings.job.name} is in {found[0].folder}, {where}: resume it there")
     epochs = last.epochs
     if not has_checkpoint(last.folder):
         note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")

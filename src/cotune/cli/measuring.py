@@ -46,7 +46,7 @@ def measure(
             kept.save(settings.job, step.sample)
             finished[step.sample.id] = step.sample
             if step.sample.ended:
-                tidy([*known, *finished.values()])
+                tidy([*known, *finished.values()], runs_folder())
             spent = engine.now() - begun
             shown.update(spent, str(step), limits.seconds - spent if step.probe.curve else None)
             if step.sample.ended and step.sample.failed:

@@ -248,9 +248,9 @@ def goal_overrides(
 
 def runs_folder() -> Path:
     """Return where the files of every start go."""
-    from cotune.store import work_folder
+    from cotune.store.location import RUNS, work_folder
 
-    return work_folder(Path.cwd()) / "runs"
+    return work_folder(Path.cwd()) / RUNS
 
 
 def open_store(url: str | None, *, reading: bool = False) -> Store:

@@ -13,8 +13,9 @@ from typing import Self
 import numpy as np
 from sqlalchemy import URL
 
-from cotune.checkpoints import has_checkpoint
+from cotune.checkpoints import has_checkpoint, is_own
 from cotune.cli.forecasting import Grounds, known_samples, make_forecaster, recalled, require_curves
+from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.verbs.plan import planned
 from cotune.cluster.policy import Submission
@@ -25,7 +26,7 @@ from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
 from cotune.store import Store
-from cotune.store.location import locate
+from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Z90, Cluster, Job, Sample
 
 
@@ -141,7 +142,8 @@ class Intake:
         """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
         left = self._stores.of(job).unfinished_runs(job)
         cut_short = (run for run in left if not run.failed and run.id not in self._gone_on)
-        before = next((run for run in cut_short if has_checkpoint(run.folder)), None)
+        own = (runs_folder(), work_folder(Path(job.folder)) / RUNS)
+        before = next((run for run in cut_short if is_own(run.folder, *own) and has_checkpoint(run.folder)), None)
         if before is not None:
             self._gone_on.add(before.id)
             note(f"{name} goes on from run {before.id}, which trained {before.epochs:.3g} epochs")

@@ -32,6 +32,7 @@ from cotune.private import FILE_MODE, make_folder
 
 FILE = "store.db"
 PROJECT_FOLDER = ".cotune"
+RUNS = "runs"  # in the project's folder: a folder for each start
 BUSY_SECONDS = 30
 READ = "BEGIN"
 WRITE = "BEGIN IMMEDIATE"  # a writer waits at the start: one that reads first could find its view outdated

@@ -19,7 +19,8 @@ def resize(
     """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
     from pathlib import Path
 
-    from cotune.cli.options import load_settings, open_store
+    from cotune.checkpoints import is_own
+    from cotune.cli.options import load_settings, open_store, runs_folder
     from cotune.cli.output import emit_json, say, writing
     from cotune.errors import NotFound, UsageError
     from cotune.run.supervise import RESIZE, can_move, resized
@@ -30,6 +31,9 @@ def resize(
     if not running:
         raise NotFound(f"no run of {settings.job.name} is under way")
     last = running[-1]
+    if not is_own(last.folder, runs_folder()):
+        where = f"{last.folder}, which is none of this project's run folders ({runs_folder()})"
+        raise NotFound(f"run {last.id} of {settings.job.name} is in {where}: resize it there")
     config = resized(last.config, workers)
     if config is None:
         batch = last.config.global_batch
