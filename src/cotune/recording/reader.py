@@ -23,7 +23,7 @@ from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
 from cotune.types import Cluster, Device, Job, Value, axes_of
 
 JOB, TIMES, ACCURACY = "job.yaml", "epoch_time.csv", "accuracy.csv"
-_KEYS = ("name", "examples", "metric", "better", "lr_rule", "devices", "currency")
+_KEYS = ("name", "examples", "metric", "better", "lr_rule", "devices", "currency", "restart_seconds")
 _Kind = TypeVar("_Kind")
 _TIME_COLUMNS = ("workers", "batch_size", "epoch_seconds")
 _TIME_EXTRAS = ("device", "nodes", "repeat", "accumulate", "servers")
@@ -44,7 +44,7 @@ def read(folder: Path) -> Recording:
     seeds = max((len(runs) for of in curves.values() for runs in of.values()), default=1)
     told = any(workers is not None for workers in curves)
     job = replace(facts.job, seeds=seeds, workers_matter=told)
-    return Recording(job, facts.cluster({layout[0] for layout in times}), times, curves)
+    return Recording(job, facts.cluster({layout[0] for layout in times}), times, curves, facts.restart_seconds)
 
 
 class _Facts:
@@ -79,6 +79,16 @@ class _Facts:
             self._wrong("better", f"expected higher or lower, not {better!r}")
         name = str(self.raw.get("name") or self.path.parent.resolve().name)
         return Job(name, examples=examples, metric=str(self.raw.get("metric") or "accuracy"), better=better)
+
+    @property
+    def restart_seconds(self) -> float | None:
+        """Return the seconds that a run takes to move to another config, where they are told."""
+        told = self.raw.get("restart_seconds")
+        if told is None:
+            return None
+        if type(told) not in (int, float) or not 0 <= told < math.inf:
+            self._wrong("restart_seconds", f"expected the seconds that moving to another config takes, not {told!r}")
+        return float(told)
 
     @property
     def devices(self) -> Mapping[str, Device]:

@@ -10,6 +10,7 @@
    first or after the last point of either curve. As recorded, not best so far.
 4. A run stops at the first whole epoch that meets the target and costs up to there.
 5. A probe costs  workers x epoch_seconds x max(its epochs, 30 x global_batch / examples).
+6. A run may move to another config: `moving.py` says where it lands and what that costs.
 
 Several repeats or seeds: a probe draws one of them, the truth is the median of the
 repeats and all of the seeds. Where rows tell nodes, the fewest nodes count.
@@ -59,6 +60,7 @@ class Recording:
     cluster: Cluster
     times: Mapping[Layout, Cells]
     curves: Mapping[int | None, Curves]  # by workers where the recording tells them, else None
+    restart_seconds: float | None = None  # of a run that moves to another config, where it is told
 
     @property
     def name(self) -> str:
