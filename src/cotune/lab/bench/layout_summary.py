@@ -54,10 +54,10 @@ class Anchor:
     """How a rule chooses: shares of cells, and the median regret where it ran."""
 
     name: str
-    within_5_percent: float
-    within_10_percent: float
+    within_5_percent: float | None
+    within_10_percent: float | None
     regret_median: float | None
-    crash_chosen: float
+    crash_chosen: float | None
     cells: int
 
 
@@ -159,10 +159,10 @@ def _anchor(name: str, chosen: Sequence[Chosen]) -> Anchor:
     ran = regrets[np.isfinite(regrets)]
     return Anchor(
         name=name,
-        within_5_percent=float(np.mean(regrets <= 0.05)),
-        within_10_percent=float(np.mean(regrets <= 0.10)),
+        within_5_percent=_mean(regrets <= 0.05),
+        within_10_percent=_mean(regrets <= 0.10),
         regret_median=_median(ran),
-        crash_chosen=float(np.mean([crashed for _, crashed in chosen])),
+        crash_chosen=_mean(np.array([crashed for _, crashed in chosen], dtype=bool)),
         cells=len(chosen),
     )
 

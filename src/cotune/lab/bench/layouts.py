@@ -16,6 +16,7 @@ import numpy as np
 from cotune.modelling.layouts.choosing import choose, scores
 from cotune.modelling.layouts.measuring import next_to_measure
 from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutLearner
+from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.residual import features
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
@@ -96,8 +97,8 @@ def forecast_left_out(groups: Sequence[LayoutGroup], measure: int) -> list[LeftO
 
 
 def _left_out(group: LayoutGroup, others: Sequence[LayoutGroup], measure: int) -> LeftOut:
-    learner = LayoutLearner([other.rows for other in others])
     rows = group.rows
+    learner = LayoutLearner([other.rows for other in others], LayoutPriors.measured_elsewhere(rows.setting.model))
     smallest = np.unique(group.nodes[rows.ran])[:2]
     candidates = np.flatnonzero(np.isin(group.nodes, smallest))
     near = rows.layouts.take(candidates)

@@ -17,7 +17,8 @@ import numpy as np
 from cotune.modelling.layouts.crashes import CrashConstants, TriedLayouts, crash_shares, kinds, p_memory
 from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
 from cotune.modelling.layouts.layout import Layouts, allowed
-from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
+from cotune.modelling.layouts.memory import count_memory, log_memory
+from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.residual import (
     LearntFrom,
     OtherModels,
@@ -26,7 +27,7 @@ from cotune.modelling.layouts.residual import (
     alike,
     features,
 )
-from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seconds
+from cotune.modelling.layouts.seconds import count_terms, log_seconds
 from cotune.modelling.layouts.setting import GIB, Setting
 from cotune.types import Floats, Ints, Mask
 
@@ -151,6 +152,7 @@ class LayoutLearner:
     """Other models' rows, fitted once; `fit` adds a model's own few."""
 
     others: Sequence[LayoutRows]
+    priors: LayoutPriors = field(default_factory=LayoutPriors.physical)
     transfer: TransferConstants = field(default_factory=TransferConstants)
     residual: ResidualConstants = field(default_factory=ResidualConstants)
     memory_residual: ResidualConstants = field(default_factory=ResidualConstants.of_memory)
@@ -163,14 +165,12 @@ class LayoutLearner:
     @cached_property
     def _seconds(self) -> SharedLaw:
         measured = [rows.seconds for rows in self._ran]
-        return self._shared(
-            LogPrior.of(COEFFICIENTS), _seconds_law, measured, self.transfer.seconds_loss, self.residual
-        )
+        return self._shared(self.priors.seconds, _seconds_law, measured, self.transfer.seconds_loss, self.residual)
 
     @cached_property
     def _memory(self) -> SharedLaw:
         measured = [rows.gib for rows in self._ran]
-        return self._shared(LogPrior.of(MEMORY), _memory_law, measured, self.transfer.memory_loss, self.memory_residual)
+        return self._shared(self.priors.memory, _memory_law, measured, self.transfer.memory_loss, self.memory_residual)
 
     def _shared(
         self,
@@ -194,6 +194,10 @@ class LayoutLearner:
         prior = LogPrior(theta, np.minimum(physical.spread, self.transfer.spread))
         return SharedLaw(prior, OtherModels(seen, constants))
 
+    def shared(self) -> tuple[Floats, Floats]:
+        """Return the logarithms of the coefficients of seconds and memory as the other models together have them."""
+        return self._seconds.prior.centre, self._memory.prior.centre
+
     def fit(self, own: LayoutRows) -> LayoutPredictor:
         """Return forecasts of a model of which these layouts were tried."""
         ran = own.take(own.ran)
@@ -203,7 +207,8 @@ class LayoutLearner:
         return replace(bare, crashes=crash_shares(_seen(own, bare), self._crashed, self.crash))
 
     def _quantity(self, shared: SharedLaw, law: Law, ran: LayoutRows, measured: Floats) -> FittedLaw:
-        noise = self.transfer.own_noise
+        # a law that no other model has corrected misses more
+        noise = self.transfer.own_noise if self._ran or self.priors.models else self.transfer.seconds_loss.noise
         loss = RobustLoss(above=noise, below=self.transfer.seconds_loss.below, noise=noise)
         theta = most_likely(law, measured, shared.prior, loss)
         misses = np.log(measured) - law(theta)

@@ -33,11 +33,11 @@ DEVICE = (  # times slower than the peak; from published fractions of peak, not 
 _COMPUTED = 3  # the first of them compute, the others are collectives
 SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
 HOST = (  # seconds per layer, of an eager program
-    Coefficient("launches", 3e-3, 0.7),
-    Coefficient("launches of collectives", 1e-3, 1.0),
+    Coefficient("launches", 3e-3, 0.4),
+    Coefficient("launches of collectives", 1e-3, 0.5),
     Coefficient("collectives beyond a node", 3e-3, 1.0),
     Coefficient("collectives beyond two nodes", 1e-2, 1.0),
-    Coefficient("collectives between sends", 2e-3, 1.0),
+    Coefficient("collectives between sends", 2e-3, 0.5),
     Coefficient("collectives beyond a node between sends", 5e-3, 1.0),
 )
 HOST_STAGE = (Coefficient("a micro-batch", 1e-3, 1.0),)

@@ -76,15 +76,17 @@ def _stages(words: str) -> tuple[int, ...]:
 
 
 def _predictor(where: Setting, table: Path | None) -> LayoutPredictor:
-    """Return forecasts learnt from a table's models, or from the physical priors alone."""
+    """Return forecasts learnt from a table's models, or with the coefficients of models measured elsewhere."""
     import numpy as np
 
     from cotune.modelling.layouts.layout import Layouts
     from cotune.modelling.layouts.predictor import LayoutLearner, LayoutRows
+    from cotune.modelling.layouts.priors import LayoutPriors
     from cotune.modelling.layouts.tables import PLAYBOOK, read_table
 
     others = [] if table is None else [group.rows for group in read_table(table / PLAYBOOK)]
-    return LayoutLearner(others).fit(LayoutRows(where, Layouts.of([]), np.zeros(0), np.zeros(0)))
+    priors = LayoutPriors.measured_elsewhere(where.model)
+    return LayoutLearner(others, priors).fit(LayoutRows(where, Layouts.of([]), np.zeros(0), np.zeros(0)))
 
 
 def _nothing_fits(model: str, gpus: int, searched: int) -> Exception:
@@ -133,5 +135,9 @@ def _show(ranked: list[RankedLayout], searched: int, table_given: Path | None) -
     table(columns, lines)
     say()
     say(f"why       {reason(ranked)}")
-    learnt = "assumed coefficients (--table learns them)" if table_given is None else f"coefficients from {table_given}"
+    learnt = (
+        "coefficients of nanotron on H100 (--table learns others)"
+        if table_given is None
+        else f"coefficients from {table_given}"
+    )
     say(f"searched  {searched} layouts, {learnt}")

@@ -1,0 +1,62 @@
+"""What coefficients are before a model is measured: physical guesses, or those of models measured elsewhere.
+
+`fitted.yaml` holds the coefficients of models of public tables, each fitted to its own rows alone
+(`benchmarks/layout_coefficients.py`). The prior for a model is their average, the model itself left out: a shape is
+never predicted with coefficients that its own rows made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import yaml
+
+from cotune.modelling.layouts.fitting import Coefficient, LogPrior
+from cotune.modelling.layouts.memory import MEMORY
+from cotune.modelling.layouts.seconds import COEFFICIENTS
+from cotune.modelling.layouts.setting import Transformer
+
+_SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPriors:
+    """Of the law of seconds and of memory, and the models they come from."""
+
+    seconds: LogPrior
+    memory: LogPrior
+    models: tuple[str, ...] = ()
+
+    @classmethod
+    def physical(cls) -> LayoutPriors:
+        """Return the guesses that no table of layouts has had a part in."""
+        return cls(LogPrior.of(COEFFICIENTS), LogPrior.of(MEMORY))
+
+    @classmethod
+    def measured_elsewhere(cls, model: Transformer) -> LayoutPriors:
+        """Return the average of the models in `fitted.yaml` that are not this one; the guesses where there is none."""
+        others = {name: one for name, one in _fitted().items() if tuple(one["shape"]) != astuple(model)}
+        if not others:
+            return cls.physical()
+        parts = list(others.values())
+        return cls(
+            _average(COEFFICIENTS, [one["seconds"] for one in parts]),
+            _average(MEMORY, [one["memory"] for one in parts]),
+            tuple(others),
+        )
+
+
+def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]]) -> LogPrior:
+    centre = np.mean([[np.log(one[part.name]) for part in coefficients] for one in fitted], axis=0)
+    return LogPrior(centre, np.minimum(LogPrior.of(coefficients).spread, _SPREAD))
+
+
+@cache
+def _fitted() -> Mapping[str, Any]:
+    written: Mapping[str, Any] = yaml.safe_load((files(__package__) / "fitted.yaml").read_text(encoding="utf-8"))
+    return written
