@@ -23,7 +23,7 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("interop.logs", "interop.measured"),
     ("run",),
     ("probe",),
-    ("interop", "reports"),
+    ("interop", "reports", "testing"),
     ("dashboard",),
     ("cli",),
 )

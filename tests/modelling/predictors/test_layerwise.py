@@ -15,7 +15,7 @@ from cotune.modelling.layer_features import published, work
 from cotune.modelling.layer_rows import Layers, read_layers
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise
 from cotune.modelling.published_layers import read_timed_layers
-from predict.worlds import layers
+from modelling.layer_worlds import layers
 
 
 def _justus() -> dict[str, Layers]:

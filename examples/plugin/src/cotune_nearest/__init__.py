@@ -1,0 +1,1 @@
+"""A predictor and a policy for cotune, from outside its tree."""
