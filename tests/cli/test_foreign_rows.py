@@ -36,7 +36,7 @@ def test_a_profile_removes_nothing_of_a_folder_that_a_row_names(tmp_path: Path, 
     checkpointing(project)
     measure = ("profile", *JOB, "--max-epochs", "3", "--max-samples")
     assert cotune(project, *measure, "1", *TRAINING).code == 0
-    plant(project, victim, "epochs = 0.1")
+    plant(project, victim, "failure = 'it broke', cause = 'job'")
     before = contents(victim)
     assert cotune(project, *measure, "2", *TRAINING).code == 0
     assert contents(victim) == before

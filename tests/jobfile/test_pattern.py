@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ import pytest
 
 from cotune.errors import CotuneError, InvalidFile, UsageError
 from cotune.jobfile import settings as job_settings
-from cotune.jobfile.pattern import pattern_of, suggested
+from cotune.jobfile.pattern import other_name, pattern_of, suggested
 from cotune.types import Job
 
 ACCURACY = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
@@ -20,12 +21,12 @@ LOSS = r"epoch (?P<epoch>\d+) loss (?P<loss>\S+)"
     ("pattern", "metric", "better"),
     [
         (ACCURACY, "accuracy", "higher"),
-        (ACCURACY, "f1", "higher"),
         (ACCURACY, "val_accuracy", "higher"),
         (ACCURACY, "accuracy", "lower"),
         (LOSS, "loss", "lower"),
         (LOSS + "(?P<accuracy>.)", "loss", "lower"),
-        (ACCURACY + "(?P<evaluation>.)", "f1", "higher"),
+        (ACCURACY + "(?P<evaluation>.)", "eval/accuracy", "higher"),
+        (r"(?P<epoch>\d+) (?P<eval_loss>\S+)", "eval/loss", "lower"),
     ],
 )
 def test_a_pattern_is_taken_that_tells_the_metric(
@@ -42,7 +43,9 @@ def test_a_pattern_is_taken_that_tells_the_metric(
         ("acuracy=95", ACCURACY, "the pattern names accuracy, not acuracy; did you mean 'accuracy'?"),
         ("loss<=0.3", ACCURACY, "the pattern names accuracy, not loss; name the group of loss (?P<loss>...)"),
         ("los<=0.3", LOSS, "the pattern names loss, not los; did you mean 'loss'?"),
-        ("accuracy=0.9", LOSS, rf"the pattern '{LOSS}' must name (?P<accuracy>...)"),
+        ("accuracy=0.9", LOSS, "the pattern names loss, not accuracy; name the group of accuracy (?P<accuracy>...)"),
+        ("accuracy=0.9", r"(?P<epoch>\d+)", "must name (?P<accuracy>...)"),
+        ("f1=0.9", ACCURACY, "the pattern names accuracy, not f1; name the group of f1 (?P<f1>...)"),
         ("accuracy=0.9", "(?P<accuracy>.)", "must name (?P<epoch>...)"),
     ],
 )
@@ -85,7 +88,7 @@ def test_a_broken_expression_is_named_where_it_stands_and_as_it_was_written(
             r"eval_accuracy.:\s+(?P<accuracy>[\d.]+).*epoch.:\s+(?P<epoch>[\d.]+)",
         ),
         ("accuracy 0.9 after epoch 3", "accuracy", r"accuracy\s+(?P<accuracy>[\d.]+).*epoch\s+(?P<epoch>\d+)"),
-        ("epoch 1 val/accuracy=0.5", "val/accuracy", r"epoch\s+(?P<epoch>\d+).*val/accuracy=(?P<accuracy>[\d.]+)"),
+        ("epoch 1 val/accuracy=0.5", "val/accuracy", r"epoch\s+(?P<epoch>\d+).*val/accuracy=(?P<val_accuracy>[\d.]+)"),
     ],
 )
 def test_a_line_that_tells_an_epoch_and_the_metric_suggests_a_pattern(line: str, metric: str, pattern: str) -> None:
@@ -96,3 +99,25 @@ def test_a_line_that_tells_an_epoch_and_the_metric_suggests_a_pattern(line: str,
 
 def test_lines_that_tell_no_metric_suggest_nothing() -> None:
     assert suggested(["epoch 3\n", "step 1 acc 0.3\n", "accuracy at epoch 3\n"], "accuracy") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "metric", "name"),
+    [
+        ("{'loss': 0.2, 'epoch': 1}", "accuracy", "loss"),
+        ("{'eval_loss': 0.2, 'epoch': 1}", "accuracy", "eval_loss"),
+        ("learning_rate=0.2, epoch 1", "accuracy", "learning_rate"),
+        ("grad_norm: 0.2 epoch 1", "accuracy", "grad_norm"),
+        ("acc: 0.2 epoch 1", "loss", "acc"),
+        ("eval_accuracy: 0.2 epoch 1", "accuracy", None),
+        ("Acc@1 0.2 epoch 1", "accuracy", None),
+        ("val 0.2 epoch 1", "accuracy", None),
+        ("score: 0.2 epoch 1", "accuracy", None),
+        ("0.9 / 0.2 epoch 1", "accuracy", None),
+        ("val_loss: 0.2 epoch 1", "loss", None),
+    ],
+)
+def test_a_number_that_the_line_calls_another_metric_is_known(line: str, metric: str, name: str | None) -> None:
+    match = re.search(rf"(?P<{metric}>0\.2).*epoch\W+(?P<epoch>\d+)", line)
+    assert match is not None
+    assert other_name(metric, match) == name

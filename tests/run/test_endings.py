@@ -136,3 +136,30 @@ def test_peers_that_hang_after_rank_0_has_finished_are_ended_soon(play: Play, mo
     """
     played = play(script, workers=2, target=0.5)
     assert (played.ended.outcome, played.ended.failure) == ("done", None)
+
+
+def test_no_target_is_met_by_a_number_of_another_name(play: Play) -> None:
+    job = Job("test", metric="loss", better="lower")
+    script = """
+        import cotune
+        assert not cotune.report(epoch=1, accuracy=0.1)
+        assert not cotune.report(epoch=2, accuracy=0.2, loss=0.9)
+        assert cotune.report(epoch=3, accuracy=0.9, loss=0.2)
+    """
+    played = play(script, command=PLAIN, job=job, target=0.3, epochs=30)
+    told = [event.accuracy for event in played.events if isinstance(event, Reported)]
+    assert (told, played.ended.outcome) == ([None, 0.9, 0.2], "done")
+
+
+def test_a_script_that_never_tells_its_metric_is_told_so(play: Play) -> None:
+    job = Job("test", metric="loss", better="lower")
+    played = play("import cotune; cotune.report(epoch=1, accuracy=0.1)", command=PLAIN, job=job, target=0.3)
+    assert played.ended.warning == "it told accuracy, but never loss: cotune.report(epoch=..., loss=...)"
+
+
+def test_a_pattern_that_reads_the_loss_as_accuracy_is_a_failure_and_not_a_target_met(play: Play) -> None:
+    job = Job("test", pattern=r"'loss': (?P<accuracy>[\d.]+).*'epoch': (?P<epoch>[\d.]+)")
+    line = "{'loss': 0.93, 'grad_norm': 1.5, 'epoch': 1.0}"
+    played = play(f'print("{line}", flush=True); import signal; signal.pause()', command=PLAIN, job=job, target=0.9)
+    assert played.ended.outcome == "failed"
+    assert "reads 'loss' as accuracy" in str(played.ended.failure)

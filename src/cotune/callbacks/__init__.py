@@ -24,6 +24,11 @@ def is_heard() -> bool:
     return "COTUNE_REPORT" in os.environ
 
 
+def evaluated(numbers: Mapping[str, SupportsFloat], name: str | None) -> dict[str, SupportsFloat]:
+    """Return the job's metric by its own name, as `cotune.report` wants it; `name` is what it was evaluated as."""
+    return {os.environ.get("COTUNE_METRIC", "accuracy"): metric_of(numbers, name)}
+
+
 def metric_of(numbers: Mapping[str, SupportsFloat], name: str | None) -> SupportsFloat:
     """Return the job's metric among those that were evaluated: by its name, or as `val_...` and the like."""
     wanted = name or os.environ.get("COTUNE_METRIC", "accuracy")

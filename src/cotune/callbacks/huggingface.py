@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from cotune.callbacks import is_heard, metric_of
+from cotune.callbacks import evaluated, is_heard
 from cotune.errors import missing_extra
 from cotune.worker.report import report
 
@@ -38,7 +38,7 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
         if not is_heard():
             return
         seconds = {"evaluation": metrics["eval_runtime"]} if "eval_runtime" in metrics else {}
-        enough = report(epoch=state.epoch, accuracy=metric_of(metrics, self.metric), **seconds)
+        enough = report(epoch=state.epoch, **evaluated(metrics, self.metric), **seconds)
         control.should_training_stop |= _any_rank(enough, args.device)
 
 

@@ -10,7 +10,7 @@ import importlib
 import time
 from typing import Any
 
-from cotune.callbacks import is_heard, metric_of
+from cotune.callbacks import evaluated, is_heard
 from cotune.errors import missing_extra
 from cotune.worker.report import report
 
@@ -63,7 +63,6 @@ class Report(_framework().Callback):  # type: ignore[misc]  # the framework is n
         if not is_heard():
             return
         self._told = self._epoch
-        accuracy = metric_of(trainer.callback_metrics, self.metric)
-        enough = report(epoch=self._epoch, accuracy=accuracy, **seconds)
+        enough = report(epoch=self._epoch, **evaluated(trainer.callback_metrics, self.metric), **seconds)
         # All ranks end together, or those that go on would wait for the others for ever.
         trainer.should_stop |= trainer.strategy.reduce_boolean_decision(enough, all=False)

@@ -2,24 +2,41 @@
 
     epoch (?P<epoch>\\d+) loss (?P<loss>\\S+) accuracy (?P<accuracy>\\S+)
 
-`epoch` and the metric of the target must be named. A pattern whose only metric is `accuracy`
-may stand for one of another name that rises too (`f1`), not for one that is nearly the same
-word, which is a slip, and not for one that falls.
+`epoch` and the metric of the target must be named, with `_` for what no name can hold (`eval_loss` for
+`eval/loss`); `accuracy` stands for `val_accuracy` and the like. A line that gives the number another name,
+such as `loss: 0.2` for accuracy, is not believed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from cotune.errors import UsageError, suggestion
 from cotune.types import Job
-from cotune.worker.report import TERMS
+from cotune.worker.report import TERMS, as_word, stands_for
 
 _EPOCH = re.compile(r"(?P<word>\b(?:epoch|pass|round|ep)s?\b[^\w.\n]{0,4})(?P<number>\d+(?:\.\d+)?)", re.IGNORECASE)
 _VALUE = r"(?P<word>(?:(?:val|test|eval|dev)\w* )?[\w/]*{stem}[\w/]*[^\w.\n]{{1,4}})(?P<number>\d*\.?\d+)"
 _STEM = 3  # letters by which a metric is known: acc, f1, los
+_LABEL = re.compile(r"(?P<name>[A-Za-z][\w/@.-]*)[^\w\n]{0,6}$")  # the word right before a number
+_KINDS = {
+    "accuracy": ("acc", "accuracy", "accuracies", "precision", "top1", "top5"),
+    "f1": ("f1", "fscore"),
+    "auc": ("auc", "auroc", "roc"),
+    "bleu": ("bleu",),
+    "iou": ("iou", "miou"),
+    "loss": ("loss", "losses", "nll", "bce", "xent", "crossentropy"),
+    "error": ("err", "error", "errors"),
+    "perplexity": ("ppl", "perplexity"),
+    "wer": ("wer", "cer"),
+    "mae": ("mae",),
+    "mse": ("mse", "rmse"),
+    "rate": ("lr", "rate"),
+    "norm": ("norm",),
+    "seconds": ("time", "runtime", "seconds", "sec"),
+}
 _HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
 
 
@@ -34,7 +51,7 @@ class SuggestedPattern:
 def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
     """Return a pattern for the first line that seems to tell an epoch and the metric, what was held out preferred."""
     value = re.compile(_VALUE.format(stem=re.escape(metric[:_STEM])), re.IGNORECASE)
-    group = metric if metric.isidentifier() else "accuracy"
+    group = as_word(metric)
     for line in lines:
         epoch, values = _EPOCH.search(line), list(value.finditer(line))
         if epoch is None or not values:
@@ -73,18 +90,36 @@ def pattern_of(job: Job) -> re.Pattern[str] | None:
 
 def _require_metric(job: Job, named: set[str]) -> None:
     """Refuse a pattern that does not tell the job's metric."""
-    metric = job.metric
-    if metric in named:
+    if group_of(job.metric, named) is not None:
         return
-    if named == {"accuracy"}:
-        near = "" if "accuracy" in metric else suggestion(metric, named)
-        if near or job.better == "lower":
-            group = f"; name the group of {metric} (?P<{metric}>...)" if metric.isidentifier() else ""
-            raise UsageError(f"the pattern names accuracy, not {metric}{near or group}")
-    elif named and metric != "accuracy":
-        raise UsageError(f"the pattern names {', '.join(sorted(named))}, not {metric}{suggestion(metric, named)}")
-    else:
-        raise UsageError(_lacks(str(job.pattern), metric))
+    if named:
+        own = as_word(job.metric)
+        near = suggestion(job.metric, named) or f"; name the group of {job.metric} (?P<{own}>...)"
+        raise UsageError(f"the pattern names {', '.join(sorted(named))}, not {job.metric}{near}")
+    raise UsageError(_lacks(str(job.pattern), as_word(job.metric)))
+
+
+def group_of(metric: str, named: Collection[str]) -> str | None:
+    """Return which of a pattern's names is a metric's, if one is."""
+    own = [as_word(metric), *(["accuracy"] if stands_for(metric) else [])]
+    return next((name for name in own if name in named), None)
+
+
+def other_name(metric: str, match: re.Match[str]) -> str | None:
+    """Return what the line calls the number that a pattern took for the metric, where that is another metric."""
+    group = group_of(metric, match.re.groupindex.keys())
+    before = match.string[: match.start(group)] if group and match[group] is not None else ""
+    said = _LABEL.search(before)
+    label = said["name"] if said else ""
+    kinds = _kind(label), _kind(metric)
+    return label if None not in kinds and kinds[0] != kinds[1] else None
+
+
+def _kind(name: str) -> str | None:
+    """Return the metric that a name is a form of, by the last of its words that is known."""
+    words = re.findall("[a-z]+[0-9]*", name.lower())
+    known = (kind for word in reversed(words) for kind, forms in _KINDS.items() if word in forms)
+    return next(known, None)
 
 
 def _lacks(pattern: str, name: str) -> str:

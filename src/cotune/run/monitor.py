@@ -18,6 +18,7 @@ from typing import Literal
 from cotune import checkpoints
 from cotune.errors import CotuneError
 from cotune.jobfile.command import shares_work
+from cotune.jobfile.pattern import other_name
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
 from cotune.run.local.messages import Record
 from cotune.run.logged import Files, ToolLog
@@ -25,6 +26,7 @@ from cotune.run.memory import most
 from cotune.run.tail import Tail, begins_at_zero, from_log, from_report
 from cotune.types import Cause, Failure
 from cotune.units import duration
+from cotune.worker.report import as_word
 
 COUNTS_FROM_ZERO = "its epochs count from 0, so the end of its epoch 0 counts as one epoch"
 PEER_SECONDS = 60.0  # for the others to end once rank 0 has ended well
@@ -56,7 +58,8 @@ class Hearing:
     terminating: bool = False  # how workers end from now on is our doing
     terminate_at: float | None = None
     overdue: bool = False  # it was still busy when its time to end was up
-    spoiled: str | None = None
+    spoiled: Failure | None = None
+    accuracy_unasked: bool = False  # an accuracy was told, and the metric is another
     unread: int = 0
     learnt: bool = False  # an epoch or a part of one was told
     apart: bool = False  # several workers, and no process group was ever made
@@ -73,11 +76,12 @@ class Hearing:
         for said in self._reports(now, last):
             if said.accuracy is not None and not math.isfinite(said.accuracy):
                 when = "" if said.epoch is None else f" after epoch {said.epoch:g}"
-                self.spoiled = self.spoiled or f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}"
+                self._spoil(f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}")
                 continue
             if said.epoch is not None and said.epoch > self.last_epoch:
                 self.past = max(self.past, said.epoch - self.last_epoch)
                 continue
+            self.accuracy_unasked |= said.accuracy is None and "accuracy" in dict(said.metrics)
             self._take_in(said)
             yield said
 
@@ -142,7 +146,7 @@ class Hearing:
                 return Ended(name, at, "failed", Failure(words, Cause.APART), _joined(warnings))
             warnings.append(words)
         if self.spoiled:
-            return Ended(name, at, "failed", Failure(self.spoiled), _joined(warnings))
+            return Ended(name, at, "failed", self.spoiled, _joined(warnings))
         if (failure := self._unsaved(why)) is not None:
             return Ended(name, at, "failed", failure, _joined(warnings))
         warnings += [why.words if why else None, self._cut_short()]
@@ -182,17 +186,31 @@ class Hearing:
         try:
             yield from self.tool.reports(now, last=last) if self.tool else ()
         except CotuneError as error:
-            self.spoiled = self.spoiled or str(error)
+            self._spoil(str(error))
         if self.pattern is None:
             return
         for line in self.log.lines(last=last):
             try:
                 found = from_log(self.launch.id, line, self.pattern, self._printed(now), self.launch.job.metric)
             except ValueError as error:
-                self.spoiled = self.spoiled or f"the pattern found no number in {line.strip()[:80]!r}: {error}"
+                self._spoil(f"the pattern found no number in {line.strip()[:80]!r}: {error}")
+                return
+            if found is not None and self._is_called_otherwise(line, self.pattern):
                 return
             if found is not None:
                 yield self._from_one(found, line, self.pattern)
+
+    def _spoil(self, words: str, cause: Cause = Cause.JOB) -> None:
+        self.spoiled = self.spoiled or Failure(words, cause)
+
+    def _is_called_otherwise(self, line: str, pattern: re.Pattern[str]) -> bool:
+        """Say whether the pattern takes a number for the metric that the line calls another one."""
+        match, metric = pattern.search(line), self.launch.job.metric
+        name = other_name(metric, match) if match else None
+        if name is not None:
+            words = f"the pattern reads {name!r} as {metric} in {line.strip()[:80]!r}"
+            self._spoil(f"{words}: let it read {metric}, or set the target on what it reads", Cause.UNHEARD)
+        return name is not None
 
     def _printed(self, now: float) -> float:
         """Return when the line that was just read was printed, as far as is known: when it was read."""
@@ -220,6 +238,9 @@ class Hearing:
     def _warnings(self) -> Iterator[str]:
         if self.from_zero:
             yield COUNTS_FROM_ZERO
+        if self.accuracy_unasked and self.told_at is None:
+            metric = self.launch.job.metric
+            yield f"it told accuracy, but never {metric}: cotune.report(epoch=..., {as_word(metric)}=...)"
         if self.tool is not None and self.tool.missing:
             yield f"its log told nothing: {self.tool.missing}"
         if self.unread:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cotune.jobfile.pattern import group_of
 from cotune.run.launch import Reported
 from cotune.worker.report import TERMS
 
@@ -63,7 +64,7 @@ def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric
     if match is None:
         return None
     said = {name: float(text) for name, text in match.groupdict().items() if text is not None}
-    epoch, accuracy = said.pop("epoch", None), said.pop(metric if metric in said else "accuracy", None)
+    epoch, accuracy = said.pop("epoch", None), said.pop(group_of(metric, said) or "", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
 

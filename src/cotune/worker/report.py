@@ -18,6 +18,7 @@ import time
 from typing import SupportsFloat
 
 TERMS = ("compute", "communication", "input", "evaluation", "checkpoint")
+_HELD_OUT = ("val", "valid", "validation", "eval", "test", "dev")
 _QUIET_SECONDS = 0.02  # progress without accuracy is told at most this often
 
 _last_told = 0.0
@@ -34,14 +35,31 @@ def report(
     after a term (`evaluation`, `checkpoint`, `compute`, `communication`, `input`) are
     seconds spent on it since the last report; all others are metrics. A first
     `report(epoch=0)` just before the first step tells start-up apart from training.
-    Where the job's target is on another metric (`loss`), the number of that name counts.
+    Where the job's target is on another metric (`loss`), the number of that name counts, and
+    no other: an accuracy of 0.2 is no loss of 0.2.
     """
     path = os.environ.get("COTUNE_REPORT")
     if path is None:
         return False
-    accuracy = numbers.get(os.environ.get("COTUNE_METRIC", ""), accuracy)
+    metric = os.environ.get("COTUNE_METRIC", "accuracy")
+    told = next((numbers[name] for name in (metric, as_word(metric)) if name in numbers), None)
+    if told is not None:
+        accuracy = told
+    elif accuracy is not None and not stands_for(metric):
+        numbers, accuracy = {"accuracy": accuracy, **numbers}, None
     _tell(path, epoch, accuracy, numbers)
     return _met(accuracy) or os.path.exists(os.environ.get("COTUNE_STOP", ""))  # noqa: PTH110  # no pathlib: import cost
+
+
+def as_word(metric: str) -> str:
+    """Return a metric's name as Python and regular expressions can name it: `eval/loss` as `eval_loss`."""
+    return "".join(letter if letter.isalnum() else "_" for letter in metric)
+
+
+def stands_for(metric: str) -> bool:
+    """Return whether what is called accuracy is this metric: the same word, or the same on what was held out."""
+    words = as_word(metric).lower().split("_")
+    return words[-1] in ("acc", "accuracy") and set(words[:-1]) <= set(_HELD_OUT)
 
 
 def _tell(
