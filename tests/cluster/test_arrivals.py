@@ -26,7 +26,7 @@ search: {workers: [1, 2], batch_size: [16, 48]}
 def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path) -> None:
     (tmp_path / "cotune.yaml").write_text(JOB)
     settings = settings_of(tmp_path, None)
-    left = tmp_path / "run"
+    left = tmp_path / ".cotune" / "runs" / "run"
     (left / CHECKPOINT).mkdir(parents=True)
     (left / CHECKPOINT / "weights").write_text("kept")
     device = settings.cluster.devices[0].name

@@ -11,6 +11,7 @@ from cotune.cli.measuring import measure, nothing_learnt
 from cotune.cli.options import open_store
 from cotune.cli.output import emit_json, say, table
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
+from cotune.jobfile.metric import as_measured
 from cotune.jobfile.settings import Settings
 from cotune.probe.measure import Limits, least_seconds
 from cotune.types import Sample
@@ -33,7 +34,7 @@ def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, j
     doubt_batches(settings.job, settings.space.configs())
     limits = Limits(settings.profile_seconds, flags.max_samples, settings.timeout)
     with open_store(store) as kept:
-        settings = with_model(settings, kept)
+        settings = with_model(as_measured(settings, kept), kept)
         known = list(kept.samples(settings.job))
         tried = [sample for sample in known if not (sample.failed and flags.retry_failed)]
         old = recalled(settings, kept, wanted=flags.with_history)

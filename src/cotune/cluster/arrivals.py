@@ -23,6 +23,7 @@ from cotune.cluster.service import Queued
 from cotune.cluster.work import Steady
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
+from cotune.jobfile.metric import as_measured
 from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
 from cotune.store import Store
@@ -135,6 +136,7 @@ class Intake:
         while name in self._names:
             name += "'"
         self._names.add(name)
+        settings = as_measured(settings, self._stores.of(settings.job))
         queued = _believed(settings, self._stores.of(settings.job), self.cluster, name=name, now=now, seed=self._seed)
         return replace(queued, before=self._before(settings.job, name))
 

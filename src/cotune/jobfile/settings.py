@@ -45,6 +45,7 @@ class Settings:
     model: str | None = None
     inputs: tuple[str, ...] = ()
     stop_grace: float = STOP_GRACE
+    metric_named: bool = True  # by a target, or by which way is better
 
 
 def find(start: Path) -> Path | None:
@@ -123,6 +124,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         file.model,
         inputs,
         file.stop_grace,
+        metric_named=file.target is not None or file.better is not None,
     )
 
 

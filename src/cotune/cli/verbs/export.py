@@ -37,6 +37,7 @@ def export(
 
     from cotune.cli.options import as_last_planned, chosen_axes, load_settings, open_store, require_taken
     from cotune.interop.export import order, write
+    from cotune.jobfile.metric import as_measured
     from cotune.run.launch import Launch
     from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
     from cotune.units import seconds
@@ -45,7 +46,7 @@ def export(
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
     require_taken(settings.job, given["axes"])
     with open_store(store, reading=True) as kept:
-        settings = as_last_planned(settings, kept)
+        settings = as_last_planned(as_measured(settings, kept), kept)
         plan = kept.latest_plan(settings.job)
     config = config_of_run(plan, settings.space, settings.cluster.devices[0].name, **given)
     plan = plan if plan and plan.config == config else None

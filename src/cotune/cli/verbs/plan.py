@@ -80,6 +80,7 @@ def plan(
     from cotune.cli.options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli.output import emit_json
     from cotune.cli.recording import Reading, replay
+    from cotune.jobfile.metric import as_measured
     from cotune.space import Configs
 
     check_predictors(predictor, accuracy)
@@ -95,7 +96,7 @@ def plan(
         told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "search": axes}
         settings = load_settings(file, told | asked)
         with open_store(store) as kept:
-            settings = with_model(settings, kept)
+            settings = with_model(as_measured(settings, kept), kept)
             history = recalled(settings, kept, wanted=not no_history)
             samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
     doubt_target(settings, samples)

@@ -64,20 +64,24 @@ def predict(
         settings, samples, history = played.settings, played.kept_samples(store, seed), None
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": searched})
-        samples, history = _known(settings, store, with_history=not no_history)
+        settings, samples, history = _known(settings, store, with_history=not no_history)
     forecast = full_forecaster(settings, samples, Grounds(seed, history, predictor, accuracy))
     outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
     _print(settings, outlook, everything=everything, json=json)
 
 
-def _known(settings: Settings, store: str | None, *, with_history: bool) -> tuple[list[Sample], History | None]:
-    """Return the samples of a job, and what jobs like it showed before."""
+def _known(
+    settings: Settings, store: str | None, *, with_history: bool
+) -> tuple[Settings, list[Sample], History | None]:
+    """Return the settings with the metric that was measured, a job's samples, and what jobs like it showed before."""
     from cotune.cli.forecasting import known_samples, recalled
     from cotune.cli.options import open_store
+    from cotune.jobfile.metric import as_measured
 
     with open_store(store) as kept:
+        settings = as_measured(settings, kept)
         history = recalled(settings, kept, wanted=with_history)
-        return known_samples(settings, kept, history), history
+        return settings, known_samples(settings, kept, history), history
 
 
 def _print(settings: Settings, outlook: Outlook, *, everything: bool, json: bool) -> None:

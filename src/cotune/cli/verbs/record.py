@@ -29,6 +29,7 @@ def record(
     from cotune.cli.options import load_settings, open_store
     from cotune.cli.output import emit_json, refuse_overwriting, say, writing
     from cotune.errors import NotFound
+    from cotune.jobfile.metric import as_measured
     from cotune.recording import write
     from cotune.recording.from_samples import recorded_tables
     from cotune.recording.reader import ACCURACY, JOB, TIMES
@@ -39,7 +40,7 @@ def record(
         refuse_overwriting(output / table, force=force)
     with open_store(store, reading=True) as kept:
         if job is None:
-            settings = load_settings(file, {"run": command, "name": name})
+            settings = as_measured(load_settings(file, {"run": command, "name": name}), kept)
             recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))
         else:
             recorded, samples = _stored(kept, job)

@@ -77,6 +77,7 @@ def report(
     from cotune.cli.options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
     from cotune.cli.output import emit_json, note
     from cotune.cli.recording import Reading, replay
+    from cotune.jobfile.metric import as_measured
     from cotune.reports.document import document
 
     axes = search_overrides(workers, batch_size, axis)
@@ -88,6 +89,7 @@ def report(
     else:
         settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
         with open_store(store, reading=True) as kept:
+            settings = as_measured(settings, kept)
             if all(value is None for value in asked.values()):
                 settings = _with_planned_goal(as_last_planned(settings, kept), kept)
             history = recalled(settings, kept, wanted=not no_history)

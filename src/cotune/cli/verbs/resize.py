@@ -23,10 +23,12 @@ def resize(
     from cotune.cli.options import load_settings, open_store, runs_folder
     from cotune.cli.output import emit_json, say, writing
     from cotune.errors import NotFound, UsageError
+    from cotune.jobfile.metric import as_measured
     from cotune.run.supervise import RESIZE, can_move, resized
 
     settings = load_settings(file, {"name": name})
     with open_store(store, reading=True) as kept:
+        settings = as_measured(settings, kept)
         running = [sample for sample in kept.samples(settings.job, "run") if not sample.ended]
     if not running:
         raise NotFound(f"no run of {settings.job.name} is under way")

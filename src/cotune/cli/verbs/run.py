@@ -84,11 +84,13 @@ def run(
 
 def _run_job(file: Path | None, told: dict[str, Any], store: str | None, flags: RunFlags, *, json: bool) -> None:
     from cotune.cli.options import as_last_planned, load_settings, open_store, require_command
+    from cotune.jobfile.metric import as_measured
 
     settings = load_settings(file, {**flags.goal, **told})
     require_command(settings)
     with open_store(store) as kept:
         as_planned = flags.goal["target"] is None and not flags.resume
+        settings = as_measured(settings, kept)
         _carry_out(as_last_planned(settings, kept) if as_planned else settings, kept, flags, json=json)
 
 

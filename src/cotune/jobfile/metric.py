@@ -1,0 +1,26 @@
+"""The metric of a job whose file names no target: the one that it was measured by.
+
+A metric is part of what a job is, since its samples hold that number. Taking the target out of the
+file must not make another job of it, whose samples are elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cotune.jobfile.settings import Settings
+
+if TYPE_CHECKING:
+    from cotune.store import Store
+
+
+def as_measured(settings: Settings, kept: Store) -> Settings:
+    """Return the settings with the metric by which the job is known to a store, where they name none themselves."""
+    if settings.metric_named:
+        return settings
+    job = settings.job
+    known = [one for one in kept.jobs() if one.name == job.name and one.samples]
+    same = ((replace(job, metric=one.definition.metric, better=one.definition.better), one) for one in reversed(known))
+    found = next((measured for measured, one in same if measured.fingerprint == one.fingerprint), job)
+    return replace(settings, job=found)
