@@ -22,13 +22,13 @@ _WORD = (
 _SECRET = re.compile(_WORD, re.IGNORECASE)
 _COUNT = re.compile(r"tokens|(?<![a-z])pass(?![a-z])", re.IGNORECASE)
 _NUMBER = re.compile(r"[\d.eE+_-]+[kKmMbB]?")
-_URL_PASSWORD = re.compile(r"(\w[\w+.-]*://[^\s/:@]*):[^\s/]+@")
+_URL_PASSWORD = re.compile(r"(?<![\w+.-])(\w[\w+.-]*://[^\s/:@]*):[^\s/]+@")
 _URL_TOKEN = re.compile(r"(https?://)[^\s/:@]+@", re.IGNORECASE)
 _SCHEME = r"(?:bearer|basic|digest|negotiate|token|apikey)\s+"
 _HEADER = re.compile(rf"(\bauthorization[\"']?\s*[:=]\s*[\"']?)(?:({_SCHEME})?[^\s'\"]+)", re.IGNORECASE)
 _BEARER = re.compile(r"(\bbearer\s+)[^\s'\"]+", re.IGNORECASE)
 _LOGIN = re.compile(  # what some programs take in their own way
-    r"(\blogin\s+\S+\s+password\s+|\bsshpass\s+-p\s*|\b(?:curl|wget)\b[^|;\n]*?\s(?:-u|--user)[\s=]*[^\s:]+:)"
+    r"(\blogin\s+\S+\s+password\s+|\bsshpass\s+-p\s*|\b(?:curl|wget)\b[^|;\n]{0,500}?\s(?:-u|--user)[\s=]*[^\s:]+:)"
     r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"]+)",
     re.IGNORECASE,
 )
@@ -49,11 +49,11 @@ _SHAPES = re.compile(
 _HOOK = re.compile(r"(hooks\.slack\.com/services/)[\w/-]+", re.IGNORECASE)
 _VALUE = r"""(?P<value>\*\*\*(?=$|[\s&;,'"}\])\\])|\\"(?:(?!\\").)*\\"|"(?:\\.|[^"\\])*"|'[^']*'|[^\s&;,'"]+)"""
 # NAME=value, --name value and "name": value; a space alone tells nothing: "the token expired" is prose.
-_NAME = rf"(?<![\w.-])(?P<name>[\w.-]*?{_WORD}[\w.-]*)"
+_NAME = rf"(?<![\w.-])(?P<name>[\w.-]{{0,100}}?{_WORD}[\w.-]{{0,100}})"
 _GIVEN = re.compile(rf"""{_NAME}(?P<sign>=|%3D|\\?["']\s*:\s*|\s+){_VALUE}""", re.IGNORECASE)
 # name: value, as YAML and headers have it, where the secret word ends the name: a TokenError is told.
 _LINE = re.compile(
-    rf"(?<![\w.-])(?P<name>(?!keys?:)[\w.-]*?(?:{_WORD}|password|passwd)s?(?:[_-]id)?)(?P<sign>\s*:\s+){_VALUE}",
+    rf"(?<![\w.-])(?P<name>(?!keys?:)[\w.-]{{0,100}}?(?:{_WORD}|password|passwd)s?(?:[_-]id)?)(?P<sign>\s*:\s+){_VALUE}",
     re.IGNORECASE,
 )
 

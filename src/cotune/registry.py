@@ -16,17 +16,16 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-import yaml
-
+from cotune import yaml_text
 from cotune.errors import NotFound, UsageError, suggestion
 
 KINDS = {  # what one is called, and its folder
@@ -70,17 +69,37 @@ def create(kind: str, asked: Any) -> Any:
     call = _CALL.fullmatch(asked.strip())
     if call is None:
         raise UsageError(f"cannot read {asked!r} as a {kind}; write name or name(setting=value)")
-    cls = load(kind, call[1])
-    settings = settings_of(call[2] or "")
-    known = tuple(getattr(cls, "__dataclass_fields__", {}))
-    for name in settings:
+    return make(load(kind, call[1]), settings_of(call[2] or ""), repr(asked))
+
+
+def make(cls: Any, settings: Mapping[str, Any], source: str) -> Any:
+    """Return an algorithm with settings that somebody wrote, each checked against its type; errors name the source."""
+    public = {field.name for field in fields(cls) if field.init} if is_dataclass(cls) else set()
+    known = sorted(name for name in public if not name.startswith("_"))
+    types = get_type_hints(cls, include_extras=True) if settings else {}
+    checked = {}
+    for name, value in settings.items():
         if name not in known:
             has = f"its settings are {', '.join(known)}" if known else "it has no settings"
-            raise UsageError(f"{asked!r}: no setting {name!r}; {has}{suggestion(name, known)}")
+            raise UsageError(f"{source}: no setting {name!r}; {has}{suggestion(name, known)}")
+        checked[name] = _checked(types[name], value, f"{source}: {name}")
     try:
-        return cls(**settings)
-    except TypeError as error:
-        raise UsageError(f"{asked!r}: {error}") from None
+        return cls(**checked)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{source}: {error}") from None
+
+
+def _checked(kind: Any, value: Any, source: str) -> Any:
+    """Return a setting as the type that its algorithm gives it."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        words = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        words = "a list such as [1, 2]" if first["type"] == "sequence_str" else words
+        raise UsageError(f"{source}: expected {words}, not {value!r}") from None
 
 
 def several(text: str) -> list[str]:
@@ -120,8 +139,8 @@ def settings_of(text: str) -> Mapping[str, Any]:
     """Return the settings in 'name=value, ...'."""
     pairs = [part.partition("=") for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
     try:
-        values = {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
-    except yaml.YAMLError:
+        values = {key.strip(): yaml_text.read(value) for key, _, value in pairs}
+    except yaml_text.NotYaml:
         values = {}
     if len(values) < len(pairs) or not all(equals for _, equals, _ in pairs):
         raise UsageError(f"cannot read the settings {text!r}; write each once, as name=value with commas between")

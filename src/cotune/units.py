@@ -7,6 +7,7 @@ import re
 
 from cotune.errors import UsageError
 
+LONGEST_SECONDS = 1e11  # some 3,000 years: more is a slip, and sums of it are not finite
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _RATE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(k|m|g|t|)(?:bit|bit/s|bps)?", re.IGNORECASE)
@@ -22,8 +23,8 @@ _ISO = re.compile(
 def seconds(text: str | float) -> float:
     """Return the seconds in '90', '90m', '1h30m', 'PT4H' or 'D-HH:MM:SS'; it must be positive."""
     value = _seconds(str(text).strip())
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"a duration must be positive, not {text!r}")
+    if not 0 < value <= LONGEST_SECONDS:
+        raise UsageError(f"a duration must be positive and at most {duration(LONGEST_SECONDS)}, not {text!r}")
     return value
 
 

@@ -19,13 +19,9 @@ def running_engine(settings: Settings, afterwards: Callable[[], str] = lambda: A
     """
     from cotune import registry
     from cotune.cli.output import note
-    from cotune.errors import UsageError
 
     cls = registry.load("engine", settings.engine)
-    try:
-        engine: Engine = cls(**settings.engine_settings)
-    except TypeError as error:
-        raise UsageError(f"engine {settings.engine}: {error}") from None
+    engine: Engine = registry.make(cls, settings.engine_settings, f"engine {settings.engine}")
     try:
         yield engine
     except KeyboardInterrupt:

@@ -100,10 +100,10 @@ def _memory(of: Path) -> Path:
 
 
 def _recall(of: Path) -> dict[str, Any]:
-    import yaml
+    from cotune.jobfile.file import parse_yaml
 
     memory = _memory(of)
-    return dict(yaml.safe_load(memory.read_text(encoding="utf-8")) or {}) if memory.is_file() else {}
+    return parse_yaml(str(memory), memory.read_text(encoding="utf-8")) if memory.is_file() else {}
 
 
 def _remember(of: Path, told: Mapping[str, Any]) -> None:
@@ -136,10 +136,13 @@ def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
     from cotune.errors import UsageError
     from cotune.jobfile.file import flag, flagged_axis
+    from cotune.jobfile.settings import MOST_UNITS
 
     values = () if text is None else flagged_axis(axis, text)
     if not all(type(value) is int and value >= 1 for value in values):
         raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
+    if any(int(value) > MOST_UNITS for value in values):
+        raise UsageError(f"{flag('search', axis)}: expected numbers of at most {MOST_UNITS:,}, not {text!r}")
     return tuple(int(value) for value in values)
 
 
@@ -155,9 +158,15 @@ def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
 
 def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     """Return one value for each named axis given as name=value."""
-    import yaml
+    from cotune.errors import UsageError
+    from cotune.jobfile.file import flag, flagged_axis
 
-    return {name: yaml.safe_load(str(value)) for name, value in _axes(axis).items()}
+    chosen: dict[str, Value] = {}
+    for name, value in _axes(axis).items():
+        chosen[name], *more = flagged_axis(name, value)
+        if more:
+            raise UsageError(f"{flag('search', name)}: expected one value, not {value!r}")
+    return chosen
 
 
 def require_model_file(model: str) -> None:

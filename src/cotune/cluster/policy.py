@@ -22,6 +22,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
+from cotune.errors import UsageError
 from cotune.types import Cluster, Config
 
 Rank = tuple[float, ...]
@@ -238,4 +239,7 @@ def capacity(cluster: Cluster) -> dict[str, int]:
 
 def interval_of(policy: Policy) -> float | None:
     """Return the seconds between two decisions, or None for one at every event."""
-    return getattr(policy, "interval", None)
+    interval: float | None = getattr(policy, "interval", None)
+    if interval is not None and not 1e-3 <= interval < math.inf:
+        raise UsageError(f"a policy decides every so many seconds, 0.001 or more, not {interval}")
+    return interval

@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from cotune import registry
+from cotune import registry, yaml_text
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.types import Failure
 
@@ -93,8 +91,8 @@ def hyperparameters(folder: Path) -> Mapping[str, object]:
     """Return what Lightning's loggers keep beside their files; objects of its own are not read."""
     file = folder / "hparams.yaml"
     try:
-        loaded: Any = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except yaml.YAMLError:
+        loaded: Any = yaml_text.read(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError:
         return {}
     return loaded if isinstance(loaded, dict) else {}
 

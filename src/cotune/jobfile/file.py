@@ -21,6 +21,7 @@ from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
 MOST_VALUES = 100_000  # of an axis
+MOST_WHOLE = 2**53  # beyond it neighbours are the same number
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
@@ -126,7 +127,7 @@ class LearningRateSection(_Section):
     """A learning rate known at one global batch, and how it scales."""
 
     at: float = Field(gt=0)
-    global_batch: int = Field(gt=0)
+    global_batch: int = Field(gt=0, le=MOST_WHOLE)
     rule: LearningRateRule = "linear"
 
 
@@ -141,8 +142,8 @@ class DeviceSection(_Section):
     """A kind of machine; without a price it has the listed one, if there is one, unless it says `none`."""
 
     price_per_hour: Annotated[float, Field(ge=0)] | Literal["none"] | None = None
-    count: int | None = Field(default=None, gt=0)
-    per_node: int | None = Field(default=None, gt=0)
+    count: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
+    per_node: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     bill: Literal["device", "node"] = "device"
 
 
@@ -151,18 +152,18 @@ class JobFile(_Section):
 
     name: Name | None = Field(default=None, min_length=1)
     run: Word | list[Word] | None = None
-    examples: int | None = Field(default=None, gt=0)
+    examples: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     log: str | dict[str, str] | None = None
     env: dict[Variable, Word] = {}
     better: Literal["higher", "lower"] | None = None
     target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
     deadline: Duration | None = None
-    epochs: int | None = Field(default=None, gt=0)
-    max_epochs: int = Field(default=30, gt=0)
+    epochs: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
+    max_epochs: int = Field(default=30, gt=0, le=MOST_WHOLE)
     confidence: float = Field(default=0.9, gt=0, lt=1)
     prefer: Prefer = "cheap"
-    global_batch: int | None = Field(default=None, gt=0)
+    global_batch: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     search: dict[Name, Values] = {}
     lr: LearningRateSection | None = None
     budget: BudgetSection = BudgetSection()

@@ -37,6 +37,7 @@ _KINDS = {
     "norm": ("norm",),
     "seconds": ("time", "runtime", "seconds", "sec"),
 }
+_MOST_LETTERS = 2000  # of a line: the time to look for numbers grows with their square
 _HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
 
 
@@ -52,7 +53,7 @@ def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
     """Return a pattern for the first line that seems to tell an epoch and the metric, what was held out preferred."""
     value = re.compile(_VALUE.format(stem=re.escape(metric[:_STEM])), re.IGNORECASE)
     group = as_word(metric)
-    for line in lines:
+    for line in (whole[:_MOST_LETTERS] for whole in lines):
         epoch, values = _EPOCH.search(line), list(value.finditer(line))
         if epoch is None or not values:
             continue

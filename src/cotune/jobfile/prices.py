@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound
 
 FILE = "prices.yaml"
@@ -104,9 +105,10 @@ def read(path: Path, *, spot: bool = False) -> tuple[Price, ...]:
 
 def _yaml(path: Path, text: str) -> list[Any]:
     try:
-        loaded = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidFile(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        loaded = yaml_text.read(text)
+    except yaml_text.NotYaml as error:
+        line = f", line {error.line}" if error.line else ""
+        raise InvalidFile(f"{path}{line} is not valid YAML: {error.problem}") from None
     rows = loaded.get("prices") if isinstance(loaded, dict) else loaded
     if not isinstance(rows, list):
         raise InvalidFile(f"{path}: expected `prices:` with one row for each device")

@@ -17,7 +17,7 @@ from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import names
 from cotune.jobfile.command import require_settable, takes
-from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.pattern import pattern_of
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
@@ -26,6 +26,7 @@ from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, V
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
+MOST_UNITS = 10**9  # workers, examples of a batch
 MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
 _FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
 
@@ -234,8 +235,8 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
 def _most_workers(file: JobFile, cluster: Cluster) -> int:
     counts = [device.count for device in cluster.devices if device.count]
     if isinstance(file.engine, dict) and not counts:
-        counts = [settings["nodes"] for settings in file.engine.values() if isinstance(settings.get("nodes"), int)]
-    return max(counts) if counts else len(os.sched_getaffinity(0))
+        counts = [nodes for settings in file.engine.values() if (nodes := _whole(settings.get("nodes")))]
+    return min(max(counts), MOST_VALUES) if counts else len(os.sched_getaffinity(0))
 
 
 def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
@@ -246,3 +247,5 @@ def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> 
     for value in values:
         if least is not None and (type(value) is not int or value < least):
             raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
+        if type(value) is int and abs(value) > MOST_UNITS:
+            raise InvalidFile(f"{source}: search.{name}: expected numbers of at most {MOST_UNITS:,}, not {value}")

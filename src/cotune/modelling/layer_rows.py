@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound
 from cotune.types import Floats, Mask
 
@@ -137,5 +138,5 @@ def write_device(folder: Path, device: str, facts: Facts) -> None:
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
-    whole = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    whole = gzipped.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return list(csv.DictReader(whole.decode().splitlines()))

@@ -24,6 +24,7 @@ from cotune.run.local.messages import Record
 from cotune.run.logged import Files, ToolLog
 from cotune.run.memory import most
 from cotune.run.tail import Tail, begins_at_zero, from_log, from_report
+from cotune.run.timed_search import TooSlow
 from cotune.types import Cause, Failure
 from cotune.units import duration
 from cotune.worker.report import as_word
@@ -192,6 +193,9 @@ class Hearing:
         for line in self.log.lines(last=last):
             try:
                 found = from_log(self.launch.id, line, self.pattern, self._printed(now), self.launch.job.metric)
+            except TooSlow as error:
+                self.spoiled = self.spoiled or str(error)
+                return
             except ValueError as error:
                 self._spoil(f"the pattern found no number in {line.strip()[:80]!r}: {error}")
                 return

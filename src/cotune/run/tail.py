@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 from cotune.jobfile.pattern import group_of
 from cotune.run.launch import Reported
+from cotune.run.timed_search import search
 from cotune.worker.report import TERMS
 
 _LINE_END = re.compile(rb"[\r\n]+")
@@ -46,6 +48,8 @@ def from_report(launch: str, line: str) -> Reported | None:
     """Return what a line of a report file says, or None if it says nothing that can be read."""
     try:
         said: dict[str, Any] = json.loads(line)
+        if not math.isfinite(said["at"]) or not math.isfinite(said.get("epoch") or 0.0):
+            return None
         return Reported(
             launch,
             float(said["at"]),
@@ -54,16 +58,18 @@ def from_report(launch: str, line: str) -> Reported | None:
             tuple((name, float(value)) for name, value in said.get("terms", {}).items()),
             tuple((name, float(value)) for name, value in said.get("metrics", {}).items()),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 
 def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str) -> Reported | None:
     """Return what a line of output says by the pattern, or None if it does not match."""
-    match = pattern.search(line)
+    match = search(pattern, line)
     if match is None:
         return None
     said = {name: float(text) for name, text in match.groupdict().items() if text is not None}
+    if not math.isfinite(said.get("epoch", 0.0)):
+        raise ValueError(f"epoch {said['epoch']}")
     epoch, accuracy = said.pop("epoch", None), said.pop(group_of(metric, said) or "", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
@@ -71,5 +77,5 @@ def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric
 
 def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
     """Return whether a line tells epoch 0 as a whole number; `0.00` is the start of a count in parts of epochs."""
-    match = pattern.search(line)
+    match = search(pattern, line)
     return match is not None and set(match["epoch"] or "") == {"0"}

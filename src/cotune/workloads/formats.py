@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound, missing_extra
 
 Bytes = npt.NDArray[np.uint8]
@@ -138,7 +139,7 @@ def _idx_array(file: Path) -> Bytes:
     """Return the array of an IDX file: two zero bytes, type 8, the rank, the sizes, the numbers."""
     data = file.read_bytes()
     if file.suffix == ".gz":
-        data = gzip.decompress(data)
+        data = gzipped.decompress(data)
     if data[:3] != b"\x00\x00\x08":
         raise ValueError(f"{file.name} is not an IDX file of bytes")
     rank = data[3]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cotune.bounds import Fraction, Positive
 from cotune.cluster.ordered import asked
 from cotune.cluster.policy import Active, capacity
 from cotune.types import Cluster, Config
@@ -23,8 +24,8 @@ from cotune.types import Cluster, Config
 class FairShare:
     """Least decayed use for its weight first, within quotas."""
 
-    half_life: float = 86400.0
-    quota: float = 1.0
+    half_life: Positive = 86400.0
+    quota: Fraction = 1.0
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         free = capacity(cluster)

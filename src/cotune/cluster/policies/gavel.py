@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Interval
 from cotune.cluster.policy import COUNTED, Active, capacity, rigid_config
 from cotune.types import Cluster, Config, Floats
 
@@ -24,7 +25,7 @@ from cotune.types import Cluster, Config, Floats
 class Gavel:
     """Max-min fair shares of time on each device type, by a linear programme, in rounds."""
 
-    interval: float | None = 360.0
+    interval: Interval | None = 360.0
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         if not active:

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cotune.bounds import Positive
 from cotune.cluster.ordered import Ordered
 from cotune.cluster.policy import Active, Rank
 from cotune.types import Floats
@@ -32,8 +33,8 @@ _ALMOST = 1.0 - 1e-12  # service is summed in floating point
 class Gittins(Ordered):
     """Largest Gittins index of attained GPU time first, from the GPU times of past jobs."""
 
-    history: Sequence[float] = ()
-    quantum: float = 3250.0
+    history: Sequence[Positive] = ()
+    quantum: Positive = 3250.0
 
     preempts: ClassVar[bool] = True
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Interval, NotNegative, Number, Positive
 from cotune.cluster.options import choices
 from cotune.cluster.policy import COUNTED, Active, capacity
 from cotune.types import Cluster, Config, Floats
@@ -26,10 +27,10 @@ from cotune.types import Cluster, Config, Floats
 class Goodput:
     """Give each job the batch and workers that make the most progress together, by an integer programme."""
 
-    interval: float | None = 60.0
-    power: float = -0.5
-    penalty: float = 1.1
-    restart: float = 30.0
+    interval: Interval | None = 60.0
+    power: Number = -0.5
+    penalty: Positive = 1.1
+    restart: NotNegative = 30.0
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         if not active:

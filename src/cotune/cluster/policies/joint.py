@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
+from cotune.bounds import Fraction, NotNegative, Positive, Whole
 from cotune.cluster.deadlines import Share, fill
 from cotune.cluster.options import Options, cautious, choices, packing, seconds_left
 from cotune.cluster.policy import Active, capacity
@@ -50,12 +51,12 @@ _HAIR = 1e-5  # seconds, more than sums of seconds are off by
 class Joint:
     """Meet every deadline with the least GPU time, taking the width of forecasts into account."""
 
-    sure: float = 2.75
-    most: float = 0.35
-    slack: float = 0.3
-    widest: float = 1 / 2
-    repairs: int = 4
-    look: float = 0.01
+    sure: NotNegative = 2.75
+    most: Fraction = 0.35
+    slack: NotNegative = 0.3
+    widest: Fraction = 1 / 2
+    repairs: Whole = 4
+    look: Positive = 0.01
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         """Return whether all deadlines can be kept with it, and whether it leaves enough to those to come."""

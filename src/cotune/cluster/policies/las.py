@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from cotune.bounds import Interval, NotNegative, Positive
 from cotune.cluster.ordered import Ordered
 from cotune.cluster.policy import Active, Rank
 
@@ -43,10 +44,10 @@ class Las(Ordered):
     """Least attained GPU time first, in levels; `variant` names whose Tiresias it is."""
 
     variant: str = "tiresias"
-    thresholds: Sequence[float] | None = None
+    thresholds: Sequence[Positive] | None = None
     order: str | None = None
-    knob: float = 0.0
-    interval: float | None = None
+    knob: NotNegative = 0.0
+    interval: Interval | None = None
 
     preempts: ClassVar[bool] = True
 

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cotune.bounds import Interval
 from cotune.cluster.policy import Active, capacity
 from cotune.types import Cluster, Config
 
@@ -29,7 +30,7 @@ from cotune.types import Cluster, Config
 class Optimus:
     """Give one task at a time to the job that gains the most time from it."""
 
-    interval: float | None = 600.0
+    interval: Interval | None = 600.0
     whole_epochs: bool = False
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.types import Cluster, Device
 
@@ -40,8 +40,8 @@ def parse_cluster(spec: str) -> Cluster:
     if not path.is_file():
         raise UsageError(f"cannot read --cluster {spec!r}; write 104 (GPUs), 13x8 (nodes x GPUs) or name a YAML file")
     try:
-        found = _ClusterFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        found = _ClusterFile.model_validate(yaml_text.read(path.read_text(encoding="utf-8")))
+    except ValueError as error:
         reason = error.errors()[0] if isinstance(error, ValidationError) else None
         where = ".".join(map(str, reason["loc"])) + ": " + reason["msg"] if reason else str(error).partition("\n")[0]
         raise InvalidFile(f"{path} is not a cluster: {where}") from None

@@ -12,7 +12,6 @@ order of the file breaks ties between jobs of the same second. `-` is standard i
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import sys
 import zlib
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotune import gzipped
 from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.traces import _pollux, _sacct, _tables
 from cotune.cluster.traces._lines import BadLine, Reader, TraceLine
@@ -30,7 +30,6 @@ from cotune.units import counted
 __all__ = ["Trace", "fitting", "read"]
 
 STDIN = Path("-")
-_GZIP = b"\x1f\x8b"
 _READERS: tuple[Reader, ...] = (_sacct.READER, _pollux.READER, _tables.TIRESIAS, _tables.PLAIN)
 
 
@@ -127,8 +126,8 @@ def _lines(path: Path) -> Iterator[TraceLine]:
         raise NotFound(f"no trace at {path}")
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        text = (gzip.decompress(data) if data.startswith(_GZIP) else data).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        text = (gzipped.decompress(data) if data.startswith(gzipped.MAGIC) else data).decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise InvalidFile(f"{path} cannot be read as text: {error}") from None
     first = text.partition("\n")[0]
     rows = csv.reader(io.StringIO(text), delimiter="|" if "|" in first else ",")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.errors import missing_extra
 from cotune.lab.best_seen import Seen
 from cotune.plan import Point, Rank
@@ -26,8 +27,8 @@ from cotune.space import Axis, Space
 class Bayesian:
     """Let Optuna's estimator propose one point after the other."""
 
-    rounds: int = 200
-    first: int = 20
+    rounds: Count = 200
+    first: Count = 20
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count, Whole
 from cotune.lab.best_seen import Seen
 from cotune.plan import Point, Rank
 from cotune.space import Space
@@ -23,10 +24,10 @@ from cotune.space import Space
 class Genetic:
     """Breed points: tournaments, uniform crossover, mutation by one axis on average."""
 
-    rounds: int = 40
-    population: int = 50
-    tournament: int = 3
-    elite: int = 2
+    rounds: Count = 40
+    population: Count = 50
+    tournament: Count = 3
+    elite: Whole = 2
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
         chance = np.random.default_rng(rng.getrandbits(64))

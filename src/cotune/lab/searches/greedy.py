@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.lab.best_seen import Seen
 from cotune.plan import Point, Rank
 from cotune.space import Space
@@ -21,7 +22,7 @@ from cotune.space import Space
 class Greedy:
     """Give each axis in turn its best value until nothing changes."""
 
-    rounds: int = 100
+    rounds: Count = 100
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:  # noqa: ARG002  # nothing is left to chance
         seen = Seen(rank)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from cotune.bounds import Count, NotNegative, Positive, Whole
 from cotune.errors import missing_extra
 from cotune.lab.best_seen import Seen
 from cotune.plan import Point, Rank
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 class Reinforce:
     """Train an LSTM by policy gradient to choose each axis, as HeterPS does for layers."""
 
-    rounds: int = 200
-    plans: int = 10
-    pretrain: int = 20
-    hidden: int = 64
-    rate: float = 1e-2
-    gamma: float = 0.1
-    penalty: float = 5.0
-    entropy: float = 0.0
-    temperature: float = 1.0
+    rounds: Count = 200
+    plans: Count = 10
+    pretrain: Whole = 20
+    hidden: Count = 64
+    rate: Positive = 1e-2
+    gamma: NotNegative = 0.1
+    penalty: NotNegative = 5.0
+    entropy: NotNegative = 0.0
+    temperature: Positive = 1.0
     cell: Literal["lstm", "rnn"] = "lstm"
     answer: Literal["best", "probable"] = "best"
     features: tuple[tuple[float, ...], ...] = ()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.plan import Point, Rank
 from cotune.space import Space
 
@@ -31,10 +32,10 @@ from cotune.space import Space
 class Tabu:
     """Walk by unit steps and never judge a point twice: the joint-configuration paper's search."""
 
-    rounds: int = 1000
-    step: int = 1
-    tenure: int | None = None
-    starts: int = 1000
+    rounds: Count = 1000
+    step: Count = 1
+    tenure: Count | None = None
+    starts: Count = 1000
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
         current = self._valid_start(space, rank, rng)

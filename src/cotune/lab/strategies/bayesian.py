@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.lab.restricted import fewest_workers, values
 from cotune.lab.strategy import Decision, Lab
 from cotune.lab.study import Sampler, study
@@ -24,7 +25,7 @@ from cotune.space import Space
 class Bayesian:
     """Tune the batch for accuracy alone with Optuna, then take the fewest workers."""
 
-    trials: int = 10
+    trials: Count = 10
     sampler: Sampler = "tpe"
     workers: Literal["most", "fewest"] = "most"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotune.bounds import Count
 from cotune.lab.restricted import fewest_workers, values
 from cotune.lab.strategy import Decision, Lab
 from cotune.space import Space
@@ -23,7 +24,7 @@ from cotune.types import Config, Value
 class LbBsp:
     """Take the batch with the highest throughput, then the fewest workers."""
 
-    probes: int = 4
+    probes: Count = 4
 
     def decide(self, lab: Lab) -> Decision:
         part = lab.space.pinned(batch_size=[self.batch_size(lab, lab.space)])

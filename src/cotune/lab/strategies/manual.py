@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from cotune.bounds import Count
 from cotune.lab.strategy import Decision, Lab
 from cotune.plan.rates import rates
 from cotune.space import Configs
@@ -15,7 +16,7 @@ from cotune.types import Sample
 class Manual:
     """Train random configs, all paid for, and keep the cheapest that met the goal."""
 
-    tries: int = 60
+    tries: Count = 60
 
     def decide(self, lab: Lab) -> Decision:
         configs = lab.space.configs()

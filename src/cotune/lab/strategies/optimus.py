@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotune.bounds import Count
 from cotune.lab.restricted import nearest_batch, planned
 from cotune.lab.strategy import Decision, Lab
 
@@ -17,7 +18,7 @@ from cotune.lab.strategy import Decision, Lab
 class Optimus:
     """Choose the workers by Optimus's speed law; the batch stays as it is."""
 
-    batch_size: int = 32
+    batch_size: Count = 32
 
     def decide(self, lab: Lab) -> Decision:
         part = nearest_batch(lab.space, self.batch_size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotune.bounds import Count
 from cotune.lab.strategies.manual import cheapest, meets
 from cotune.lab.strategy import Decision, Lab
 from cotune.lab.study import Sampler, study
@@ -22,7 +23,7 @@ from cotune.types import Sample
 class OptunaBoth:
     """Tune workers and batch size with Optuna, a full run each, and keep the cheapest."""
 
-    trials: int = 20
+    trials: Count = 20
     sampler: Sampler = "tpe"
 
     def decide(self, lab: Lab) -> Decision:

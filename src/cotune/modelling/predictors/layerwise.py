@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from cotune.bounds import Count, NotNegative, Positive, Whole
 from cotune.errors import missing_extra
 from cotune.modelling.layer_features import physical, published, work
 from cotune.modelling.layer_rows import Layers
@@ -45,13 +46,13 @@ _FLOOR = 0.9  # of the 1 % quantile: what the host takes for the emptiest layer
 class Layerwise:
     """The network of Justus et al. for single layers, as published."""
 
-    epochs: int = 300
-    batch_size: int = 128
-    lr: float = 0.1
-    halved_every: int = 40
-    dropout: float = 0.2
-    decay: float = 1e-5
-    seed: int = 0
+    epochs: Count = 300
+    batch_size: Count = 128
+    lr: Positive = 0.1
+    halved_every: Count = 40
+    dropout: NotNegative = 0.2
+    decay: NotNegative = 1e-5
+    seed: Whole = 0
 
     def fit_layers(self, layers: Layers) -> _Network:
         """Return the network trained on some layers; with several devices it reads their facts."""

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 
+from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.modelling.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.modelling.workloads.catalogue import SHORT
@@ -126,8 +126,8 @@ def _attribute(module: Any, name: str, where: str) -> Any:
 def _settings(text: str, name: str) -> Mapping[str, Any]:
     try:
         pairs = [part.split("=", 1) for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
-        return {key.strip(): yaml.safe_load(value) for key, value in pairs}
-    except (ValueError, yaml.YAMLError):
+        return {key.strip(): yaml_text.read(value) for key, value in pairs}
+    except ValueError:
         raise UsageError(f"cannot read the settings of {name!r}; write callable(depth=3, width=64)") from None
 
 

@@ -11,7 +11,6 @@ folder named by COTUNE_DATA. Anything else is a URL of CSV or npz shards.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 import re
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound
 from cotune.placement.pipeline.layers import Flow
 from cotune.placement.pipeline.shards import listed
@@ -94,7 +94,7 @@ def hashed(values: Ids, salt: Ids | int) -> Ids:
 
 
 def _csv(data: bytes, name: str) -> Flow:
-    text = gzip.decompress(data) if name.endswith(".gz") else data
+    text = gzipped.decompress(data) if name.endswith(".gz") else data
     lines = list(csv.reader(io.StringIO(text.decode())))
     if lines and lines[0][:1] == ["label"]:
         lines = lines[1:]

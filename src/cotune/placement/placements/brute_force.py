@@ -6,6 +6,7 @@ import itertools
 import random
 from dataclasses import dataclass
 
+from cotune.bounds import Count
 from cotune.errors import UsageError
 from cotune.placement.counts import Provisioning, provide, runs_of
 from cotune.placement.problems import Placement, Problem
@@ -15,7 +16,7 @@ from cotune.placement.problems import Placement, Problem
 class BruteForce:
     """Try every assignment: exact, for few layers."""
 
-    most: int = 200_000
+    most: Count = 200_000
     counts: Provisioning = "exact"
 
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance

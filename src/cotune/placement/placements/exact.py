@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotune.bounds import Count, Positive
 from cotune.placement.counting import Around, Counting
 from cotune.placement.counts import provide
 from cotune.placement.edges import Edges
@@ -66,9 +67,9 @@ class Solution:
 class Exact:
     """Find the cheapest placement and prove it."""
 
-    time_limit: float = 10.0
-    rows: int = 24
-    rounds: int = 6
+    time_limit: Positive = 10.0
+    rows: Count = 24
+    rounds: Count = 6
 
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
         return self.solve(problem).placement

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cotune import registry
+from cotune.bounds import Count
 from cotune.predict import (
     AccuracyModel,
     AccuracyPredictor,
@@ -91,7 +92,7 @@ class ChosenAccuracy:
 class Auto:
     """The predictor of the box that cross-validation likes best."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
     among: tuple[str, ...] = ()
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> ChosenSeconds:

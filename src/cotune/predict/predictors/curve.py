@@ -30,6 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from cotune.bounds import NotNegative
 from cotune.predict import AccuracyModel
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict.samples import Curve as Measured
@@ -51,7 +52,7 @@ _MOST_POINTS, _FEWEST = 2048, 4  # of all curves together, and of each: more tel
 class Curve:
     """One learning curve for all global batches, its pace slower for too large and too small ones."""
 
-    collapse: float = 0.25
+    collapse: NotNegative = 0.25
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel:
         """Return sign x accuracy (B, e); `collapse` is the share of a rise whose loss is one."""

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.law import LAW, LAW_WIDTH, Law
 from cotune.predict.process import Kernel, Letters, Prior, Shares
@@ -43,7 +44,7 @@ _RARE = np.log(0.05)  # odd samples among all; chosen on recordings, see docs/pr
 class Gaussian:
     """A physical law with a Gaussian process on its residual; reads named axes as numbers or words."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
     reads_axes: ClassVar[bool] = True
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> GaussianModel:  # noqa: ARG002  # the protocol's

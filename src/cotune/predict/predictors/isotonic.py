@@ -24,6 +24,7 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.predict import AccuracyModel, SecondsModel
 from cotune.predict.pava import Polyline, Shape, monotone
 from cotune.predict.samples import curves, timings
@@ -38,7 +39,7 @@ class Isotonic:
     """One monotone curve per factor, weighted by mutual information (the joint paper's)."""
 
     reading: Literal["pooled", "sliced"] = "pooled"
-    bins: int = 8
+    bins: Count = 8
     binning: Binning = "width"
     batch: Literal["global", "worker"] = "global"
 

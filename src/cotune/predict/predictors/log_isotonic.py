@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count, Positive
 from cotune.predict import SecondsModel
 from cotune.predict.pava import Polyline, monotone
 from cotune.predict.samples import timings
@@ -26,8 +27,8 @@ from cotune.types import Floats, Job, Sample
 class LogIsotonic:
     """Monotone curves of batch and workers, multiplied (isotonic on logarithms)."""
 
-    rounds: int = 30
-    tolerance: float = 1e-4
+    rounds: Count = 30
+    tolerance: Positive = 1e-4
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:  # noqa: ARG002  # the protocol's
         """Return t(b, r), seconds per epoch."""

@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import nnls
 
+from cotune.bounds import Count
 from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.samples import CURVES, Curve, by_global_batch, curve_of, curves, timings
@@ -41,7 +42,7 @@ class Optimus:
     """Optimus's laws of workers and servers, by non-negative least squares, and its loss curve."""
 
     law: Law = "auto"
-    tensors: tuple[int, ...] = ()
+    tensors: tuple[Count, ...] = ()
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
         """Return the law that fits the samples best; `auto` reads from their axis whether workers wait."""

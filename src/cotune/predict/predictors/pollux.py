@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from cotune.bounds import Count
 from cotune.predict import SecondsModel
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
@@ -42,7 +43,7 @@ _STARTS = (  # ac, bc b, an, bn, ar, br as shares of a step, and g
 class Pollux:
     """Affine compute that overlaps with the network by a fitted power (Pollux, AdaptDL)."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:
         """Return examples / B x (s T_acc + T_step), seconds per epoch."""

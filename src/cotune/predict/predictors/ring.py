@@ -23,6 +23,7 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.bounds import Count, NotNegative
 from cotune.predict import SecondsModel
 from cotune.predict.coefficients import fit_letters
 from cotune.predict.layout import nodes
@@ -39,9 +40,9 @@ _LEAST = 1e-3  # a and c b are at least this share of a step: no worker computes
 class Ring:
     """Affine compute plus one ring term per link level, non-negative, on relative error."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
     cores: Literal["own", "shared"] = "own"
-    ridge: float = 1e-3
+    ridge: NotNegative = 1e-3
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:
         """Return examples / B x T(b, n, N), seconds per epoch."""

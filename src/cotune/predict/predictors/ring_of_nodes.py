@@ -19,6 +19,7 @@ from itertools import pairwise
 from statistics import median
 from typing import ClassVar
 
+from cotune.bounds import Count
 from cotune.predict import SecondsModel
 from cotune.predict.groups import Group, fit_seconds, groups_of
 from cotune.predict.layout import nodes
@@ -35,7 +36,7 @@ _LEAST = 1e-3  # of a measured step: no worker computes for nothing
 class RingOfNodes:
     """Nodes as measured, plus what borders between them add, one number for all variants of a job."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
     reads_axes: ClassVar[bool] = True
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.bounds import Count
 from cotune.predict.coefficients import fit_letters
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
@@ -33,7 +34,7 @@ _LEAST = 1e-3  # of a step is spent computing: no worker computes for nothing
 class Saturating:
     """Steps flat up to the batch that fills the device, then growing with it, plus ring terms."""
 
-    per_node: int | None = None
+    per_node: Count | None = None
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Bent:
         """Return the law with the least relative error, on a grid that is refined around its best point."""

@@ -40,6 +40,7 @@ from cotune.run.reasons import aborted, foreign, memory_kills, reason
 from cotune.run.tail import Tail
 from cotune.types import Cause, Config, Failure
 
+MOST_PROCESSES = 1000  # each holds pipes and a log: a machine has some 4,000 process ids and 1,024 open files
 _CLOSE_SECONDS = 5.0  # for the server to end what it started
 _IMPORTING_SECONDS = 0.3  # while it imports for its first workers, and hears nothing
 
@@ -162,6 +163,11 @@ class Local:
 
     def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None) -> LocalLaunch:
         """Make the launch's folder, and take a share of the machine for each worker."""
+        if launch.config.units > MOST_PROCESSES:
+            asked = f"{launch.config.units:,} workers and servers"
+            raise UsageError(
+                f"one machine runs at most {MOST_PROCESSES:,} worker processes, not {asked}; ask for fewer"
+            )
         folder = launch.folder.absolute()
         _clear(folder)
         workers, on_gpu = launch.config.workers, _on_gpu(launch.config)
