@@ -194,7 +194,7 @@ class Hearing:
             try:
                 found = from_log(self.launch.id, line, self.pattern, self._printed(now), self.launch.job.metric)
             except TooSlow as error:
-                self.spoiled = self.spoiled or str(error)
+                self._spoil(str(error))
                 return
             except ValueError as error:
                 self._spoil(f"the pattern found no number in {line.strip()[:80]!r}: {error}")
