@@ -1,8 +1,9 @@
 """Seconds of steps over several models and machines at once, from few rows.
 
-One set of coefficients for all (they are factors on published peaks, so machines can share them), fitted to the rows
-that are there with physical priors, and a residual process over what rows may have in common: width, sequence, tokens
-of a micro-batch, devices, degrees, recomputation, the machine's peak.
+One set of coefficients for all (they are factors on published peaks, so machines can share them) and one factor for
+each machine where there are several (none reaches the same share of its peak), fitted to the rows that are there with
+physical priors; and a residual process over what rows may have in common: width, sequence, tokens of a micro-batch,
+devices, degrees, recomputation, the machine's peak.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class PooledConstants:
     amplitude: float = 0.12
     common: float = 0.05  # of what all rows share
     noise: float = 0.01
+    machine: float = 0.2  # of a machine's factor, as a deviation of its logarithm
 
 
 POOLED = PooledConstants()
@@ -40,7 +42,8 @@ POOLED = PooledConstants()
 class PooledSteps:
     """A law with its coefficients, and the process of what it misses."""
 
-    theta: Floats
+    theta: Floats  # coefficients, then the factors of machines
+    machines: tuple[str, ...]
     points: Floats
     solved: Floats
     inverse: Floats
@@ -52,19 +55,45 @@ class PooledSteps:
         ran = [rows.take(rows.ran) for rows in seen]
         terms = LayoutTerms.joined([count_terms(rows.layouts, rows.setting) for rows in ran])
         seconds = np.concatenate([rows.seconds for rows in ran])
-        theta = most_likely(lambda at: log_seconds(at, terms), seconds, LogPrior.of(COEFFICIENTS), constants.loss)
+        machines = tuple(sorted({rows.setting.machine.name for rows in ran}))
+        which = np.concatenate([np.full(len(rows.layouts), _place(machines, rows.setting)) for rows in ran])
+
+        def law(at: Floats) -> Floats:
+            return np.asarray(log_seconds(at[: len(COEFFICIENTS)], terms) + at[len(COEFFICIENTS) :][which])
+
+        theta = most_likely(law, seconds, _prior(len(machines), constants), constants.loss)
+        misses = np.log(seconds) - law(theta)
+        weights = constants.loss.weights(-misses)
         points = np.concatenate([_points(rows.layouts, rows.setting) for rows in ran])
-        covariance = _covariance(points, points, constants) + constants.noise**2 * np.eye(len(points))
+        covariance = _covariance(points, points, constants) + np.diag(constants.noise**2 / weights**2)
         inverse: Floats = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-        return cls(theta, points, inverse @ (np.log(seconds) - log_seconds(theta, terms)), inverse, constants)
+        return cls(theta, machines, points, inverse @ misses, inverse, constants)
 
     def predict(self, layouts: Layouts, setting: Setting) -> Floats:
         """Return 10th, 50th and 90th percentiles of the seconds of layouts, (layouts, 3)."""
         shared = _covariance(_points(layouts, setting), self.points, self.constants)
-        centre = log_seconds(self.theta, count_terms(layouts, setting)) + shared @ self.solved
+        known = setting.machine.name in self.machines
+        factor = self.theta[len(COEFFICIENTS) :][_place(self.machines, setting)] if known else 0.0
+        law = log_seconds(self.theta[: len(COEFFICIENTS)], count_terms(layouts, setting)) + factor
+        centre = law + shared @ self.solved
         whole = self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2
+        whole += 0.0 if known else self.constants.machine**2
         deviation = np.sqrt(np.maximum(whole - np.sum((shared @ self.inverse) * shared, axis=1), 1e-8))
         return np.asarray(np.exp(centre[:, None] + 1.28 * deviation[:, None] * np.array([-1.0, 0.0, 1.0])))
+
+
+def _place(machines: Sequence[str], setting: Setting) -> int:
+    return list(machines).index(setting.machine.name)
+
+
+def _prior(machines: int, constants: PooledConstants) -> LogPrior:
+    """Return the physical prior with the factors of machines; one alone has none, its coefficients say it all."""
+    physical = LogPrior.of(COEFFICIENTS)
+    spread = constants.machine if machines > 1 else 1e-6
+    return LogPrior(
+        np.concatenate([physical.centre, np.zeros(machines)]),
+        np.concatenate([physical.spread, np.full(machines, spread)]),
+    )
 
 
 def _covariance(one: Floats, other: Floats, constants: PooledConstants) -> Floats:

@@ -41,7 +41,7 @@ HOST = (  # seconds per layer, of an eager program
     Coefficient("collectives beyond a node between sends", 5e-3, 1.0),
 )
 HOST_STAGE = (Coefficient("a micro-batch", 1e-3, 1.0),)
-GATHER = (Coefficient("gathering parameters in a node", 1.5, 0.7), Coefficient("gathering across nodes", 1.5, 0.7))
+GATHER = (Coefficient("gathering parameters in a node", 1.2, 0.5), Coefficient("gathering across nodes", 1.0, 0.5))
 ONCE = (
     Coefficient("a step", 0.02, 1.0),
     Coefficient("gradients in a node", 2.0, 1.0),
@@ -51,7 +51,7 @@ ONCE = (
     Coefficient("layers of a sharded step", 1e-3, 1.0),
     Coefficient("layers reduced, each doubling", 3e-4, 1.0),
     Coefficient("optimiser", 1.5, 1.0),
-    Coefficient("a step beyond 32 nodes", 0.3, 1.0),
+    Coefficient("a step beyond 32 nodes", 0.03, 1.5),
 )
 COEFFICIENTS = DEVICE + SENDS + HOST + HOST_STAGE + GATHER + ONCE
 _PLACES = np.cumsum([0, len(DEVICE), len(SENDS), len(HOST), len(HOST_STAGE), len(GATHER), len(ONCE)])
@@ -121,7 +121,7 @@ def _layer(layouts: Layouts, setting: Setting) -> Floats:
     model, machine = setting.model, setting.machine
     tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
     again = 1 + layouts.recompute / 3  # forward once more, of forward and a backward of two
-    matrices = 6 * tokens * model.layer_params / tp / machine.flops * again
+    matrices = 6 * tokens * model.layer_params / tp / (machine.flops * machine.narrow) * again
     attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops * again
     moved = tokens * (54 * model.hidden + 30 * model.ffn) / tp / machine.bandwidth * again
     gathered = 16 * tokens * model.hidden * (1 + layouts.recompute / 2)  # four gathers, four scatters, two bytes

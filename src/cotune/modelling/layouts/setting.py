@@ -65,6 +65,7 @@ class Machine:
     link: float  # of a device, to others in its node
     network: float  # of a device, its share of the node's
     memory: float  # bytes of a device
+    narrow: float = 1.0  # how much faster products of matrices are in a shorter format; attention is not
 
     @classmethod
     def of_device(cls, name: str, per_node: int = 8, network: float = 50e9) -> Machine:
