@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.predict import forecaster
-from cotune.probe.gain import Telling
+from cotune.probe.gain import ProbeGain
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Floats, Job, Sample, axes_of
 
@@ -86,7 +86,7 @@ def predicted(samples: Sequence[Sample], seen: Sequence[int], predictor: str) ->
 
 def telling(samples: Sequence[Sample]) -> list[int]:
     """Return the rows that the product would measure."""
-    design = Telling(Configs.of([sample.config for sample in samples]), 8)
+    design = ProbeGain(Configs.of([sample.config for sample in samples]), 8)
     rows: list[int] = []
     for _ in range(ROWS):
         gains = design.gains(np.array(rows, dtype=np.int64))

@@ -109,3 +109,13 @@ def test_settings_follow_a_name() -> None:
 def test_a_wrong_name_or_setting_is_explained(text: str) -> None:
     with pytest.raises(errors.CotuneError, match=r"tabu|rounds"):
         registry.create("search", text)
+
+
+def test_a_class_name_occurs_once_but_for_algorithms_of_several_kinds() -> None:
+    folders = {*registry.KINDS.values(), "callbacks"}
+    homes: dict[str, list[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and file.parent.name not in folders:
+                homes.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

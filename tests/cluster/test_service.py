@@ -11,7 +11,7 @@ from cotune import registry
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.policy import Submission
-from cotune.cluster.service import Queued, World, whole
+from cotune.cluster.service import LiveWorld, Queued, whole
 from cotune.cluster.work import Steady
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded
@@ -60,8 +60,8 @@ class Hall:
         self.waiting = [(at, queued) for at, queued in self.waiting if at > now]
         return due if due or self.waiting else None
 
-    def run(self, policy: str, engine: Recorded | None = None) -> World:
-        world = World(
+    def run(self, policy: str, engine: Recorded | None = None) -> LiveWorld:
+        world = LiveWorld(
             engine or Recorded(recording=self.recording),
             self.arrivals,
             Path("nowhere"),

@@ -133,10 +133,10 @@ def bulk(store: Store, count: int, job: Job = JOB, curves: int = 10) -> None:
 
 def placed(store: Store) -> str:
     """Keep a placement; return its id."""
-    from cotune.placement.verbs._place_result import Searched, answer_document
+    from cotune.placement.verbs._place_result import SearchedPlan, answer_document
 
     profile = Profile.model_validate(ctr(random.Random(2), 8, 3))
     asked = PlacementGoal(throughput=20_000)
     best = answer(profile, asked)
-    document = answer_document(profile, asked, best, {"exact": Searched(best.plan, best.seconds)}, None)
+    document = answer_document(profile, asked, best, {"exact": SearchedPlan(best.plan, best.seconds)}, None)
     return store.save_result("place", "ctr.json", document | {"layers": [layer.name for layer in profile.layers]})

@@ -10,7 +10,7 @@ import pytest
 
 from cotune import registry
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.planning import Benchmark, Row, bench_planning, summaries
+from cotune.lab.bench.planning import Benchmark, PlanningRow, bench_planning, summaries
 from cotune.lab.bench.truth import Truth
 from cotune.lab.strategy import Decision
 from cotune.recording import read
@@ -89,7 +89,7 @@ def test_the_oracle_scores_one_and_a_row_tells_what_it_says(folder: Path) -> Non
 
 
 def test_a_summary_counts_what_its_name_says() -> None:
-    row = Row("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
+    row = PlanningRow("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
     rows = [row, replace(row, met=False, score=5.0, score_with_profile=6.0)]
     total = summaries(rows)[0]
     assert (total.goals, total.met, total.median, total.mean, total.profile_samples) == (2, 0.5, 3.0, 3.0, 4.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, Layer, Pooling, Span
+from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, PaleoLayer, Pooling, Span
 
 Shape = tuple[int, int, int]
 _IDLE = {"Softmax", "Concatenate"}
@@ -24,7 +24,7 @@ class Net:
     """A network: its layers in order, and how many examples its file takes at once."""
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[PaleoLayer, ...]
     batch: int
 
     @property
@@ -40,7 +40,7 @@ def read_net(path: Path) -> Net:
 def parse_net(written: Mapping[str, Any]) -> Net:
     """Return the network in plain JSON data."""
     shapes: dict[str, Shape] = {}
-    layers: list[Layer] = []
+    layers: list[PaleoLayer] = []
     batch = 1
     for name, parents, entry in _flat(written["layers"], "", []):
         if entry["type"] == "Input":
@@ -65,7 +65,7 @@ def _flat(
             yield prefix + name, parents, entry
 
 
-def _layer(entry: Mapping[str, Any], entering: list[Shape], *, fed_by_data: bool) -> tuple[Layer | None, Shape]:
+def _layer(entry: Mapping[str, Any], entering: list[Shape], *, fed_by_data: bool) -> tuple[PaleoLayer | None, Shape]:
     """Return a layer, None where it takes no time, and the shape that leaves it."""
     height, width, channels = entering[0]
     if entry["type"] == "Convolution":

@@ -7,7 +7,7 @@ import pytest
 
 from cotune.predict.layout import at_once, bubble, operations
 from cotune.predict.predictors.gaussian import Gaussian
-from cotune.probe.gain import Telling
+from cotune.probe.gain import ProbeGain
 from cotune.space import Axis, Configs, Space
 from cotune.types import Config, Sample, Value, axes_of
 from predict.worlds import JOB, grid, plain_step, timed
@@ -16,7 +16,7 @@ BATCHES, WORKERS = (8, 16, 24, 32, 48, 64, 96, 128, 256), (1, 2, 3, 4, 6, 8)
 
 
 def _chosen(configs: Configs, count: int, per_node: int | None = None) -> list[int]:
-    telling, rows = Telling(configs, per_node), []
+    telling, rows = ProbeGain(configs, per_node), []
     for _ in range(count):
         gains = telling.gains(np.array(rows, dtype=np.int64))
         gains[rows] = -np.inf
@@ -146,7 +146,7 @@ def test_what_is_telling_avoids_what_is_known_and_covers_words() -> None:
 
 def test_a_hundred_thousand_configs_can_be_told_apart() -> None:
     configs = Space((Axis("workers", tuple(range(1, 101))), Axis("batch_size", tuple(range(1, 1001))))).configs()
-    gains = Telling(configs, 8).gains(np.array([5, 99_999]))
+    gains = ProbeGain(configs, 8).gains(np.array([5, 99_999]))
     assert np.isfinite(gains).all()
     assert gains.max() > 0
 

@@ -13,7 +13,7 @@ from cotune.types import Cause, Config, Evaluation, Failure, Job, Sample
 
 EXAMPLES = 6000
 JOB = Job("made-up", examples=EXAMPLES)
-RECORDINGS = sorted(path.parent for path in (Path(__file__).parents[2] / "recordings").glob("*/job.yaml"))
+RECORDINGS = sorted(path.parent for path in (Path(__file__).parents[2] / "recordings").glob("*/epoch_time.csv"))
 
 
 def start(batch_size: int, epochs: float, *, failure: Failure | None = None, ended: int = 0) -> Sample:
@@ -48,5 +48,5 @@ def test_curves_of_servers_that_do_not_wait_tell_their_workers() -> None:
 def test_every_recording_of_the_project_can_be_planned_on(folder: Path) -> None:
     recording = read(folder)
     assert recording.name == folder.name
-    assert len(recording.space(with_accuracy=True)) >= 15
-    assert recording.last_epoch >= 10
+    assert len(recording.space(with_accuracy=True)) >= 7
+    assert recording.last_epoch >= 7

@@ -15,7 +15,7 @@ import torch
 from cotune.errors import UsageError
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch, Started
-from cotune.run.local.nodes import Nodes
+from cotune.run.local.nodes import EmulatedNodes
 from cotune.types import Config, Job
 
 from launching import Make, Played, until_ended  # isort: skip
@@ -170,9 +170,9 @@ def test_nodes_that_cannot_be_are_refused(settings: dict[str, object], words: st
 
 def test_without_shares_nodes_divide_the_machine_and_too_many_are_warned_about() -> None:
     cores = len(os.sched_getaffinity(0))
-    assert Nodes.of(8 * cores, None, None).shares[0] == pytest.approx(0.1)
-    assert Nodes.of(8 * cores, None, None).warning(8 * cores) is None
-    assert "cores" in (Nodes.of(8 * cores, 0.2, None).warning(8 * cores) or "")
+    assert EmulatedNodes.of(8 * cores, None, None).shares[0] == pytest.approx(0.1)
+    assert EmulatedNodes.of(8 * cores, None, None).warning(8 * cores) is None
+    assert "cores" in (EmulatedNodes.of(8 * cores, 0.2, None).warning(8 * cores) or "")
 
 
 def test_a_launch_of_fewer_workers_uses_the_first_nodes(nodes: Local, launch: Make) -> None:

@@ -1,6 +1,6 @@
 """Many jobs on one engine in real time: what a policy decides is started, stopped and gone on with.
 
-    jobs ─arrive▶ World ─drive▶ policy ─▶ engine ─▶ samples
+    jobs ─arrive▶ LiveWorld ─drive▶ policy ─▶ engine ─▶ samples
 
 Loop and policies are those of a simulation (`cluster/loop.py`); only the world is another: its
 clock is the engine's, and what a job has done is what it reports. Work is the share of the
@@ -76,7 +76,7 @@ class Serving:
         return min(self.done_before + trained / self.queued.needed[sample.config.global_batch], 1.0)
 
 
-class World:
+class LiveWorld:
     """Jobs that arrive, run and end on an engine; its time stands still between two waits."""
 
     def __init__(

@@ -22,22 +22,22 @@ FLOAT = 4  # bytes; PALEO knows single precision only
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class PaleoKernel:
     """What one kernel does: so many operations, and tensors of so many bytes moved one by one."""
 
     flops: float
     moves: tuple[float, ...]
 
 
-class Layer(Protocol):
+class PaleoLayer(Protocol):
     """A layer of a network whose batch is still open."""
 
     @property
     def parameters(self) -> int: ...
 
-    def forward(self, batch: int) -> tuple[Kernel, ...]: ...
+    def forward(self, batch: int) -> tuple[PaleoKernel, ...]: ...
 
-    def backward(self, batch: int) -> tuple[Kernel, ...]: ...
+    def backward(self, batch: int) -> tuple[PaleoKernel, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class Convolution:
     def parameters(self) -> int:
         return self.height.window * self.width.window * self.channels * self.filters + self.filters
 
-    def forward(self, batch: int) -> tuple[Kernel, ...]:
+    def forward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return (_convolve(batch, self.height, self.width, self.channels, self.filters),)
 
-    def backward(self, batch: int) -> tuple[Kernel, ...]:
+    def backward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return (self._to_filter(batch),) if self.first else (self._to_data(batch), self._to_filter(batch))
 
     @property
@@ -100,11 +100,11 @@ class Convolution:
         there = self.height.out * self.width.out
         return 1 - there / (self.height.blown_up[0] * self.width.blown_up[0])
 
-    def _to_data(self, batch: int) -> Kernel:
+    def _to_data(self, batch: int) -> PaleoKernel:
         height, width = (Span(side.blown_up[0], side.window, 1, side.blown_up[1]) for side in (self.height, self.width))
         return _convolve(batch, height, width, self.filters, self.channels)
 
-    def _to_filter(self, batch: int) -> Kernel:
+    def _to_filter(self, batch: int) -> PaleoKernel:
         valid = self.height.padding == "VALID"
         height, width = (
             Span(side.size, side.blown_up[0], 1, "VALID" if valid else side.blown_up[1])
@@ -113,12 +113,12 @@ class Convolution:
         return _convolve(self.channels, height, width, batch, self.filters, zeros=self._zeros)
 
 
-def _convolve(batch: int, height: Span, width: Span, channels: int, filters: int, *, zeros: float = 0.0) -> Kernel:
+def _convolve(batch: int, height: Span, width: Span, channels: int, filters: int, *, zeros: float = 0.0) -> PaleoKernel:
     weights = height.window * width.window * channels * filters
     flops = 2.0 * weights * height.out * width.out * batch
     inputs = batch * height.size * width.size * channels
     outputs = batch * height.out * width.out * filters
-    return Kernel(flops * (1 - zeros), (FLOAT * inputs, FLOAT * weights * (1 - zeros), FLOAT * outputs))
+    return PaleoKernel(flops * (1 - zeros), (FLOAT * inputs, FLOAT * weights * (1 - zeros), FLOAT * outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +134,18 @@ class Dense:
     def parameters(self) -> int:
         return self.inputs * self.outputs + self.outputs
 
-    def forward(self, batch: int) -> tuple[Kernel, ...]:
+    def forward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return (_product(batch * self.rows, self.inputs, self.outputs),)
 
-    def backward(self, batch: int) -> tuple[Kernel, ...]:
+    def backward(self, batch: int) -> tuple[PaleoKernel, ...]:
         rows = batch * self.rows
         to_weights = _product(self.inputs, rows, self.outputs)
         return (to_weights,) if self.first else (_product(rows, self.outputs, self.inputs), to_weights)
 
 
-def _product(rows: int, inner: int, columns: int) -> Kernel:
+def _product(rows: int, inner: int, columns: int) -> PaleoKernel:
     moves = (rows * inner, inner * columns, rows * columns)
-    return Kernel(2.0 * rows * inner * columns, tuple(float(FLOAT * numbers) for numbers in moves))
+    return PaleoKernel(2.0 * rows * inner * columns, tuple(float(FLOAT * numbers) for numbers in moves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +157,13 @@ class Pooling:
     channels: int
     parameters: int = 0
 
-    def forward(self, batch: int) -> tuple[Kernel, ...]:
+    def forward(self, batch: int) -> tuple[PaleoKernel, ...]:
         outputs = batch * self.height.out * self.width.out * self.channels
         inputs = batch * self.height.size * self.width.size * self.channels
         flops = 2.0 * self.height.window * self.width.window * outputs
-        return (Kernel(flops, (FLOAT * inputs, FLOAT * outputs)),)
+        return (PaleoKernel(flops, (FLOAT * inputs, FLOAT * outputs)),)
 
-    def backward(self, batch: int) -> tuple[Kernel, ...]:
+    def backward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return self.forward(batch)
 
 
@@ -174,9 +174,9 @@ class Dropout:
     numbers: int
     parameters: int = 0
 
-    def forward(self, batch: int) -> tuple[Kernel, ...]:
+    def forward(self, batch: int) -> tuple[PaleoKernel, ...]:
         numbers = float(batch * self.numbers)
-        return (Kernel(numbers, (FLOAT * numbers, FLOAT * numbers)),)
+        return (PaleoKernel(numbers, (FLOAT * numbers, FLOAT * numbers)),)
 
-    def backward(self, batch: int) -> tuple[Kernel, ...]:
+    def backward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return self.forward(batch)

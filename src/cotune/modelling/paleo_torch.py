@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cotune.devices import Spec
 from cotune.errors import UsageError
-from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, Layer, Pooling, Span
+from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, PaleoLayer, Pooling, Span
 from cotune.modelling.prediction import Prediction, Target, from_counts
 from cotune.modelling.predictors.paleo import Platform, Scheme, step
 from cotune.modelling.roofline import Split
@@ -30,9 +30,9 @@ _REACH = 2.0  # what its shape misses on real layers, either way, without a fit 
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d)
 
 
-def layers_of(workload: Workload) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
+def layers_of(workload: Workload) -> tuple[tuple[PaleoLayer, ...], tuple[str, ...]]:
     """Return PALEO's layers of a model as they are called, and the kinds with weights that it has no formula for."""
-    found: list[Layer] = []
+    found: list[PaleoLayer] = []
     strange: dict[str, None] = {}
 
     def look(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
@@ -63,7 +63,7 @@ def _is_norm(module: nn.Module) -> bool:
     return "Norm" in type(module).__name__
 
 
-def _layer(module: nn.Module, entering: Tensor, leaving: Tensor) -> Layer | None:
+def _layer(module: nn.Module, entering: Tensor, leaving: Tensor) -> PaleoLayer | None:
     first = not entering.requires_grad
     if isinstance(module, nn.Conv2d):
         spans = _spans(entering, module.kernel_size, module.stride, module.padding)

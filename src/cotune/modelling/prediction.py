@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from cotune.devices import table
 from cotune.errors import suggestion
 from cotune.modelling.roofline import SIDE_BY_SIDE, Rates, Split, entering, split
-from cotune.modelling.similar_models import Correction
+from cotune.modelling.similar_models import HistoryCorrection
 from cotune.modelling.step_law import StepLaw, StepTime, measured_at
 from cotune.types import Z90, Config, Quantity, Source
 
@@ -86,7 +86,7 @@ class Prediction:
 
 
 def from_counts(
-    counts: Counts, config: Config, target: Target, *, precision: str = "fp32", history: Correction | None = None
+    counts: Counts, config: Config, target: Target, *, precision: str = "fp32", history: HistoryCorrection | None = None
 ) -> Prediction:
     """Return what the counts alone say, or with what similar models took there."""
     network, notes = _network(config.workers, target)

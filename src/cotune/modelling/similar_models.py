@@ -23,7 +23,7 @@ _PER_DISTANCE = 0.35
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class SimilarModel:
     """A measured step, how far its model is, and measured / counted seconds."""
 
     step: ModelStep
@@ -32,12 +32,12 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class HistoryCorrection:
     """What to multiply counted seconds with, the spread of its logarithm, and who says so."""
 
     factor: float
     spread: float
-    neighbours: tuple[Neighbour, ...]
+    neighbours: tuple[SimilarModel, ...]
 
 
 def distance(one: Fingerprint, other: Fingerprint) -> float:
@@ -51,10 +51,10 @@ def distance(one: Fingerprint, other: Fingerprint) -> float:
     return sum(logs) / 4 + mixed / 2
 
 
-def correction(asked: Fingerprint, steps: Sequence[ModelStep]) -> Correction | None:
+def correction(asked: Fingerprint, steps: Sequence[ModelStep]) -> HistoryCorrection | None:
     """Return what the nearest measured steps say about counted seconds, or None when none is near."""
     near = sorted(
-        (Neighbour(step, distance(asked, step.fingerprint), step.seconds / step.counted_seconds) for step in steps),
+        (SimilarModel(step, distance(asked, step.fingerprint), step.seconds / step.counted_seconds) for step in steps),
         key=lambda neighbour: neighbour.distance,
     )
     kept = [neighbour for neighbour in near if neighbour.distance < _NEAR][:_MOST]
@@ -65,4 +65,4 @@ def correction(asked: Fingerprint, steps: Sequence[ModelStep]) -> Correction | N
     mean = sum(w * log for w, log in zip(weights, logs, strict=True)) / sum(weights)
     apart = sum(w * (log - mean) ** 2 for w, log in zip(weights, logs, strict=True)) / sum(weights)
     spread = math.hypot(_LEAST_SPREAD, math.sqrt(apart), _PER_DISTANCE * kept[0].distance)
-    return Correction(math.exp(mean), spread, tuple(kept))
+    return HistoryCorrection(math.exp(mean), spread, tuple(kept))

@@ -19,7 +19,7 @@ from cotune.types import Ints, Mask
 Edge = tuple[int, int, int]  # type, first layer, last layer
 
 
-class Step(NamedTuple):
+class EdgeStep(NamedTuple):
     """The edges that end at one cut."""
 
     edges: slice
@@ -66,7 +66,7 @@ class Edges:
         return np.searchsorted(self.ends, np.arange((self.depth + 1) * self.types + 1))
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[EdgeStep]:
         """Return the edges into every cut that any edge goes to, from the first cut to the last."""
         types, bounds = self.types, self.bounds
         found = []
@@ -76,7 +76,7 @@ class Edges:
             if begin < end:
                 kinds = np.flatnonzero(np.diff(starts))
                 states = slice(state, state + types)
-                found.append(Step(slice(begin, end), self.sources[begin:end], starts[kinds] - begin, kinds, states))
+                found.append(EdgeStep(slice(begin, end), self.sources[begin:end], starts[kinds] - begin, kinds, states))
         return found
 
     @cached_property

@@ -70,7 +70,7 @@ def packed(first: int, last: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Amdahl:
+class AmdahlStage:
     """Stages that follow C + c/k, one pair (C, c) of arrays for each term of the maximum."""
 
     depth: int
@@ -174,8 +174,8 @@ def _table(profile: Profile, cap: Floats) -> Table:
     return Table(profile.depth, cap, np.array(counts, dtype=np.float64), entries)
 
 
-def _amdahl(profile: Profile, cap: Floats, overlap: bool, batch: float) -> Amdahl:
-    """Return closed forms: what is fixed per batch is serial, the rest grows with the batch and is shared by Amdahl."""
+def _amdahl(profile: Profile, cap: Floats, overlap: bool, batch: float) -> AmdahlStage:
+    """Return closed forms: what is fixed per batch is serial, the rest grows with the batch and is shared out."""
     scale = batch / profile.batch
     layers, types = profile.layers, len(profile.types)
 
@@ -194,7 +194,7 @@ def _amdahl(profile: Profile, cap: Floats, overlap: bool, batch: float) -> Amdah
     shared = np.stack([_runs(compute[1]), _runs(sync[1]) + _cuts(cut[1])])
     if not overlap:
         serial, shared = serial.sum(axis=0, keepdims=True), shared.sum(axis=0, keepdims=True)
-    return Amdahl(len(layers), cap, serial, shared, _least_units(profile, batch))
+    return AmdahlStage(len(layers), cap, serial, shared, _least_units(profile, batch))
 
 
 def _matrix(layers: list[LayerEntry], types: int, field: str) -> Floats:

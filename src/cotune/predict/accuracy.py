@@ -43,7 +43,7 @@ from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
 from cotune.predict.predictors.curve import fallen, natural_ceiling, roughness
 from cotune.predict.recipes import Recipes
-from cotune.predict.samples import Curve, by_global_batch, curves, neighbours
+from cotune.predict.samples import LearningCurve, by_global_batch, curves, neighbours
 from cotune.predict.validation import AccuracyErrors
 from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
@@ -91,7 +91,7 @@ class AccuracyOutlook:
     """A fitted law of accuracy with what is known of its errors; the same only as itself."""
 
     model: AccuracyModel
-    found: tuple[Curve, ...]
+    found: tuple[LearningCurve, ...]
     range: float
     ceiling: float  # what no draw can pass
     noise: float
@@ -101,7 +101,7 @@ class AccuracyOutlook:
     assumed: bool
     luck: Luck
     recipes: Recipes = _BY_BATCH
-    going: Mapping[Recipe, Curve] = field(default_factory=dict)  # what a run of a recipe goes on from
+    going: Mapping[Recipe, LearningCurve] = field(default_factory=dict)  # what a run of a recipe goes on from
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook | None:
         """Return the same outlook for runs that go on from what these samples left, if anything was.
@@ -212,10 +212,10 @@ class AccuracyOutlook:
         return own, others
 
     @cached_property
-    def _by_batch(self) -> dict[int, list[Curve]]:
+    def _by_batch(self) -> dict[int, list[LearningCurve]]:
         return by_global_batch(self.found)
 
-    def _same(self, batch: int) -> list[Curve]:
+    def _same(self, batch: int) -> list[LearningCurve]:
         """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
         return [curve for curve in self.going.values() if curve.global_batch == batch] or self._by_batch[batch]
 
@@ -238,7 +238,7 @@ class AccuracyOutlook:
 
 
 @lru_cache(KEPT)
-def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, Curve], ...]) -> AccuracyOutlook:
+def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, LearningCurve], ...]) -> AccuracyOutlook:
     return replace(outlook, going=dict(left))
 
 
@@ -307,7 +307,7 @@ def _factor(errors: AccuracyErrors, span: float) -> float:
     return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))
 
 
-def _scatter(found: Sequence[Curve]) -> float:
+def _scatter(found: Sequence[LearningCurve]) -> float:
     """Return the deviation between repeated curves of one batch, at the epochs they share."""
     gaps = [
         np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]]).mean() / np.sqrt(2) * 1.25

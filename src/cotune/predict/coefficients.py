@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 from cotune.types import Floats
 
 
-def fit_letters(shares: Floats, least: Floats, ridge: float = 0.0) -> tuple[Floats, float]:
+def fit_coefficients(shares: Floats, least: Floats, ridge: float = 0.0) -> tuple[Floats, float]:
     """Return the letters, and the norm of what they miss."""
     sizes = np.sqrt((shares**2).mean(axis=0))
     sizes[sizes == 0] = 1.0  # no measurement has this term

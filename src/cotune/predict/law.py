@@ -26,7 +26,7 @@ from cotune.predict.layout import (
     tensor_across,
     width,
 )
-from cotune.predict.process import Letters, Shares
+from cotune.predict.process import Coefficients, TermShares
 from cotune.space import Configs
 from cotune.types import Floats, Ints
 
@@ -81,17 +81,17 @@ class LawTerms:
     def take(self, rows: Ints) -> LawTerms:
         return LawTerms(self.factors[:, rows], self.overlap[rows])
 
-    def log(self, letters: Letters) -> Floats:
+    def log(self, letters: Coefficients) -> Floats:
         """Return the logarithm of all but the base, for each draw and config."""
         own, network = self._parts(letters)
         return np.asarray(np.log(own) + np.log1p((network / own) ** self.overlap) / self.overlap)
 
-    def shares(self, letters: Letters) -> Shares:
+    def shares(self, letters: Coefficients) -> TermShares:
         """Return the share of the network in a step, and of matrix products in arithmetic."""
         own, network = self._parts(letters)
         ratio = (network / own) ** self.overlap
-        return Shares(ratio / (1 + ratio), 1 / (1 + letters.law[:, _ATTENTION] @ self.factors[_ATTENTION]))
+        return TermShares(ratio / (1 + ratio), 1 / (1 + letters.law[:, _ATTENTION] @ self.factors[_ATTENTION]))
 
-    def _parts(self, letters: Letters) -> tuple[Floats, Floats]:
+    def _parts(self, letters: Coefficients) -> tuple[Floats, Floats]:
         network = letters.law[:, _NETWORK] @ self.factors[_NETWORK]
         return 1 + letters.law @ self.factors - network, network

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from cotune.predict.predictors.curve import roughness
-from cotune.predict.samples import Curve, by_global_batch
+from cotune.predict.samples import LearningCurve, by_global_batch
 from cotune.types import Z90, Floats
 
 
@@ -118,13 +118,13 @@ class Luck:
         return below, (ndtri(np.minimum(below, ndtr(6.0))), offsets)
 
 
-def luck(found: Sequence[Curve]) -> Luck:
+def luck(found: Sequence[LearningCurve]) -> Luck:
     """Return what the curves of a job say of the spread between its runs; without any, what other jobs do."""
     return _luck(tuple(found))
 
 
 @lru_cache(256)
-def _luck(found: tuple[Curve, ...]) -> Luck:
+def _luck(found: tuple[LearningCurve, ...]) -> Luck:
     sigmas = np.exp(np.log(PRIOR.median) + PRIOR.width * np.linspace(-_REACH, _REACH, _GRID))
     score = -0.5 * (np.log(sigmas / PRIOR.median) / PRIOR.width) ** 2
     for same in by_global_batch(found).values():
@@ -136,7 +136,7 @@ def _luck(found: tuple[Curve, ...]) -> Luck:
     return Luck(sigmas, weights / weights.sum())
 
 
-def _apart(same: Sequence[Curve]) -> float | None:
+def _apart(same: Sequence[LearningCurve]) -> float | None:
     """Return the deviation of ln epochs between repeats at the levels that all of them reach."""
     best = [np.maximum.accumulate(curve.accuracy) for curve in same]
     low, high = max(float(one[0]) for one in best), min(float(one[-1]) for one in best)
@@ -149,7 +149,7 @@ def _apart(same: Sequence[Curve]) -> float | None:
     return max(float(np.sqrt(np.var(np.array(logs), axis=0, ddof=1).mean())), _LEAST)
 
 
-def _wiggle(found: Sequence[Curve]) -> float | None:
+def _wiggle(found: Sequence[LearningCurve]) -> float | None:
     """Return the wiggle of the curves over what they rise for each logarithm of epochs."""
     told = []
     for curve in found:

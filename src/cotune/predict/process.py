@@ -55,7 +55,7 @@ _NARROWEST = 0.2  # of the prior
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class Coefficients:
     """The letters of some draws: one row each."""
 
     alone: Floats  # (draws, features)
@@ -66,17 +66,17 @@ class Letters:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class TermShares:
     """Shares of the network in a step and of matrix products in its arithmetic, both (draws, configs)."""
 
     network: Floats
     matrices: Floats
 
-    def take(self, rows: Ints) -> Shares:
-        return Shares(self.network[:, rows], self.matrices[:, rows])
+    def take(self, rows: Ints) -> TermShares:
+        return TermShares(self.network[:, rows], self.matrices[:, rows])
 
 
-Likelihood = Callable[[Letters], Floats]  # its logarithm, for each draw
+Likelihood = Callable[[Coefficients], Floats]  # its logarithm, for each draw
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class Kernel:
         ]
         return alone, np.log(reach)
 
-    def __call__(self, letters: Letters, one: Floats, other: Floats, shares: Shares, others: Shares) -> Floats:
+    def __call__(
+        self, letters: Coefficients, one: Floats, other: Floats, shares: TermShares, others: TermShares
+    ) -> Floats:
         """Return the covariance of configs (rows) with others (columns), for each draw."""
         total = np.full((len(letters.noise), len(one), len(other)), CONSTANT**2)
         product = np.ones_like(total)
@@ -135,7 +137,7 @@ class Kernel:
         pairs = place.reshape(apart.shape)
         return (alone[:, None] ** 2 * _matern5(scaled))[:, pairs], _matern3(scaled)[:, pairs]
 
-    def variance(self, letters: Letters, at: Floats, shares: Shares) -> Floats:
+    def variance(self, letters: Coefficients, at: Floats, shares: TermShares) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
         weights = np.array([_POWER.get(kind, 0.0) for kind in self.kinds])
         powers = ((weights * (at - self.middle)) ** 2).sum(axis=1)
@@ -182,14 +184,14 @@ class Prior:
         ]
         return cls(np.concatenate(centre), np.concatenate(width), len(alone))
 
-    def letters(self, draws: Floats) -> Letters:
+    def letters(self, draws: Floats) -> Coefficients:
         """Return the letters of draws given as deviations from the centre, in widths."""
         whole = np.exp(self.centre + self.width * draws)
         count = self.features
         alone, reach, rest = whole[:, :count], whole[:, count : 2 * count], whole[:, 2 * count :]
-        return Letters(alone, reach, rest[:, 0], rest[:, 1], rest[:, 2:])
+        return Coefficients(alone, reach, rest[:, 0], rest[:, 1], rest[:, 2:])
 
-    def average(self, likelihood: Likelihood) -> Letters:
+    def average(self, likelihood: Likelihood) -> Coefficients:
         """Return the letters averaged over draws weighted by a likelihood."""
         free = np.flatnonzero(self.width)
         centre, width = np.zeros(len(self.width)), (self.width > 0).astype(np.float64)

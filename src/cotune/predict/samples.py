@@ -32,7 +32,7 @@ class Timings:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class LearningCurve:
     """One learning curve: sign x accuracy after some epochs, in their order; the same only as itself."""
 
     global_batch: int
@@ -81,7 +81,7 @@ def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
     )
 
 
-def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[Curve]:
+def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[LearningCurve]:
     """Return the learning curves, which must hold some points between them."""
     found = [curve for sample in samples if len((curve := _kept(*_told(job, sample))).epochs)]
     if any(len(curve.epochs) >= least_points for curve in found):
@@ -94,9 +94,9 @@ def curves(job: Job, samples: Sequence[Sample], least_points: int = 1) -> list[C
     return found
 
 
-def by_global_batch(found: Sequence[Curve]) -> dict[int, list[Curve]]:
+def by_global_batch(found: Sequence[LearningCurve]) -> dict[int, list[LearningCurve]]:
     """Return the curves of each global batch, the smallest first."""
-    batches: dict[int, list[Curve]] = {batch: [] for batch in sorted({curve.global_batch for curve in found})}
+    batches: dict[int, list[LearningCurve]] = {batch: [] for batch in sorted({curve.global_batch for curve in found})}
     for curve in found:
         batches[curve.global_batch].append(curve)
     return batches
@@ -114,7 +114,7 @@ def spread_out(count: int, most: int) -> Ints:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def curve_of(job: Job, sample: Sample) -> Curve:
+def curve_of(job: Job, sample: Sample) -> LearningCurve:
     """Return the learning curve of one sample, which may be empty."""
     return _ordered(*_told(job, sample))
 
@@ -128,13 +128,13 @@ def _told(job: Job, sample: Sample) -> tuple[int, int, int, tuple[tuple[float, f
 
 def _ordered(
     sign: int, global_batch: int, batch_size: int, points: tuple[tuple[float, float], ...], trained: float
-) -> Curve:
+) -> LearningCurve:
     last = dict(points)  # of evaluations after the same epoch
     kept = sorted((epoch, value) for epoch, value in last.items() if epoch > 0 and math.isfinite(value))
     epochs = np.array([epoch for epoch, _ in kept], dtype=np.float64)
     accuracy = sign * np.array([value for _, value in kept], dtype=np.float64)
     epochs.flags.writeable = accuracy.flags.writeable = False
-    return Curve(global_batch, batch_size, epochs, accuracy, trained)
+    return LearningCurve(global_batch, batch_size, epochs, accuracy, trained)
 
 
 # The same record for the same points, so that what is worked out of a curve is so once.

@@ -21,7 +21,7 @@ import numpy as np
 from cotune.plan.rates import rates
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.samples import failing
-from cotune.probe.gain import Telling
+from cotune.probe.gain import ProbeGain
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Goal, Job, Mask, Sample
 
@@ -82,8 +82,8 @@ class Design:
         return self._configs.valid & np.isfinite(rates(self._configs, self.cluster))
 
     @cached_property
-    def _telling(self) -> Telling:
-        return Telling(self._configs, self.cluster.devices[0].per_node)
+    def _telling(self) -> ProbeGain:
+        return ProbeGain(self._configs, self.cluster.devices[0].per_node)
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it.

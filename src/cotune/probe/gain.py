@@ -19,7 +19,7 @@ import numpy as np
 from cotune.predict.features import Kind, columns, features_of
 from cotune.predict.law import LAW, Law
 from cotune.predict.predictors.gaussian import kernel_of
-from cotune.predict.process import NOISE, Kernel, Letters, Prior, Shares
+from cotune.predict.process import NOISE, Coefficients, Kernel, Prior, TermShares
 from cotune.predict.samples import spread_out
 from cotune.space import Configs
 from cotune.types import Floats, Ints
@@ -30,7 +30,7 @@ _JUDGED = 512
 
 
 @dataclass(frozen=True)
-class Telling:
+class ProbeGain:
     """What measuring one config tells of the others, in a space of configs."""
 
     configs: Configs
@@ -45,14 +45,14 @@ class Telling:
         return kernel_of(features_of(self.configs, self.per_node), self._at)
 
     @cached_property
-    def _letters(self) -> Letters:
+    def _letters(self) -> Coefficients:
         prior = Prior.of(self._kernel, [False] * len(self._kernel.kinds), LAW, np.zeros(len(LAW)))
         letters = prior.letters(np.zeros((1, len(prior.centre))))
         letters.reach[:] *= [_REACH.get(kind, 1.0) for kind in self._kernel.kinds]
         return letters
 
     @cached_property
-    def _shares(self) -> Shares:
+    def _shares(self) -> TermShares:
         return Law.of(self.configs, self.per_node).terms(self.configs).shares(self._letters)
 
     def _covariance(self, rows: Ints, others: Ints) -> Floats:

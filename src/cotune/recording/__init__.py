@@ -9,7 +9,7 @@ benchmark alone also asks for the truth.
 """
 
 from cotune.recording.reader import read
-from cotune.recording.truth import PROBE_STEPS, Curve, Recording, least_epochs
+from cotune.recording.truth import PROBE_STEPS, RecordedCurve, Recording, least_epochs
 from cotune.recording.writer import AccuracyRow, TimeRow, write
 
-__all__ = ["PROBE_STEPS", "AccuracyRow", "Curve", "Recording", "TimeRow", "least_epochs", "read", "write"]
+__all__ = ["PROBE_STEPS", "AccuracyRow", "RecordedCurve", "Recording", "TimeRow", "least_epochs", "read", "write"]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.jobfile.file import DeviceSection, parse_yaml
-from cotune.recording.truth import Cells, Curve, Curves, Layout, Recording
+from cotune.recording.truth import Cells, Curves, Layout, RecordedCurve, Recording
 from cotune.types import Cluster, Device, Job, Value, axes_of
 
 JOB, TIMES, ACCURACY = "job.yaml", "epoch_time.csv", "accuracy.csv"
@@ -242,9 +242,9 @@ def _by_label(runs: Mapping[str, _Kind]) -> tuple[_Kind, ...]:
     return tuple(runs[label] for label in order)
 
 
-def _curve(points: Mapping[float, float]) -> Curve:
+def _curve(points: Mapping[float, float]) -> RecordedCurve:
     ordered = sorted(points.items())
-    return Curve(tuple(epoch for epoch, _ in ordered), tuple(accuracy for _, accuracy in ordered))
+    return RecordedCurve(tuple(epoch for epoch, _ in ordered), tuple(accuracy for _, accuracy in ordered))
 
 
 def _value(text: str) -> Value:

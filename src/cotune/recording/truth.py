@@ -36,11 +36,11 @@ MOST_CONFIGS = 5_000_000
 _Kind = TypeVar("_Kind")
 Layout = tuple[str, int, int, Axes]  # device, accumulate, servers, named axes
 Cells = Mapping[int, Mapping[int, tuple[float, ...]]]  # workers -> batch size -> repeats
-Curves = Mapping[int, tuple["Curve", ...]]  # global batch -> seeds
+Curves = Mapping[int, tuple["RecordedCurve", ...]]  # global batch -> seeds
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RecordedCurve:
     """Accuracy over epochs as recorded in one run."""
 
     epochs: tuple[float, ...]
@@ -78,7 +78,7 @@ class Recording:
         return int(max(ends, default=0.0))
 
     @property
-    def all_curves(self) -> list[tuple[Curve, ...]]:
+    def all_curves(self) -> list[tuple[RecordedCurve, ...]]:
         """Return the seeds of every recipe that was recorded."""
         return [seeds for curves in self.curves.values() for seeds in curves.values()]
 

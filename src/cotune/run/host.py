@@ -35,7 +35,7 @@ from cotune.run.processes import (
     signals_as_bytes,
     signals_as_usual,
 )
-from cotune.run.seat import Seat
+from cotune.run.seat import WorkerSeat
 
 RELEASED = "released"
 _EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
@@ -58,7 +58,7 @@ class Begun:
         return cls(**json.loads(path.read_text()))
 
 
-def host(group: Group, seat: Seat, leash: int | None = None) -> None:
+def host(group: Group, seat: WorkerSeat, leash: int | None = None) -> None:
     """Run one worker to its end; its files are then all in the group's folder."""
     adopt_orphans()
     temporary = tempfile.mkdtemp(prefix="cotune-")
@@ -77,7 +77,7 @@ def host(group: Group, seat: Seat, leash: int | None = None) -> None:
 
 
 class _Host:
-    def __init__(self, group: Group, seat: Seat, leash: int | None) -> None:
+    def __init__(self, group: Group, seat: WorkerSeat, leash: int | None) -> None:
         self.group, self.seat, self.rank, self.workers, self.leash = group, seat, seat.rank, len(seat.peers), leash
         self.began: float | None = None
         self.exit: Exit | None = None
@@ -176,7 +176,7 @@ def main() -> None:
     """Host the worker described on standard input, which then is the leash."""
     described = json.loads(sys.stdin.buffer.readline())
     leash = os.dup(0)
-    host(Group.from_json(described["group"]), Seat.from_json(described["seat"]), leash)
+    host(Group.from_json(described["group"]), WorkerSeat.from_json(described["seat"]), leash)
 
 
 if __name__ == "__main__":

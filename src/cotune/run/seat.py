@@ -32,7 +32,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class WorkerSeat:
     """One process's place among its peers, the workers, which are listed by rank; servers count on after them."""
 
     rank: int
@@ -92,7 +92,7 @@ class Seat:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Seat:
+    def from_json(cls, value: dict[str, Any]) -> WorkerSeat:
         peers, servers = (tuple(Peer(**peer) for peer in value[kind]) for kind in ("peers", "servers"))
         return cls(value["rank"], peers, value["threads"], servers)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cotune.errors import NotFound, suggestion
 from cotune.workloads import formats, unpacked
-from cotune.workloads.models import Shape
+from cotune.workloads.models import PictureShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Data:
     published: int
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> PictureShape:
         _, channels, side, _ = self.train.inputs.shape
-        return Shape(channels, side)
+        return PictureShape(channels, side)
 
     def to(self, device: torch.device) -> Data:
         return Data(self.train.to(device), self.test.to(device), self.published)

@@ -23,7 +23,7 @@ _SIDE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PictureShape:
     """What a network is asked to do: pictures of channels x side x side into so many classes."""
 
     channels: int
@@ -39,7 +39,7 @@ class Shape:
         return border
 
 
-def lenet5(shape: Shape) -> nn.Module:
+def lenet5(shape: PictureShape) -> nn.Module:
     """Return LeNet-5."""
     return nn.Sequential(
         nn.Conv2d(shape.channels, 6, 5, padding=shape.border),
@@ -57,7 +57,7 @@ def lenet5(shape: Shape) -> nn.Module:
     )
 
 
-def cifar10dnn(shape: Shape) -> nn.Module:
+def cifar10dnn(shape: PictureShape) -> nn.Module:
     """Return the CIFAR-10 DNN of TensorFlow's tutorial, on whole pictures."""
 
     def norm() -> nn.Module:
@@ -81,7 +81,7 @@ def cifar10dnn(shape: Shape) -> nn.Module:
     )
 
 
-def resnet18(shape: Shape) -> nn.Module:
+def resnet18(shape: PictureShape) -> nn.Module:
     """Return ResNet-18 with a 3 x 3 stem and no first pooling."""
     widths = (64, 128, 256, 512)
     blocks: list[nn.Module] = []
@@ -99,7 +99,7 @@ def resnet18(shape: Shape) -> nn.Module:
     )
 
 
-def vgg19(shape: Shape) -> nn.Module:
+def vgg19(shape: PictureShape) -> nn.Module:
     """Return VGG-19 with batch norm and a single linear layer after the convolutions."""
     layers: list[nn.Module] = []
     entering, padding = shape.channels, 1 + shape.border
@@ -111,7 +111,7 @@ def vgg19(shape: Shape) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, shape.classes))
 
 
-MODELS: dict[str, Callable[[Shape], nn.Module]] = {
+MODELS: dict[str, Callable[[PictureShape], nn.Module]] = {
     "lenet5": lenet5,
     "cifar10dnn": cifar10dnn,
     "resnet18": resnet18,
@@ -119,7 +119,7 @@ MODELS: dict[str, Callable[[Shape], nn.Module]] = {
 }
 
 
-def build(name: str, shape: Shape) -> nn.Module:
+def build(name: str, shape: PictureShape) -> nn.Module:
     """Return the named network with fresh weights drawn from torch's generator."""
     if name not in MODELS:
         raise NotFound(f"no model named {name!r}{suggestion(name, MODELS)}; there are {', '.join(MODELS)}")

@@ -37,7 +37,7 @@ _TEST_BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingFlags:
     """What the command line asks for."""
 
     model: str
@@ -83,7 +83,7 @@ class PartSeconds:
 class Trainer:
     """A model, its optimiser and its data on one worker."""
 
-    def __init__(self, settings: Settings, data: Data, workers: Workers) -> None:
+    def __init__(self, settings: TrainingFlags, data: Data, workers: Workers) -> None:
         self.settings = settings
         self.workers = workers
         self.data = data
@@ -244,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code("train", lambda: train(settings))
 
 
-def train(settings: Settings) -> None:
+def train(settings: TrainingFlags) -> None:
     """Train to the end."""
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
@@ -258,7 +258,7 @@ def train(settings: Settings) -> None:
     leave()
 
 
-def parse(arguments: Sequence[str] | None = None) -> Settings:
+def parse(arguments: Sequence[str] | None = None) -> TrainingFlags:
     """Return the settings on the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m cotune.workloads.train",
@@ -281,10 +281,10 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     flag("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto takes a GPU if there is one")
     flag("--threads", type=positive, help="CPU threads of this worker; torch decides if not given")
     flag("--balance", action="store_true", help="give slower workers smaller batches (LB-BSP)")
-    return Settings(**vars(parser.parse_args(arguments)))
+    return TrainingFlags(**vars(parser.parse_args(arguments)))
 
 
-def _opening(settings: Settings, trainer: Trainer) -> str:
+def _opening(settings: TrainingFlags, trainer: Trainer) -> str:
     """Return one line that says what is trained on what, and with which global batch."""
     examples, published, workers = len(trainer.data.train), trainer.data.published, trainer.workers.count
     of = "" if examples == published else f" of {published:,}"

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.errors import UsageError
-from cotune.modelling.paleo_layers import Convolution, Dense, Layer, Pooling, Span
+from cotune.modelling.paleo_layers import Convolution, Dense, PaleoLayer, Pooling, Span
 from cotune.modelling.paleo_torch import layers_of
 from cotune.modelling.predictors.paleo import SCHEMES, Paleo, Platform, batch_of_worker, multiple, published, step
 from cotune.modelling.workloads.named import find
@@ -78,7 +78,7 @@ def test_the_authors_other_networks_can_be_read(model: str) -> None:
 
 
 def test_a_pipeline_hides_transfers_behind_arithmetic() -> None:
-    layers: list[Layer] = [Dense(512, 1024), Dense(1024, 10)]
+    layers: list[PaleoLayer] = [Dense(512, 1024), Dense(1024, 10)]
     platform = Platform(1e12, 1e11, 1e9, 1e10)
     plain, hidden = step(layers, platform, batch=64), step(layers, platform, batch=64, pipeline=True)
     assert plain.seconds / 2 <= hidden.seconds < plain.seconds

@@ -44,7 +44,7 @@ def serve(
     from cotune.cluster.arrivals import Intake, Stores, settings_of
     from cotune.cluster.loop import drive
     from cotune.cluster.node_packing import Count
-    from cotune.cluster.service import World
+    from cotune.cluster.service import LiveWorld
     from cotune.errors import UsageError
 
     if not jobs and queue is None:
@@ -54,7 +54,7 @@ def serve(
     with Stores(store) as stores:
         intake = Intake(stores, first, queue, engine=engine, slots=slots, seed=seed)
         with running_engine(intake.like) as running:
-            world = World(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
+            world = LiveWorld(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
             try:
                 for active in drive(chosen, intake.cluster, world, Count(), _tell):
                     served = world.jobs[active.number]

@@ -27,7 +27,7 @@ _MOST_ACROSS = 32  # batch of a convolution
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayerRow:
     """One model on one kind of layer and one device, which it has seen or not."""
 
     kind: str
@@ -42,7 +42,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Task:
+class LayerTask:
     """One model to train and to judge."""
 
     model: str
@@ -55,7 +55,7 @@ class Task:
 def bench_layers(
     tables: dict[str, Layers], models: Sequence[str] = MODELS, *, across: int | None = None, seed: int = 0,
     processes: int = 1, unseen: bool = True,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[LayerRow]:  # fmt: skip
     """Yield the errors of each model; `across` bounds the rows of each device that are learnt for another."""
     for model in models:
         if not isinstance(registry.create("predictor", model), LayerPredictor):
@@ -73,36 +73,36 @@ def bench_layers(
         yield from filter(None, pool.map(_judge, tasks))
 
 
-def _seen(layers: Layers, model: str, seed: int) -> Iterator[Task]:
+def _seen(layers: Layers, model: str, seed: int) -> Iterator[LayerTask]:
     for device in np.unique(layers.device):
         own = layers.take(_shuffled(np.flatnonzero(layers.device == device), seed))
         first, last = int(0.8 * len(own)), int(0.9 * len(own))
         rows = np.arange(len(own))
-        yield Task(model, True, str(device), own.take(rows[:first]), own.take(rows[last:]))
+        yield LayerTask(model, True, str(device), own.take(rows[:first]), own.take(rows[last:]))
 
 
-def _unseen(layers: Layers, model: str, across: int | None, seed: int) -> Iterator[Task]:
+def _unseen(layers: Layers, model: str, across: int | None, seed: int) -> Iterator[LayerTask]:
     if layers.kind == "conv":
         layers = layers.take(layers.shape["batch"] <= _MOST_ACROSS)
     devices = np.unique(layers.device)
     for device in devices if len(devices) > 1 else ():
         of = {name: _shuffled(np.flatnonzero(layers.device == name), seed) for name in devices}
         learnt = np.concatenate([rows[:across] for name, rows in of.items() if name != device])
-        yield Task(model, False, str(device), layers.take(learnt), layers.take(of[device][:across]))
+        yield LayerTask(model, False, str(device), layers.take(learnt), layers.take(of[device][:across]))
 
 
 def _shuffled(rows: Ints, seed: int) -> Ints:
     return np.random.default_rng(seed).permutation(rows)
 
 
-def _judge(task: Task) -> Row | None:
+def _judge(task: LayerTask) -> LayerRow | None:
     try:
         found = registry.create("predictor", task.model).fit_layers(task.learnt).predict(task.judged)
     except TooFewSamples:
         return None
     off: Floats = np.abs(found / task.judged.ms - 1)
     rmse = float(np.sqrt(np.mean((found - task.judged.ms) ** 2)))
-    return Row(
+    return LayerRow(
         kind=task.judged.kind,
         device=task.device,
         model=task.model,

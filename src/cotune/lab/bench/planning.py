@@ -35,7 +35,7 @@ from cotune.types import Goal, Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlanningRow:
     """One goal as one strategy answered it."""
 
     recording: str
@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PlanningSummary:
     """All goals of one strategy."""
 
     strategy: str
@@ -73,7 +73,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlanningTask:
     """All strategies on some goals of one recording: what two of them would measure alike is measured once."""
 
     folder: Path
@@ -93,7 +93,7 @@ class Task:
 class Benchmark:
     """What was judged, and what was left out and why."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[PlanningRow, ...]
     left_out: tuple[tuple[str, str], ...]
 
 
@@ -111,13 +111,13 @@ def bench_planning(
         registry.create("strategy", strategy)  # a wrong name is told before any work is done
     kept, left_out = _kept(folders)
     tasks = [
-        Task(folder, tuple(goals), tuple(strategies), max_samples, seed)
+        PlanningTask(folder, tuple(goals), tuple(strategies), max_samples, seed)
         for folder in kept
         for _, goals in itertools.groupby(_goals(folder), key=lambda goal: goal.target)
     ]
     if seen:
         tasks = [
-            Task(folder, _shuffled(folder, seed), (strategy,), max_samples, seed, seen=True)
+            PlanningTask(folder, _shuffled(folder, seed), (strategy,), max_samples, seed, seen=True)
             for folder in kept
             for strategy in strategies
         ]
@@ -135,19 +135,19 @@ def bench_planning(
     return Benchmark(tuple(rows), tuple(left_out))
 
 
-def summaries(rows: Iterable[Row]) -> list[Summary]:
+def summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
     """Return the summary of each strategy, the best score with profiling first."""
-    by_strategy: dict[str, list[Row]] = {}
+    by_strategy: dict[str, list[PlanningRow]] = {}
     for row in rows:
         by_strategy.setdefault(row.strategy, []).append(row)
     found = [_summary(strategy, own) for strategy, own in by_strategy.items()]
     return sorted(found, key=lambda summary: summary.mean_with_profile)
 
 
-def _summary(strategy: str, rows: Sequence[Row]) -> Summary:
+def _summary(strategy: str, rows: Sequence[PlanningRow]) -> PlanningSummary:
     plain = np.array([row.score for row in rows])
     full = np.array([row.score_with_profile for row in rows])
-    return Summary(
+    return PlanningSummary(
         strategy=strategy,
         goals=len(rows),
         met=float(np.mean([row.met for row in rows])),
@@ -197,7 +197,7 @@ def _goals(folder: Path) -> list[Goal]:
     return _truth(folder).goals()
 
 
-def _answer(task: Task) -> list[Row]:
+def _answer(task: PlanningTask) -> list[PlanningRow]:
     if task.seen:
         return [row for strategy in task.strategies for row in _in_turn(task, strategy)]
     rows = []
@@ -207,7 +207,7 @@ def _answer(task: Task) -> list[Row]:
     return rows
 
 
-def _in_turn(task: Task, strategy: str) -> list[Row]:
+def _in_turn(task: PlanningTask, strategy: str) -> list[PlanningRow]:
     """Return the goals after the first, each answered with what was measured and run for those before it."""
     known: tuple[Sample, ...] = ()
     rows = []
@@ -221,7 +221,7 @@ def _in_turn(task: Task, strategy: str) -> list[Row]:
     return rows[1:]
 
 
-def _lab(task: Task, goal: Goal, profiles: Profiles, known: tuple[Sample, ...] = ()) -> RecordedLab:
+def _lab(task: PlanningTask, goal: Goal, profiles: Profiles, known: tuple[Sample, ...] = ()) -> RecordedLab:
     shown, truth = _seen(task.folder), _truth(task.folder)
     return RecordedLab(shown, truth, goal, task.max_samples, _seed(task), profiles, known)
 
@@ -232,7 +232,7 @@ def _shuffled(folder: Path, seed: int) -> tuple[Goal, ...]:
     return tuple(goals)
 
 
-def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
+def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[PlanningRow, Decision]:
     """Return what a strategy decides for a goal in a lab, held against the truth."""
     truth = lab.truth
     chosen: Strategy = registry.create("strategy", strategy)
@@ -245,7 +245,7 @@ def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
     met = outcome is not None and outcome.met
     extra = 0.0 if met else 2.0
     spent, reused = lab.spent(), min(lab.reused(decision), cost)
-    row = Row(
+    row = PlanningRow(
         recording=lab.seen.name,
         target=goal.target or 0.0,
         deadline=goal.deadline or 0.0,
@@ -266,7 +266,7 @@ def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[Row, Decision]:
     return row, decision
 
 
-def _seed(task: Task) -> int:
+def _seed(task: PlanningTask) -> int:
     """Return a seed that is the recording's own, and the same for all goals and strategies."""
     text = f"{task.seed} {task.folder.name}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -32,7 +32,7 @@ _MISSED = 0.2  # what an 80 % interval may miss
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PredictionRow:
     """One predictor on one recording from so many samples."""
 
     recording: str
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PredictionSummary:
     """One predictor from so many samples, over recordings."""
 
     quantity: str
@@ -62,7 +62,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PredictionTask:
     """One recording, all predictors and counts."""
 
     folder: Path
@@ -86,12 +86,12 @@ def bench_prediction(
     draws: int = 3,
     seed: int = 0,
     processes: int = 2,
-) -> list[Row]:
+) -> list[PredictionRow]:
     """Return the errors of every predictor on every recording that has enough rows."""
     names = tuple(predictors) if predictors else default_predictors()
     for name in names:
         registry.create("predictor", name)
-    tasks = [Task(folder, names, tuple(counts), draws, seed) for folder in folders]
+    tasks = [PredictionTask(folder, names, tuple(counts), draws, seed) for folder in folders]
     if processes > 1 and len(tasks) > 1:
         with ProcessPoolExecutor(processes) as pool:
             found = list(pool.map(_measure, tasks))
@@ -100,13 +100,13 @@ def bench_prediction(
     return [row for rows in found for row in rows]
 
 
-def summaries(rows: Iterable[Row]) -> list[Summary]:
+def summaries(rows: Iterable[PredictionRow]) -> list[PredictionSummary]:
     """Return medians over recordings, the best first for each quantity and count."""
-    groups: dict[tuple[str, int, str], list[Row]] = {}
+    groups: dict[tuple[str, int, str], list[PredictionRow]] = {}
     for row in rows:
         groups.setdefault((row.quantity, row.samples, row.predictor), []).append(row)
     totals = [
-        Summary(
+        PredictionSummary(
             quantity=quantity,
             predictor=predictor,
             samples=samples,
@@ -123,10 +123,10 @@ def summaries(rows: Iterable[Row]) -> list[Summary]:
     return sorted(totals, key=lambda total: (total.quantity, total.samples, total.mape))
 
 
-def _measure(task: Task) -> list[Row]:
+def _measure(task: PredictionTask) -> list[PredictionRow]:
     recording = read(task.folder)
     seen, truth = recording.halves()
-    rows: list[Row] = []
+    rows: list[PredictionRow] = []
     for count in task.counts:
         if recording.times and len(recording.space(with_accuracy=False)) >= count + AT_LEAST_MORE:
             rows += _times(seen, truth, count, task)
@@ -135,7 +135,7 @@ def _measure(task: Task) -> list[Row]:
     return rows
 
 
-def _times(seen: Recording, truth: Recording, count: int, task: Task) -> list[Row]:
+def _times(seen: Recording, truth: Recording, count: int, task: PredictionTask) -> list[PredictionRow]:
     space = truth.space(with_accuracy=False)
     samples = designed(seen, count, task.seed)
     measured = {sample.config for sample in samples}
@@ -168,7 +168,7 @@ def designed(seen: Recording, count: int, seed: int) -> list[Sample]:
     return samples
 
 
-def _accuracies(seen: Recording, truth: Recording, count: int, task: Task) -> list[Row]:
+def _accuracies(seen: Recording, truth: Recording, count: int, task: PredictionTask) -> list[PredictionRow]:
     """Return errors over several draws of starts; a curve of few points says nothing of its shape."""
     configs = list(seen.space(with_accuracy=True).configs())
     batches = sorted({config.global_batch for config in configs})
@@ -255,11 +255,11 @@ class _Judged:
         return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
 
-def _row(recording: str, quantity: str, predictor: str, samples: int, judged: _Judged) -> Row:
+def _row(recording: str, quantity: str, predictor: str, samples: int, judged: _Judged) -> PredictionRow:
     right, size = judged.right, np.maximum(np.abs(judged.right), 1e-12)
     errors = np.abs(judged.middle - right)
     outside = np.maximum(judged.low - right, 0.0) + np.maximum(right - judged.high, 0.0)
-    return Row(
+    return PredictionRow(
         recording,
         quantity,
         predictor,

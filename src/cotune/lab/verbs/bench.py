@@ -10,7 +10,7 @@ import typer
 from cotune.cli.options import Json, Seed
 
 if TYPE_CHECKING:
-    from cotune.lab.bench.layers import Row
+    from cotune.lab.bench.layers import LayerRow
 
 Recordings = Annotated[
     list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
@@ -181,7 +181,7 @@ def layers(
     if rows is not None:
         rng = np.random.default_rng(seed)
         tables = {kind: table.take(rng.permutation(len(table))[:rows]) for kind, table in tables.items()}
-    found: list[Row] = []
+    found: list[LayerRow] = []
     for row in bench_layers(tables, model or MODELS, across=across, seed=seed, processes=processes, unseen=unseen):
         note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
         found.append(row)
@@ -213,7 +213,7 @@ def layouts(
         show_steps(path, 16 if measure is None else measure, draws, seed, json)
 
 
-def _show_layers(found: list[Row]) -> None:
+def _show_layers(found: list[LayerRow]) -> None:
     """Print one table: a line for each kind, model and device, and the median over devices."""
     from statistics import median
 
@@ -264,7 +264,7 @@ def memory(
     table(columns, lines, title="errors of torch's peak, and what was expected not to fit")
 
 
-def _cells(row: Row | None) -> tuple[str, str, str]:
+def _cells(row: LayerRow | None) -> tuple[str, str, str]:
     return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
 
 

@@ -33,7 +33,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerCounts:
     """What one layer does in a step, backward included, and what it keeps."""
 
     name: str
@@ -57,7 +57,7 @@ class Counts:
     input_bytes: float
     activation_bytes: float
     peak_bytes: float
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerCounts, ...]
     how: Literal["traced", "run"] = "traced"
     notes: tuple[str, ...] = ()
 

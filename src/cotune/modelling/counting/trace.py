@@ -38,7 +38,7 @@ from torch.utils.module_tracker import ModuleTracker
 from cotune.devices import Precision
 from cotune.errors import CotuneError
 from cotune.modelling.counting import formulas
-from cotune.modelling.counting.counts import Call, Counts, Layer, Partial, Phase
+from cotune.modelling.counting.counts import Call, Counts, LayerCounts, Partial, Phase
 from cotune.modelling.counting.shapes import Shapes
 from cotune.modelling.counting.update import STATES, Optimiser, first_update
 from cotune.modelling.counting.workload import Workload, autocast
@@ -281,7 +281,7 @@ def _no_fused_recurrence() -> Iterator[None]:
             yield
 
 
-def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[Layer, ...]:
+def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[LayerCounts, ...]:
     root = type(model).__name__
     flops: dict[str, float] = defaultdict(float)
     moved: dict[str, float] = defaultdict(float)
@@ -292,7 +292,7 @@ def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[
     kinds = {f"{root}.{name}" if name else root: module for name, module in model.named_modules()}
     names = [name for name in kinds if name in moved] + [name for name in moved if name not in kinds]
     return tuple(
-        Layer(
+        LayerCounts(
             name.replace("Global", "loss"),
             type(kinds[name]).__name__ if name in kinds else "",
             flops[name],

@@ -28,8 +28,8 @@ from typing import Literal
 import numpy as np
 
 from cotune.errors import UsageError, suggestion
-from cotune.modelling.paleo_layers import FLOAT, Kernel, Layer
-from cotune.predict.coefficients import fit_letters
+from cotune.modelling.paleo_layers import FLOAT, PaleoKernel, PaleoLayer
+from cotune.predict.coefficients import fit_coefficients
 from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -54,7 +54,7 @@ class Platform:
     compute: float = 1.0
     communication: float = 1.0
 
-    def seconds(self, kernel: Kernel, percent: float) -> tuple[float, float]:
+    def seconds(self, kernel: PaleoKernel, percent: float) -> tuple[float, float]:
         """Return the seconds of a kernel's arithmetic and of its transfers, which do not overlap."""
         floor = 1 / self.clock
         arithmetic = max(floor, kernel.flops / (self.flops * percent)) if kernel.flops else 0.0
@@ -95,7 +95,7 @@ def batch_of_worker(batch: int, workers: int, scaling: Literal["weak", "strong"]
 
 
 def step(
-    layers: Sequence[Layer],
+    layers: Sequence[PaleoLayer],
     platform: Platform,
     *,
     batch: int,
@@ -110,7 +110,7 @@ def step(
         passes.append(sum(_joined(platform.seconds(kernel, platform.compute), pipeline) for kernel in kernels))
     parameters = sum(layer.parameters for layer in layers)
     moved = float(FLOAT * parameters)
-    update = platform.seconds(Kernel(2.0 * parameters, (moved, moved, moved)), 1.0)
+    update = platform.seconds(PaleoKernel(2.0 * parameters, (moved, moved, moved)), 1.0)
     shared = multiple(scheme, workers) * platform.carries(moved)
     return StepSeconds(passes[0], passes[1], _joined(update, pipeline), shared)
 
@@ -145,7 +145,7 @@ class Paleo:
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every letter
         shares = _terms(measured.configs, scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
-        letters, _ = fit_letters(shares, np.array([_LEAST, _LEAST, 0.0]))
+        letters, _ = fit_coefficients(shares, np.array([_LEAST, _LEAST, 0.0]))
         return _Law(letters, examples, scheme)
 
 

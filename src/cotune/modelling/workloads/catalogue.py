@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 from cotune.modelling.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.modelling.workloads.fathom import FATHOM, pictures
 from cotune.modelling.workloads.resnets import residual_network
-from cotune.workloads.models import MODELS, Shape, build
+from cotune.workloads.models import MODELS, PictureShape, build
 
 _WORDS, _WIDTH, _HEADS = 128, 512, 8
 
@@ -38,7 +38,7 @@ def transformer_block() -> Workload:
 
 def _trained(name: str) -> Callable[[], Workload]:
     """Return the workload of a model of the training jobs: grey pictures for LeNet-5, colour for the others."""
-    shape = Shape(channels=1 if name == "lenet5" else 3, side=32)
+    shape = PictureShape(channels=1 if name == "lenet5" else 3, side=32)
 
     def batch(examples: int) -> Batch:
         return torch.randn(examples, shape.channels, 32, 32), torch.randint(10, (examples,))

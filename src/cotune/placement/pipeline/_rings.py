@@ -22,7 +22,7 @@ _FOLDER = Path("/dev/shm")
 _ALIGNED = 4096
 
 
-class Ring:
+class StageRing:
     """Some slots of equal size, mapped into this process."""
 
     def __init__(self, file: int, slots: int, slot_bytes: int, device: torch.device) -> None:
@@ -40,13 +40,13 @@ class Ring:
         return self._bytes[number * self.slot_bytes : (number + 1) * self.slot_bytes]
 
 
-def create(slots: int, size: int, device: torch.device) -> tuple[Ring, str]:
+def create(slots: int, size: int, device: torch.device) -> tuple[StageRing, str]:
     """Return a ring whose slots hold `size` bytes, and the file by which another process opens it."""
     slot_bytes = -(-max(size, 1) // _ALIGNED) * _ALIGNED
     file, path = tempfile.mkstemp(prefix="cotune-", dir=_FOLDER if _FOLDER.is_dir() else None)
     try:
         os.posix_fallocate(file, 0, slots * slot_bytes)  # else a full /dev/shm would end us at the first write
-        return Ring(file, slots, slot_bytes, device), path
+        return StageRing(file, slots, slot_bytes, device), path
     except BaseException:
         Path(path).unlink()
         raise
@@ -54,11 +54,11 @@ def create(slots: int, size: int, device: torch.device) -> tuple[Ring, str]:
         os.close(file)
 
 
-def attach(path: str, slots: int, slot_bytes: int, device: torch.device) -> Ring:
+def attach(path: str, slots: int, slot_bytes: int, device: torch.device) -> StageRing:
     """Return the ring that another process made, and unlink its file."""
     file = os.open(path, os.O_RDWR)
     try:
-        return Ring(file, slots, slot_bytes, device)
+        return StageRing(file, slots, slot_bytes, device)
     finally:
         os.close(file)
         Path(path).unlink()

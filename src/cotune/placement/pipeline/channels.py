@@ -70,8 +70,8 @@ class Channel:
         self._outgoing: queue.SimpleQueue[tuple[Message, Any] | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[Message | Exception] = queue.SimpleQueue()
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._mine: _rings.Ring | None = None
-        self._theirs: _rings.Ring | None = None
+        self._mine: _rings.StageRing | None = None
+        self._theirs: _rings.StageRing | None = None
         self._rings = 0  # made so far: a slot of an earlier one is no longer of use
         self.sending = self.receiving = 0.0
         self._threads = [

@@ -25,8 +25,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy, linear, relu, 
 
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.placement.pipeline.clicks import COLUMNS, COUNTS, SLOTS, TABLE_ROWS
-from cotune.placement.pipeline.layers import LOSS, Layer, Network
-from cotune.placement.pipeline.tables import Table
+from cotune.placement.pipeline.layers import LOSS, PipelineLayer, PipelineNetwork
+from cotune.placement.pipeline.tables import EmbeddingTable
 from cotune.registry import settings_of
 
 WIDTH = 10
@@ -35,59 +35,66 @@ _STEP = 2_654_435_761  # spreads neighbouring numbers over the table
 _USER_SLOTS, _MATCHED, _LEAST_LIKELY, _MARGIN = 12, 50, 20, 0.8
 
 
-def ctrdnn(width: int = 400, depth: int = 3, rows: int = TABLE_ROWS) -> Network:
+def ctrdnn(width: int = 400, depth: int = 3, rows: int = TABLE_ROWS) -> PipelineNetwork:
     """Return CTRDNN with `depth` dense layers of `width`."""
-    return Network(
+    return PipelineNetwork(
         "ctrdnn",
         (_embedding(rows), *_tower(SLOTS * WIDTH + COUNTS, [width] * depth), _classes(f"fc{depth}", width)),
         COLUMNS,
     )
 
 
-def two_emb(rows: int = TABLE_ROWS) -> Network:
+def two_emb(rows: int = TABLE_ROWS) -> PipelineNetwork:
     """Return 2EMB: a large and a small table."""
     layers = (
         _embedding(rows),
         *_tower(SLOTS * WIDTH + COUNTS, [400, 400, 50]),
-        Layer("embedding2", "embedding", _FewRows, ("ids",), ("few",)),
-        Layer("fc4", "fc", lambda: _Dense(_FEW_SLOTS * WIDTH, 128), ("few",), ("fc4",)),
-        Layer("fc5", "fc", lambda: _Dense(50 + 128, 2), ("fc3", "fc4"), ("fc5",)),
+        PipelineLayer("embedding2", "embedding", _FewRows, ("ids",), ("few",)),
+        PipelineLayer("fc4", "fc", lambda: _Dense(_FEW_SLOTS * WIDTH, 128), ("few",), ("fc4",)),
+        PipelineLayer("fc5", "fc", lambda: _Dense(50 + 128, 2), ("fc3", "fc4"), ("fc5",)),
         _classes("fc5", 2),
     )
-    return Network("two_emb", layers, COLUMNS)
+    return PipelineNetwork("two_emb", layers, COLUMNS)
 
 
-def matchnet(rows: int = TABLE_ROWS) -> Network:
+def matchnet(rows: int = TABLE_ROWS) -> PipelineNetwork:
     """Return MATCHNET: a tower for users, one for items, one for what should not match."""
     items = (SLOTS - _USER_SLOTS) * WIDTH + COUNTS
     layers = (
-        Layer("embedding", "embedding", lambda: _Slots(0, _USER_SLOTS, rows), ("ids",), ("user0",)),
-        Layer("embedding2", "embedding", lambda: _Slots(_USER_SLOTS, SLOTS, rows), ("ids", "dense"), ("item0",)),
+        PipelineLayer("embedding", "embedding", lambda: _Slots(0, _USER_SLOTS, rows), ("ids",), ("user0",)),
+        PipelineLayer(
+            "embedding2", "embedding", lambda: _Slots(_USER_SLOTS, SLOTS, rows), ("ids", "dense"), ("item0",)
+        ),
         *_tower(_USER_SLOTS * WIDTH, [400, 400, _MATCHED], "user"),
         *_tower(items, [400, 400, _MATCHED], "item"),
-        Layer("embedding3", "embedding", _LeastLikely, ("item3",), ("unlike0",)),
+        PipelineLayer("embedding3", "embedding", _LeastLikely, ("item3",), ("unlike0",)),
         *_tower(_LEAST_LIKELY * WIDTH, [400, _MATCHED], "unlike"),
-        Layer("loss", "loss", _Hinge, ("user3", "item3", "unlike2"), (LOSS,)),
+        PipelineLayer("loss", "loss", _Hinge, ("user3", "item3", "unlike2"), (LOSS,)),
     )
-    return Network("matchnet", layers, COLUMNS)
+    return PipelineNetwork("matchnet", layers, COLUMNS)
 
 
-def nce(noise: int = 16, width: int = 64, rows: int = TABLE_ROWS) -> Network:
+def nce(noise: int = 16, width: int = 64, rows: int = TABLE_ROWS) -> PipelineNetwork:
     """Return a network that tells the 26th id from `noise` made-up ones by the 25 others."""
     layers = (
-        Layer("context", "embedding", lambda: _Mean(width, rows), ("ids",), ("context",)),
-        Layer("fc1", "fc", lambda: _Dense(width, 2 * width), ("context",), ("fc1",)),
-        Layer("fc2", "fc", lambda: nn.Linear(2 * width, width), ("fc1",), ("fc2",)),
-        Layer("candidates", "embedding", lambda: _Candidates(noise, width, rows), ("ids",), ("candidates",)),
-        Layer("loss", "loss", lambda: _Contrast(noise), ("fc2", "candidates"), (LOSS,)),
+        PipelineLayer("context", "embedding", lambda: _Mean(width, rows), ("ids",), ("context",)),
+        PipelineLayer("fc1", "fc", lambda: _Dense(width, 2 * width), ("context",), ("fc1",)),
+        PipelineLayer("fc2", "fc", lambda: nn.Linear(2 * width, width), ("fc1",), ("fc2",)),
+        PipelineLayer("candidates", "embedding", lambda: _Candidates(noise, width, rows), ("ids",), ("candidates",)),
+        PipelineLayer("loss", "loss", lambda: _Contrast(noise), ("fc2", "candidates"), (LOSS,)),
     )
-    return Network("nce", layers, COLUMNS)
+    return PipelineNetwork("nce", layers, COLUMNS)
 
 
-NETWORKS: dict[str, Callable[..., Network]] = {"ctrdnn": ctrdnn, "two_emb": two_emb, "matchnet": matchnet, "nce": nce}
+NETWORKS: dict[str, Callable[..., PipelineNetwork]] = {
+    "ctrdnn": ctrdnn,
+    "two_emb": two_emb,
+    "matchnet": matchnet,
+    "nce": nce,
+}
 
 
-def network(text: str) -> Network:
+def network(text: str) -> PipelineNetwork:
     """Return the network named by 'ctrdnn', 'ctrdnn(width=2048, groups=[1,1,1,2])' or 'package.module:function'."""
     name, _, rest = text.partition("(")
     settings = dict(settings_of(rest.removesuffix(")")))
@@ -100,7 +107,7 @@ def network(text: str) -> Network:
     return made if groups is None else made.grouped(groups)
 
 
-def _found(name: str) -> Callable[..., Network]:
+def _found(name: str) -> Callable[..., PipelineNetwork]:
     if name in NETWORKS:
         return NETWORKS[name]
     module, colon, function = name.partition(":")
@@ -110,25 +117,27 @@ def _found(name: str) -> Callable[..., Network]:
     import importlib
 
     try:
-        made: Callable[..., Network] = getattr(importlib.import_module(module), function)
+        made: Callable[..., PipelineNetwork] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise NotFound(f"no network {name!r}: {error}") from None
     return made
 
 
-def _embedding(rows: int) -> Layer:
-    return Layer("embedding", "embedding", lambda: _Slots(0, SLOTS, rows), ("ids", "dense"), ("fc0",))
+def _embedding(rows: int) -> PipelineLayer:
+    return PipelineLayer("embedding", "embedding", lambda: _Slots(0, SLOTS, rows), ("ids", "dense"), ("fc0",))
 
 
-def _tower(entering: int, widths: Sequence[int], name: str = "fc") -> list[Layer]:
+def _tower(entering: int, widths: Sequence[int], name: str = "fc") -> list[PipelineLayer]:
     return [
-        Layer(f"{name}{place}", "fc", partial(_Dense, inner, outer), (f"{name}{place - 1}",), (f"{name}{place}",))
+        PipelineLayer(
+            f"{name}{place}", "fc", partial(_Dense, inner, outer), (f"{name}{place - 1}",), (f"{name}{place}",)
+        )
         for place, (inner, outer) in enumerate(pairwise([entering, *widths]), start=1)
     ]
 
 
-def _classes(entering: str, width: int) -> Layer:
-    return Layer("loss", "loss", lambda: _Classes(width, 2), (entering, "label"), (LOSS,))
+def _classes(entering: str, width: int) -> PipelineLayer:
+    return PipelineLayer("loss", "loss", lambda: _Classes(width, 2), (entering, "label"), (LOSS,))
 
 
 class _Slots(nn.Module):
@@ -137,7 +146,7 @@ class _Slots(nn.Module):
     def __init__(self, first: int, end: int, rows: int) -> None:
         super().__init__()
         self.first, self.end = first, end
-        self.table = Table(rows, WIDTH)
+        self.table = EmbeddingTable(rows, WIDTH)
 
     def forward(self, ids: Tensor, *beside: Tensor) -> Tensor:
         return torch.cat([self.table(ids[:, self.first : self.end]), *beside], dim=1)
@@ -148,7 +157,7 @@ class _FewRows(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(_FEW_ROWS, WIDTH)
+        self.table = EmbeddingTable(_FEW_ROWS, WIDTH)
 
     def forward(self, ids: Tensor) -> Tensor:
         found: Tensor = self.table(ids[:, :_FEW_SLOTS])
@@ -160,7 +169,7 @@ class _LeastLikely(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(_MATCHED, WIDTH)
+        self.table = EmbeddingTable(_MATCHED, WIDTH)
 
     def forward(self, output: Tensor) -> Tensor:
         found: Tensor = self.table(torch.topk(output.detach(), _LEAST_LIKELY, largest=False).indices)
@@ -193,7 +202,7 @@ class _Mean(nn.Module):
 
     def __init__(self, width: int, rows: int) -> None:
         super().__init__()
-        self.table = Table(rows, width)
+        self.table = EmbeddingTable(rows, width)
 
     def forward(self, ids: Tensor) -> Tensor:
         found: Tensor = self.table(ids[:, :-1])
@@ -206,7 +215,7 @@ class _Candidates(nn.Module):
     def __init__(self, noise: int, width: int, rows: int) -> None:
         super().__init__()
         self.noise = noise
-        self.table = Table(rows, width)
+        self.table = EmbeddingTable(rows, width)
 
     def forward(self, ids: Tensor) -> Tensor:
         steps = torch.arange(1, self.noise + 1, device=ids.device) * _STEP

@@ -23,7 +23,7 @@ LOSS = "loss"  # of each example
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class PipelineLayer:
     """A part of a network: which names it reads and writes, and how its module is made."""
 
     name: str
@@ -40,11 +40,11 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class PipelineNetwork:
     """Layers in order, and the columns that their input has."""
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[PipelineLayer, ...]
     columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Network:
         wanted = {name for layer in self.layers[cut:] for name in layer.reads}
         return tuple(name for name in there if name in wanted)
 
-    def grouped(self, sizes: Sequence[int]) -> Network:
+    def grouped(self, sizes: Sequence[int]) -> PipelineNetwork:
         """Return the network with so many neighbouring layers at a time joined into one."""
         if min(sizes, default=0) < 1 or sum(sizes) != self.depth:
             raise UsageError(f"groups {list(sizes)} must be positive and add up to {self.depth} layers of {self.name}")
@@ -79,7 +79,7 @@ class Network:
 class Segment(nn.Module):
     """The layers of one stage, built."""
 
-    def __init__(self, network: Network, first: int, last: int, seed: int) -> None:
+    def __init__(self, network: PipelineNetwork, first: int, last: int, seed: int) -> None:
         super().__init__()
         self.layers = network.layers[first : last + 1]
         self.parts = nn.ModuleList(layer.build(seed, first + place) for place, layer in enumerate(self.layers))
@@ -96,7 +96,7 @@ class Segment(nn.Module):
 class _Joined(nn.Module):
     """Several layers as one."""
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[PipelineLayer]) -> None:
         super().__init__()
         self.layers = tuple(layers)
         self.parts = nn.ModuleList(layer.make() for layer in layers)
@@ -108,16 +108,16 @@ class _Joined(nn.Module):
         return tuple(known[name] for name in _written(self.layers))
 
 
-def _applied(layer: Layer, part: nn.Module, known: Flow) -> Flow:
+def _applied(layer: PipelineLayer, part: nn.Module, known: Flow) -> Flow:
     made = part(*(known[name] for name in layer.reads))
     return dict(zip(layer.writes, made if isinstance(made, tuple) else (made,), strict=True))
 
 
-def _joined(layers: tuple[Layer, ...]) -> Layer:
+def _joined(layers: tuple[PipelineLayer, ...]) -> PipelineLayer:
     if len(layers) == 1:
         return layers[0]
     kinds = dict.fromkeys(layer.kind for layer in layers)
-    return Layer(
+    return PipelineLayer(
         "+".join(layer.name for layer in layers),
         "+".join(kinds),
         lambda: _Joined(layers),
@@ -126,17 +126,17 @@ def _joined(layers: tuple[Layer, ...]) -> Layer:
     )
 
 
-def _read(layers: Sequence[Layer]) -> tuple[str, ...]:
+def _read(layers: Sequence[PipelineLayer]) -> tuple[str, ...]:
     """Return what joined layers read from outside."""
     return tuple(dict.fromkeys(_from_outside(layers)))
 
 
-def _from_outside(layers: Sequence[Layer]) -> Iterator[str]:
+def _from_outside(layers: Sequence[PipelineLayer]) -> Iterator[str]:
     inside: set[str] = set()
     for layer in layers:
         yield from (name for name in layer.reads if name not in inside)
         inside |= set(layer.writes)
 
 
-def _written(layers: Sequence[Layer]) -> tuple[str, ...]:
+def _written(layers: Sequence[PipelineLayer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for layer in layers for name in layer.writes))

@@ -25,11 +25,11 @@ from torch import Tensor
 from cotune.placement.pipeline.channels import Message, Told
 from cotune.placement.pipeline.clicks import made_up
 from cotune.placement.pipeline.ctr import network
-from cotune.placement.pipeline.layers import Flow, Network, Segment
+from cotune.placement.pipeline.layers import Flow, PipelineNetwork, Segment
 from cotune.placement.pipeline.meeting import connect, from_first, gathered, join
-from cotune.placement.pipeline.order import Share, rows
+from cotune.placement.pipeline.order import BatchShare, rows
 from cotune.placement.pipeline.placed import Placed
-from cotune.placement.pipeline.unit import Neighbour, Seat, Unit, together
+from cotune.placement.pipeline.unit import PipelineRank, StageNeighbour, Unit, together
 from cotune.types import Stage
 from cotune.workloads.program import exit_code
 from cotune.workloads.workers import leave
@@ -56,7 +56,7 @@ class Still:
         """Do nothing."""
 
 
-def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+def compute(model: PipelineNetwork, seat: PipelineRank, batches: Sequence[int], seconds: float) -> list[dict[str, Any]]:
     """Return the seconds of every layer at every batch; each takes about `seconds` to measure."""
     found: list[dict[str, Any]] = []
     for batch in batches:
@@ -66,15 +66,17 @@ def compute(model: Network, seat: Seat, batches: Sequence[int], seconds: float) 
         for layer, first, last in [*spans, (None, 0, model.depth - 1)]:
             stage = Stage(seat.device.type, seat.units, first, last)
             unit = Unit(model, stage, seat, seed=0, optimiser="adam", lr=1e-4)
-            share = Share(0, 0, end - begin)
-            unit.before = [] if unit.is_first else [Neighbour(Still(flows[first]), share)]
-            unit.after = [] if unit.is_last else [Neighbour(Still(_like(unit.segment, flows[first])), share)]
+            share = BatchShare(0, 0, end - begin)
+            unit.before = [] if unit.is_first else [StageNeighbour(Still(flows[first]), share)]
+            unit.after = [] if unit.is_last else [StageNeighbour(Still(_like(unit.segment, flows[first])), share)]
             took = _repeated(unit, flows[first], batch, seconds)
             found.append({"layer": layer, "batch": batch, "units": seat.units} | together(gathered(took)))
     return found
 
 
-def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+def cuts(
+    model: PipelineNetwork, placed: Placed, seat: PipelineRank, batches: Sequence[int], seconds: float
+) -> list[dict[str, Any]]:
     """Return the seconds that the first of two units takes for both ways of every cut at every batch."""
     found: list[dict[str, Any]] = []
     for batch in batches:
@@ -100,7 +102,7 @@ def cuts(model: Network, placed: Placed, seat: Seat, batches: Sequence[int], sec
     return found
 
 
-def _flows(model: Network, examples: int, seat: Seat) -> list[Flow]:
+def _flows(model: PipelineNetwork, examples: int, seat: PipelineRank) -> list[Flow]:
     """Return what enters every layer, for so many examples."""
     columns = made_up(examples, seat.unit)
     flows: list[Flow] = [{name: columns[name].to(seat.device) for name in model.columns}]

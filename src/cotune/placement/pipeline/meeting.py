@@ -17,25 +17,25 @@ import torch.distributed as dist
 
 from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Channel
-from cotune.placement.pipeline.order import Share, shared
+from cotune.placement.pipeline.order import BatchShare, shared
 from cotune.placement.pipeline.placed import Placed
-from cotune.placement.pipeline.unit import Neighbour, Seat
+from cotune.placement.pipeline.unit import PipelineRank, StageNeighbour
 
 _CONNECT_SECONDS = 60.0
 _ANY_PORT = 9
 _RANK = b"rank %06d"
 
 
-def join(placed: Placed) -> Seat:
+def join(placed: Placed) -> PipelineRank:
     """Meet all other units and return where this one sits."""
     rank = int(os.environ.get("RANK", "0"))
     stage, unit = placed.seat(rank)
     device = _device(placed.stages[stage].device)
     if placed.units == 1:
-        return Seat(stage, unit, 1, device)
+        return PipelineRank(stage, unit, 1, device)
     dist.init_process_group("gloo", rank=rank, world_size=placed.units)
     groups = [dist.new_group(list(placed.ranks(each)), backend="gloo") for each in range(len(placed.stages))]
-    return Seat(stage, unit, placed.stages[stage].workers, device, groups[stage])
+    return PipelineRank(stage, unit, placed.stages[stage].workers, device, groups[stage])
 
 
 def _device(name: str) -> torch.device:
@@ -52,7 +52,9 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Neighbour], list[Neighbour]]:
+def connect(
+    placed: Placed, seat: PipelineRank, rows: int, slots: int
+) -> tuple[list[StageNeighbour], list[StageNeighbour]]:
     """Return the lines to the stage before and to the stage after; `rows` is what passes at a time."""
     if len(placed.stages) == 1:
         return [], []
@@ -76,8 +78,8 @@ def connect(placed: Placed, seat: Seat, rows: int, slots: int) -> tuple[list[Nei
             near = addresses[other][0] == _node()
             return Channel(connected, seat.device, f"unit {unit} of stage {stage}", slots=slots if near else 0)
 
-        before = [Neighbour(line(other, answered[other]), share) for other, share in awaited.items()]
-        after = [Neighbour(line(other, sockets[other]), share) for share, other in calls]
+        before = [StageNeighbour(line(other, answered[other]), share) for other, share in awaited.items()]
+        after = [StageNeighbour(line(other, sockets[other]), share) for share, other in calls]
     return before, after
 
 
@@ -95,7 +97,7 @@ def from_first(value: Any) -> Any:
     return gathered(value)[0]
 
 
-def _neighbours(placed: Placed, seat: Seat, stage: int, rows: int) -> list[Share]:
+def _neighbours(placed: Placed, seat: PipelineRank, stage: int, rows: int) -> list[BatchShare]:
     if not 0 <= stage < len(placed.stages):
         return []
     return shared(rows, seat.units, seat.unit, placed.stages[stage].workers)

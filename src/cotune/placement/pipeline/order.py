@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 Deed = tuple[Literal["forward", "backward"], int]
 
 
-class Share(NamedTuple):
+class BatchShare(NamedTuple):
     """Rows of a batch that one unit has in common with a unit of a neighbouring stage, counted from its own first."""
 
     unit: int
@@ -45,12 +45,12 @@ def rows(total: int, units: int, unit: int) -> tuple[int, int]:
     return total * unit // units, total * (unit + 1) // units
 
 
-def shared(total: int, units: int, unit: int, others: int) -> list[Share]:
+def shared(total: int, units: int, unit: int, others: int) -> list[BatchShare]:
     """Return which rows of a unit each of the `others` units of a neighbouring stage has."""
     first, end = rows(total, units, unit)
     found = []
     for other in range(others):
         begin, stop = rows(total, others, other)
         if max(first, begin) < min(end, stop):
-            found.append(Share(other, max(first, begin) - first, min(end, stop) - first))
+            found.append(BatchShare(other, max(first, begin) - first, min(end, stop) - first))
     return found

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from cotune.errors import InvalidFile, NotFound
-from cotune.placement.pipeline.layers import Network
-from cotune.placement.pipeline.tables import Table
+from cotune.placement.pipeline.layers import PipelineNetwork
+from cotune.placement.pipeline.tables import EmbeddingTable
 from cotune.placement.pipeline.unit import Unit
 
 _NAME = re.compile(r"layer-(\d+)\.unit-(\d+)-of-(\d+)\.pt")
@@ -32,7 +32,7 @@ def save(folder: Path, unit: Unit) -> None:
         torch.save(part.state_dict(), folder / f"layer-{place}.unit-{number}-of-{units}.pt")
 
 
-def load(folder: Path, network: Network) -> list[nn.Module]:
+def load(folder: Path, network: PipelineNetwork) -> list[nn.Module]:
     """Return the layers of a network with the weights in a folder, tables put together again."""
     files: dict[int, dict[int, Path]] = {}
     for path in folder.glob("layer-*.pt"):
@@ -59,4 +59,4 @@ def _loaded(part: nn.Module, files: dict[int, Path]) -> nn.Module:
 
 def _tables(part: nn.Module) -> list[str]:
     """Return the names of the tables' weights in a layer."""
-    return [f"{name}.weight" for name, module in part.named_modules() if isinstance(module, Table)]
+    return [f"{name}.weight" for name, module in part.named_modules() if isinstance(module, EmbeddingTable)]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 
-class Table(nn.Module):
+class EmbeddingTable(nn.Module):
     """Rows of numbers by id, small and random at first."""
 
     def __init__(self, rows: int, width: int) -> None:

@@ -27,13 +27,13 @@ from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Told
 from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
-from cotune.placement.pipeline.layers import Flow, Network
+from cotune.placement.pipeline.layers import Flow, PipelineNetwork
 from cotune.placement.pipeline.meeting import connect, from_first, gathered, join
 from cotune.placement.pipeline.order import ahead, deeds, rows
 from cotune.placement.pipeline.placed import Placed
 from cotune.placement.pipeline.saving import save
 from cotune.placement.pipeline.shards import Prefetched, pieces, rows_of_lane
-from cotune.placement.pipeline.unit import OPTIMISERS, Seat, Unit, together
+from cotune.placement.pipeline.unit import OPTIMISERS, PipelineRank, Unit, together
 from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import leave
 
@@ -41,7 +41,7 @@ _REPORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PipelineFlags:
     """What the command line asks for."""
 
     model: str
@@ -68,7 +68,7 @@ class Settings:
 class Pipeline:
     """One unit of the pipeline, from the first batch to the last."""
 
-    def __init__(self, settings: Settings, placed: Placed, unit: Unit, columns: Prefetched | None) -> None:
+    def __init__(self, settings: PipelineFlags, placed: Placed, unit: Unit, columns: Prefetched | None) -> None:
         self.settings, self.placed, self.unit, self.columns = settings, placed, unit, columns
         self.losses: dict[int, float] = {}
         self.finished: list[float] = []  # when each batch was done
@@ -136,7 +136,7 @@ class Pipeline:
         return max(1, min(end - 1, end // 3)), end
 
 
-def train(settings: Settings) -> None:
+def train(settings: PipelineFlags) -> None:
     """Train as one unit of the pipeline that the environment describes."""
     model = network(settings.model)
     placed = Placed.of_environment(model.depth, settings.device)
@@ -159,7 +159,7 @@ def train(settings: Settings) -> None:
     leave()
 
 
-def _input(settings: Settings, model: Network, seat: Seat, shards: Sequence[str]) -> Prefetched:
+def _input(settings: PipelineFlags, model: PipelineNetwork, seat: PipelineRank, shards: Sequence[str]) -> Prefetched:
     """Return this unit's rows of every batch: the pieces of its lanes."""
     lanes = settings.lanes or seat.units
     if lanes % seat.units:
@@ -174,7 +174,7 @@ def _input(settings: Settings, model: Network, seat: Seat, shards: Sequence[str]
     return Prefetched([lane(number) for number in range(each * seat.unit, each * (seat.unit + 1))])
 
 
-def _tell(settings: Settings, placed: Placed, pipeline: Pipeline, spent: Sequence[dict[str, float]]) -> None:
+def _tell(settings: PipelineFlags, placed: Placed, pipeline: Pipeline, spent: Sequence[dict[str, float]]) -> None:
     """Say how it went, and write it down where that was asked."""
     losses = [pipeline.losses[batch] for batch in sorted(pipeline.losses)]
     rate = pipeline.rate() if settings.batches > 1 else None
@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code("train", lambda: train(settings))
 
 
-def parse(arguments: Sequence[str] | None = None) -> Settings:
+def parse(arguments: Sequence[str] | None = None) -> PipelineFlags:
     """Return the settings on the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m cotune.placement.pipeline.train",
@@ -224,7 +224,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     flag("--device", default="cpu", help="where all layers run when there is no placement")
     flag("--save", type=Path, help="folder for the trained weights")
     flag("--result", type=Path, help="file for speeds and losses, as JSON")
-    settings = Settings(**vars(parser.parse_args(arguments)))
+    settings = PipelineFlags(**vars(parser.parse_args(arguments)))
     if settings.mode == "sync" and settings.batch_size % settings.micro_batches:
         parser.error(
             f"a batch of {settings.batch_size} cannot be cut into {settings.micro_batches} equal micro-batches"

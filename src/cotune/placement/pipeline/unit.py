@@ -26,9 +26,9 @@ from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 
 from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Told, Wire
-from cotune.placement.pipeline.layers import LOSS, Flow, Network, Segment
-from cotune.placement.pipeline.order import Share
-from cotune.placement.pipeline.tables import Table
+from cotune.placement.pipeline.layers import LOSS, Flow, PipelineNetwork, Segment
+from cotune.placement.pipeline.order import BatchShare
+from cotune.placement.pipeline.tables import EmbeddingTable
 from cotune.types import Stage
 
 OPTIMISERS = ("sgd", "adagrad", "adam")
@@ -36,7 +36,7 @@ _READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PipelineRank:
     """Where a unit sits: its stage, its number there, the stage's group, and its device."""
 
     stage: int
@@ -47,11 +47,11 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class StageNeighbour:
     """A channel to a unit of a neighbouring stage, and which of my rows are its too."""
 
     channel: Wire
-    share: Share
+    share: BatchShare
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Spent:
         self.seconds[wrong] -= seconds
         self.seconds[right] += seconds
 
-    def batch(self, lines: Sequence[Neighbour]) -> None:
+    def batch(self, lines: Sequence[StageNeighbour]) -> None:
         """End a batch; what its lines took in the background is taken in too."""
         self.seconds["sending"] = sum(line.channel.sending for line in lines)
         self.seconds["receiving"] = sum(line.channel.receiving for line in lines)
@@ -99,18 +99,20 @@ class Spent:
 class Unit:
     """The layers of one stage on one unit, with their optimisers and lines."""
 
-    def __init__(self, network: Network, stage: Stage, seat: Seat, *, seed: int, optimiser: str, lr: float) -> None:
+    def __init__(
+        self, network: PipelineNetwork, stage: Stage, seat: PipelineRank, *, seed: int, optimiser: str, lr: float
+    ) -> None:
         self.seat, self.stage = seat, stage
         self.segment = Segment(network, stage.first, stage.last, seed)
-        self.tables = [part for part in self.segment.modules() if isinstance(part, Table)]
+        self.tables = [part for part in self.segment.modules() if isinstance(part, EmbeddingTable)]
         if seat.units > 1:
             for table in self.tables:
                 table.share(seat.unit, seat.units, seat.group)
         self.segment.to(seat.device)
         self.is_first, self.is_last = stage.first == 0, stage.last == network.depth - 1
         self.columns = set(network.columns)
-        self.before: Sequence[Neighbour] = ()
-        self.after: Sequence[Neighbour] = ()
+        self.before: Sequence[StageNeighbour] = ()
+        self.after: Sequence[StageNeighbour] = ()
         self.spent = Spent()
         self.told: Told = []  # what is known of finished batches, and not yet passed on
         self._owned = {id(table.weight) for table in self.tables}
@@ -203,7 +205,7 @@ class Unit:
         known, self.told = self.told, []
         return known
 
-    def _from(self, lines: Sequence[Neighbour]) -> Flow:
+    def _from(self, lines: Sequence[StageNeighbour]) -> Flow:
         """Return my rows, put together from what the units of a neighbouring stage send."""
         messages = [line.channel.receive() for line in lines]
         self._hear(messages[0].told)
@@ -258,7 +260,7 @@ def together(units: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return means | {"compute": compute, "sync": sync}
 
 
-def _cut(flow: Flow, share: Share) -> Flow:
+def _cut(flow: Flow, share: BatchShare) -> Flow:
     return {name: tensor[share.begin : share.end] for name, tensor in flow.items()}
 
 

@@ -14,7 +14,7 @@ from cotune.units import duration, number
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedPlan:
     """What one method found, if anything, and the seconds it took."""
 
     plan: Placement | None
@@ -46,7 +46,7 @@ def placement_document(plan: Placement, known: Profile) -> dict[str, Any]:
 
 
 def answer_document(
-    known: Profile, asked: PlacementGoal, best: Answer, found: Mapping[str, Searched], work: float | None
+    known: Profile, asked: PlacementGoal, best: Answer, found: Mapping[str, SearchedPlan], work: float | None
 ) -> dict[str, Any]:
     plan = placement_document(best.plan, known) | {
         "optimal": best.optimal,
@@ -86,7 +86,7 @@ def _training(plan: Placement, work: float, known: Profile) -> dict[str, Any]:
     }
 
 
-def show_placement(known: Profile, best: Answer, found: Mapping[str, Searched], work: float | None) -> None:
+def show_placement(known: Profile, best: Answer, found: Mapping[str, SearchedPlan], work: float | None) -> None:
     _show_stages(known, best.plan)
     say()
     _show_answer(known, best, work)
@@ -130,7 +130,7 @@ def _show_answer(known: Profile, best: Answer, work: float | None) -> None:
     say(f"proof     {proof}, {best.searched} times searched in {best.seconds:.3f} s")
 
 
-def _show_searches(known: Profile, best: Answer, found: Mapping[str, Searched]) -> None:
+def _show_searches(known: Profile, best: Answer, found: Mapping[str, SearchedPlan]) -> None:
     rows = [
         (name, *_compared(one.plan, best.plan.cost_per_million), f"{one.seconds:.3f}") for name, one in found.items()
     ]

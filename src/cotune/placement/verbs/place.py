@@ -12,7 +12,7 @@ from cotune.cli.options import Json, Seed, StoreUrl
 if TYPE_CHECKING:
     from cotune.placement.answers import Answer, PlacementGoal
     from cotune.placement.profiles import Profile
-    from cotune.placement.verbs._place_result import Searched
+    from cotune.placement.verbs._place_result import SearchedPlan
 
 _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
 
@@ -108,24 +108,24 @@ def _batches(text: str | None) -> tuple[float, ...]:
     return batches
 
 
-def _searches(known: Profile, asked: PlacementGoal, names: str, best: Answer, seed: int) -> dict[str, Searched]:
+def _searches(known: Profile, asked: PlacementGoal, names: str, best: Answer, seed: int) -> dict[str, SearchedPlan]:
     """Return what each method found and how long it took."""
     import random
     import time
     from dataclasses import replace
 
     from cotune.placement.methods import method_of
-    from cotune.placement.verbs._place_result import Searched
+    from cotune.placement.verbs._place_result import SearchedPlan
     from cotune.registry import several
 
     problem = replace(asked, batches=(best.plan.batch,) if asked.batches else ()).problems(known)[0]
-    found: dict[str, Searched] = {}
+    found: dict[str, SearchedPlan] = {}
     for name in several(names):
         if name == "exact":
-            found[name] = Searched(best.plan, best.seconds)
+            found[name] = SearchedPlan(best.plan, best.seconds)
             continue
         method = method_of(name, known, problem)
         begun = time.perf_counter()
         plan = method.place(problem, random.Random(seed))
-        found[name] = Searched(plan, time.perf_counter() - begun)
+        found[name] = SearchedPlan(plan, time.perf_counter() - begun)
     return found

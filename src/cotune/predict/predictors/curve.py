@@ -33,7 +33,7 @@ import numpy as np
 from cotune.bounds import NotNegative
 from cotune.predict import AccuracyModel
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
-from cotune.predict.samples import Curve as Measured
+from cotune.predict.samples import LearningCurve as Measured
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 

@@ -26,7 +26,7 @@ import numpy as np
 from cotune.bounds import Count
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.law import LAW, LAW_WIDTH, Law
-from cotune.predict.process import Kernel, Letters, Prior, Shares
+from cotune.predict.process import Coefficients, Kernel, Prior, TermShares
 from cotune.predict.samples import Timings, spread_out, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
@@ -61,7 +61,7 @@ class Gaussian:
         prior = Prior.of(kernel, varied.tolist(), LAW, LAW_WIDTH * (np.ptp(terms.factors, axis=1) > 0))
         odd, most = np.zeros(len(at)), len(at) // _PER_ODD if len(at) >= _ENOUGH else 0
 
-        def likelihood(letters: Letters) -> Floats:
+        def likelihood(letters: Coefficients) -> Floats:
             left = rest - terms.log(letters)
             left -= left.mean(axis=1, keepdims=True)
             shares = terms.shares(letters)
@@ -115,9 +115,9 @@ class GaussianModel:
     law: Law
     features: tuple[Feature, ...]
     kernel: Kernel
-    letters: Letters
+    letters: Coefficients
     at: Floats
-    shares: Shares
+    shares: TermShares
     level: float
     pull: Floats  # K^-1 r
     precision: Floats  # K^-1
@@ -143,7 +143,7 @@ class GaussianModel:
         return law + self.level + near @ self.pull, np.sqrt(np.maximum(variance - known, self.letters.noise[0] ** 2))
 
 
-def _through(measured: Timings, law: Law, kernel: Kernel, letters: Letters, odd: Floats) -> GaussianModel:
+def _through(measured: Timings, law: Law, kernel: Kernel, letters: Coefficients, odd: Floats) -> GaussianModel:
     """Return the process that went through what was measured; `odd` is what is added to the variance of each."""
     features, terms = features_of(measured.configs, law.per_node), law.terms(measured.configs)
     at = columns(features, measured.configs)

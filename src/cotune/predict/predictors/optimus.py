@@ -30,7 +30,7 @@ from scipy.optimize import nnls
 from cotune.bounds import Count
 from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss
 from cotune.predict.predictors.curve import natural_ceiling
-from cotune.predict.samples import CURVES, Curve, by_global_batch, curve_of, curves, timings
+from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curve_of, curves, timings
 from cotune.space import Configs
 from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
 
@@ -136,7 +136,7 @@ def _factors(configs: Configs, law: Law, tensors: tuple[int, ...]) -> Floats:
     return np.column_stack(columns if law == "async" else [configs.per_step.astype(np.float64), *columns])
 
 
-def _perfect(job: Job, found: Sequence[Curve]) -> float:
+def _perfect(job: Job, found: Sequence[LearningCurve]) -> float:
     """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
     end = natural_ceiling(job, found)
     if np.isfinite(end):
@@ -145,7 +145,7 @@ def _perfect(job: Job, found: Sequence[Curve]) -> float:
     return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
 
 
-def _joined(found: Sequence[Curve], perfect: float) -> LossCurve:
+def _joined(found: Sequence[LearningCurve], perfect: float) -> LossCurve:
     """Return the loss curve through all points of some curves."""
     epochs = np.concatenate([curve.epochs for curve in found])
     losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)

@@ -25,7 +25,7 @@ import numpy as np
 
 from cotune.bounds import Count, NotNegative
 from cotune.predict import SecondsModel
-from cotune.predict.coefficients import fit_letters
+from cotune.predict.coefficients import fit_coefficients
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
@@ -51,7 +51,7 @@ class Ring:
         terms = _terms(measured.configs, self.per_node, self.cores)
         shares = terms * (measured.configs.steps(examples) / measured.seconds)[:, None]
         least = np.where(np.arange(shares.shape[1]) < 2, _LEAST, 0.0)
-        letters, _ = fit_letters(shares, least, self.ridge)
+        letters, _ = fit_coefficients(shares, least, self.ridge)
         return _Model(letters, examples, self.per_node, self.cores)
 
 

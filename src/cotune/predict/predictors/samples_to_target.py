@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from cotune.predict.samples import Curve, curves
+from cotune.predict.samples import LearningCurve, curves
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
@@ -69,7 +69,7 @@ def _line(batch: Floats, needed: Floats) -> Floats:
     return np.asarray(letters / scale, dtype=np.float64)
 
 
-def _passed(curve: Curve, levels: Floats) -> Floats:
+def _passed(curve: LearningCurve, levels: Floats) -> Floats:
     """Return the epochs at which a curve first passed each level, straight between evaluations; infinite if never."""
     best = np.maximum.accumulate(curve.accuracy)
     after = np.searchsorted(best, levels)

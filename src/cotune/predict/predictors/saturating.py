@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Count
-from cotune.predict.coefficients import fit_letters
+from cotune.predict.coefficients import fit_coefficients
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
@@ -60,7 +60,7 @@ class Saturating:
     def _fit(self, configs: Configs, weight: Floats, fill: float, bend: float) -> _Fit:
         """Return the error of a pair with its doubt, the pair, and its letters."""
         terms = _terms(configs, fill, bend, self.per_node) * weight[:, None]
-        letters, missed = fit_letters(terms, np.array([_LEAST, 0.0, 0.0]), _RIDGE)
+        letters, missed = fit_coefficients(terms, np.array([_LEAST, 0.0, 0.0]), _RIDGE)
         doubt = _DOUBT * np.log(bend / _USUAL_BEND) ** 2
         return float(missed**2 / len(weight) + doubt), fill, bend, letters
 

@@ -33,7 +33,7 @@ from cotune.run.local.connection import Connection
 from cotune.run.local.gpus import gpu_env, mps_daemon, needs_mps
 from cotune.run.local.launch import LocalLaunch
 from cotune.run.local.messages import Group, Node, Program, Slice
-from cotune.run.local.nodes import Nodes, Rate
+from cotune.run.local.nodes import EmulatedNodes, Rate
 from cotune.run.local.shares import Shares
 from cotune.run.logged import log_of, tool_of
 from cotune.run.reasons import aborted, foreign, memory_kills, reason
@@ -81,7 +81,7 @@ class Local:
             if asked is not None and (asked < least or (most is not None and asked > most)):
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
-        self._nodes = None if self.nodes is None else Nodes.of(self.nodes, self.cores, self.link)
+        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, self.cores, self.link)
         self._cores = Shares("core", cores[:used])
         self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.run.local.messages import Program, Record
-from cotune.run.local.nodes import Nodes
+from cotune.run.local.nodes import EmulatedNodes
 from cotune.run.monitor import Hearing
 
 
@@ -23,7 +23,7 @@ class LocalLaunch(Hearing):
     gpus: list[int]
     ports: list[int]
     memory_kills: int
-    nodes: Nodes | None = None
+    nodes: EmulatedNodes | None = None
     modelled: str | None = None
     begun: float = 0.0
     printed: float = 0.0  # when the last line that told something was
@@ -45,7 +45,7 @@ class LocalLaunch(Hearing):
         if self.nodes is not None:
             yield from self._emulation(self.nodes)
 
-    def _emulation(self, nodes: Nodes) -> Iterator[str]:
+    def _emulation(self, nodes: EmulatedNodes) -> Iterator[str]:
         """Yield where emulated nodes are less than they should be."""
         if self.modelled:
             yield self.modelled

@@ -16,7 +16,7 @@ import time
 from typing import Any, NoReturn
 
 from cotune.run.local.messages import Group, Record, Slice, tell
-from cotune.run.local.network import BRIDGE_ADDRESS, Network
+from cotune.run.local.network import BRIDGE_ADDRESS, EmulatedNetwork
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind, resident_bytes
 from cotune.run.processes import (
@@ -70,7 +70,7 @@ class _Leader:
         self.servers = {worker.rank for worker in self.group.workers if worker.server}
         self.workers = len(self.group.workers) - len(self.servers)
         self.dismissed: set[int] = set()
-        self.network: Network | None = None
+        self.network: EmulatedNetwork | None = None
         self.modelled: str | None = None
 
     def run(self) -> None:
@@ -108,7 +108,7 @@ class _Leader:
         if not nodes:
             return
         try:
-            self.network = Network([node.rate for node in nodes])
+            self.network = EmulatedNetwork([node.rate for node in nodes])
         except OSError as error:
             self.modelled = f"links are modelled, as no network of namespaces can be had ({error.strerror})"
 

@@ -34,7 +34,7 @@ def address(node: int) -> str:
     return socket.inet_ntoa(struct.pack("!I", _FIRST + node))
 
 
-class Network:
+class EmulatedNetwork:
     """Some nodes, each with its own link; a rate is in bits per second, None for no limit.
 
     Making it moves this process into the network's middle. OSError says that it cannot be had.

@@ -19,14 +19,14 @@ MOST_LOAD = 0.8  # of the machine's cores; beyond it nodes get in each other's w
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class EmulatedNodes:
     """The share of a core of each node, and its link in bits per second (None: as fast as the machine is)."""
 
     shares: tuple[float, ...]
     rates: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, count: int, cores: float | Sequence[float] | None, link: Rate | Sequence[Rate] | None) -> Nodes:
+    def of(cls, count: int, cores: float | Sequence[float] | None, link: Rate | Sequence[Rate] | None) -> EmulatedNodes:
         """Return so many nodes; one value of `cores` or `link` is for all, a list has one for each."""
         if count < 1:
             raise UsageError(f"the local engine can have nodes at least 1, not {count}")

@@ -27,7 +27,7 @@ from cotune.run.ray.cluster import first_line, listens
 from cotune.run.ray.placing import bundle, fitting
 from cotune.run.reasons import last_line, reason
 from cotune.run.remote import STOP, Away
-from cotune.run.seat import Peer, Seat
+from cotune.run.seat import Peer, WorkerSeat
 from cotune.types import Cause, Config, Failure
 
 _NEWS_SECONDS = 1.0
@@ -183,7 +183,7 @@ class RayLaunch:
         for rank, (actor, place) in enumerate(zip(self.actors, self.places, strict=True)):
             threads = max(1, int(self.asked.bundles[0]["CPU"]))
             group = replace(self.group, cwd=self.group.cwd if place.sees_job else place.cwd, env=self._env(place))
-            seat = Seat(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
+            seat = WorkerSeat(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
             self.expected[actor.begin.remote(group.to_json(), seat.to_json())] = rank
             self._ask_news(rank)
         if self.away.stopped:

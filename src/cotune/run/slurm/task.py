@@ -16,7 +16,7 @@ from pathlib import Path
 from cotune.run.environment import free_ports
 from cotune.run.host import host
 from cotune.run.local.messages import Group, write_whole
-from cotune.run.seat import Peer, Seat
+from cotune.run.seat import Peer, WorkerSeat
 from cotune.run.slurm.batch import GROUP
 
 _LOOK_SECONDS = 0.05
@@ -31,7 +31,7 @@ def main() -> None:
     write_whole(folder / f"rank-{rank}.address.json", json.dumps(asdict(own)))
     threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
     group = Group.from_json(json.loads((folder / GROUP).read_text()))
-    host(group, Seat(rank, _peers(folder, workers), threads))
+    host(group, WorkerSeat(rank, _peers(folder, workers), threads))
 
 
 def _peers(folder: Path, workers: int) -> tuple[Peer, ...]:
