@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,23 @@ def _identity() -> dict[str, Any]:
     return {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
 
 
+@dataclass(frozen=True)
+class Server:
+    """A PostgreSQL server of the tests' own, which can be taken away and brought back."""
+
+    template: str
+    call: Callable[..., None]
+    options: str
+
+    def stop(self) -> None:
+        self.call("pg_ctl", "stop", "-w", "-m", "fast")
+
+    def start(self) -> None:
+        self.call("pg_ctl", "start", "-w", "-o", self.options)
+
+
 @contextmanager
-def _server(programs: Path) -> Iterator[str]:
+def _server(programs: Path) -> Iterator[Server]:
     identity = _identity()
     folder = Path(tempfile.mkdtemp(prefix="cotune-pg-"))  # short: a socket's path has at most 107 letters
     if identity:
@@ -58,9 +74,11 @@ def _server(programs: Path) -> Iterator[str]:
     try:
         call("initdb", "-U", "cotune", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions")
         # No port is opened: the server listens on a socket in its own folder.
-        call("pg_ctl", "start", "-w", "-o", f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=20")
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off -c max_connections=20"
+        server = Server(f"postgresql+psycopg://cotune:hunter2@/{{database}}?host={folder}", call, options)
+        server.start()
         try:
-            yield f"postgresql+psycopg://cotune:hunter2@/{{database}}?host={folder}"
+            yield server
         finally:
             call("pg_ctl", "stop", "-w", "-m", "immediate")
     finally:
@@ -68,26 +86,30 @@ def _server(programs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """Return what makes a new, empty database and names its URL."""
+def server() -> Iterator[Server]:
+    """A PostgreSQL server, or the reason why there is none."""
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("needs psycopg (pip install 'cotune[postgres]')")
     programs = _programs()
     if programs is None:
         pytest.skip("needs PostgreSQL's initdb and pg_ctl (Debian package postgresql)")
-    with _server(programs) as template:
-        engine = create_engine(template.format(database="postgres"), isolation_level="AUTOCOMMIT")
+    with _server(programs) as running:
+        yield running
 
-        def create() -> str:
-            name = f"store{next(_NUMBERS)}"
-            with engine.connect() as connection:
-                connection.execute(text(f"CREATE DATABASE {name}"))
-            return template.format(database=name)
 
-        try:
-            yield create
-        finally:
-            engine.dispose()
+@pytest.fixture
+def postgres(server: Server) -> Callable[[], str]:
+    """Return what makes a new, empty database and names its URL."""
+
+    def create() -> str:
+        name = f"store{next(_NUMBERS)}"
+        engine = create_engine(server.template.format(database="postgres"), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return server.template.format(database=name)
+
+    return create
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -197,7 +197,7 @@ def test_a_server_out_of_reach_is_told_without_the_password(tmp_path: Path) -> N
         with pytest.raises(InvalidFile) as raised:
             open_store(url)
         line = _whole_line(raised.value)
-        assert line.startswith("cannot use the store postgresql+psycopg://me")
+        assert line.startswith("the store postgresql+psycopg://me")
         assert "hunter2" not in line
 
 

@@ -2,18 +2,19 @@
 
 Samples grow: `save` is called again and again with the same id and adds what is new. A
 sample whose writer died is closed as interrupted when the store is next opened; the
-epochs it had measured stay.
+epochs it had measured stay. While a team's database is away, samples wait on disk and readers
+wait for it (`spool`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from sqlalchemy import URL, ColumnElement, Connection, and_, func, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -23,12 +24,24 @@ from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.space import Space
 from cotune.stamps import new_id
 from cotune.store import rows, schema, steps, writer
-from cotune.store.location import WRITE, connect, label, locate, one_line_errors, write_ahead
+from cotune.store.location import (
+    WRITE,
+    OutOfReach,
+    connect,
+    label,
+    locate,
+    one_line_errors,
+    work_folder,
+    write_ahead,
+)
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
+from cotune.store.spool import OUTAGE, Entry, OutagePolicy, Spool
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
+Answer = TypeVar("Answer")
+Point = TypeVar("Point")
 
 
 class Named(Protocol):
@@ -83,7 +96,7 @@ def open_store(url: str | None = None, start: Path = Path()) -> Store:
 class Store:
     """An open store."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, outage: OutagePolicy = OUTAGE) -> None:
         self.url = url
         self.label = label(url)
         self._engine = connect(url)
@@ -95,12 +108,24 @@ class Store:
         self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
         self._writer = writer.me()
         self._known: set[tuple[str, str, CountedModel | None]] = set()
+        self._spool = Spool(work_folder(Path()), self.label, outage) if dialect == "postgresql" else None
         try:
-            self._prepare()
-            self.close_orphans()
+            self._open()
         except BaseException:
             self.close()
             raise
+
+    def _open(self) -> None:
+        """Make the store ready; one that is just starting up is waited for, one that is not there is not."""
+        try:
+            self._prepare()
+        except OutOfReach as error:
+            if self._spool is None or "the database system is" not in str(error):
+                raise
+            self._spool.until_back(self._prepare)
+        if self._spool is not None:
+            self._spool.adopt(self._put)
+        self.close_orphans()
 
     def __enter__(self) -> Self:
         return self
@@ -108,11 +133,46 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self._catch_up(None if kind is None else 0.0)
+        except OutOfReach:
+            if kind is None:  # else there is something worse to tell
+                raise
+        finally:
+            self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database; what still waits for it is written by whoever opens it next."""
         self._engine.dispose()
+
+    def _catch_up(self, patience: float | None = None) -> None:
+        """Write what waits for the database, if anything does."""
+        spool = self._spool
+        if spool is not None and spool.waiting:
+            spool.until_back(lambda: spool.flush(self._put), patience=patience)
+
+    def _ask(self, question: Callable[[Connection], Answer]) -> Answer:
+        """Return what the store answers, all that was saved included, waiting for one that is away."""
+
+        def ask() -> Answer:
+            with self.reading() as connection:
+                return question(connection)
+
+        self._catch_up()
+        return ask() if self._spool is None else self._spool.until_back(ask)
+
+    def _tell(self, write: Callable[[Connection], object]) -> None:
+        """Write in a transaction, waiting for a store that is away; what is told twice must change nothing."""
+
+        def tell() -> None:
+            with self._writing() as connection:
+                write(connection)
+
+        self._catch_up()
+        if self._spool is None:
+            tell()
+        else:
+            self._spool.until_back(tell)
 
     def _prepare(self) -> None:
         with self.reading() as connection:
@@ -144,52 +204,76 @@ class Store:
         """Yield a connection to write what belongs to a job; the definition of a new one is kept, secrets masked."""
         with self._writing() as connection:
             if _definition(job) not in self._known:
-                self._introduce(connection, job)
+                self._introduce(connection, _job_row(job))
             yield connection
         self._known.add(_definition(job))  # only now is it committed
 
-    def _introduce(self, connection: Connection, job: Job) -> None:
-        definition = rows.of_record(redact.job(job))
-        row = {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
+    def _introduce(self, connection: Connection, row: Mapping[str, Any]) -> None:
         connection.execute(self._insert(jobs).on_conflict_do_nothing(), row)
-        if job.model is not None:  # a job may name its model later
-            own = and_(jobs.c.name == job.name, jobs.c.fingerprint == job.fingerprint)
-            connection.execute(update(jobs).where(own).values(definition=definition))
+        if row["definition"].get("model") is not None:  # a job may name its model later
+            own = and_(jobs.c.name == row["name"], jobs.c.fingerprint == row["fingerprint"])
+            connection.execute(update(jobs).where(own).values(definition=row["definition"]))
 
     def jobs(self) -> tuple[KnownJob, ...]:
         """Return every job there is, first seen first."""
         count = select(func.count()).where(_of(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
         query = select(jobs, count.label("samples")).order_by(jobs.c.first_seen, jobs.c.fingerprint)
-        with self.reading() as connection:
-            found = connection.execute(query).all()
-            return tuple(
+        return self._ask(
+            lambda connection: tuple(
                 KnownJob(row.name, row.fingerprint, rows.record(Job, row.definition), row.first_seen, row.samples)
-                for row in found
+                for row in connection.execute(query).all()
             )
+        )
 
     def save(self, job: Job, sample: Sample) -> None:
         """Write a sample as it is now; its curve only ever grows, so only new evaluations are added."""
         if not sample.id:
             raise ValueError("a sample needs an id to be saved")
         row = {**rows.of_sample(sample), "job": job.name, "fingerprint": job.fingerprint, "writer": self._writer}
+
+        def write() -> None:
+            with self._writing_of(job) as connection:
+                self._upsert(connection, row)
+                self._append(connection, sample.id, sample.curve, rows.of_evaluation)
+
+        def entry() -> Entry:
+            points = (rows.of_evaluation(point, sample.id, place) for place, point in enumerate(sample.curve))
+            return Entry(_job_row(job), row, tuple(points))
+
+        if self._spool is None:
+            write()
+        else:
+            self._spool.save(write, entry, self._put)
+
+    def _put(self, entry: Entry) -> None:
+        """Write what had to wait."""
+        with self._writing() as connection:
+            self._introduce(connection, entry.job)
+            self._upsert(connection, entry.sample)
+            self._append(connection, entry.id, entry.curve, lambda point, *_: point)
+
+    def _upsert(self, connection: Connection, row: Mapping[str, Any]) -> None:
         insert = self._insert(samples).values(row)
         upsert = insert.on_conflict_do_update(
             index_elements=["id"],
             set_={name: insert.excluded[name] for name in row if name != "id"},
             where=_of(samples, insert.excluded.job, insert.excluded.fingerprint),
         ).returning(samples.c.number)
-        with self._writing_of(job) as connection:
-            if connection.scalar(upsert) is None:
-                raise ValueError(f"sample {sample.id} belongs to another job")
-            self._append(connection, sample)
+        if connection.scalar(upsert) is None:
+            raise ValueError(f"sample {row['id']} belongs to another job")
 
-    def _append(self, connection: Connection, sample: Sample) -> None:
-        if not sample.curve:
+    def _append(
+        self,
+        connection: Connection,
+        id: str,
+        curve: Sequence[Point],
+        of: Callable[[Point, str, int], Mapping[str, Any]],
+    ) -> None:
+        """Add the points of a sample's curve that are not there yet; `of` returns the columns of one."""
+        if not curve:
             return
-        count = select(func.count()).where(evaluations.c.sample == sample.id)
-        stored = connection.scalar(count) or 0
-        new = enumerate(sample.curve[stored:], stored)
-        points = [rows.of_evaluation(evaluation, sample.id, place) for place, evaluation in new]
+        stored = connection.scalar(select(func.count()).where(evaluations.c.sample == id)) or 0
+        points = [dict(of(point, id, place)) for place, point in enumerate(curve[stored:], stored)]
         if points:
             connection.execute(evaluations.insert(), points)
 
@@ -220,8 +304,7 @@ class Store:
     def others(self, job: Named) -> int:
         """Return how many samples bear the job's name but another command, data, metric or rate."""
         other = and_(samples.c.job == job.name, samples.c.fingerprint != job.fingerprint)
-        with self.reading() as connection:
-            return connection.scalar(select(func.count()).where(other)) or 0
+        return self._ask(lambda connection: connection.scalar(select(func.count()).where(other)) or 0)
 
     def sample(self, prefix: str) -> Sample:
         """Return the sample whose id starts so."""
@@ -250,12 +333,15 @@ class Store:
             .where(points.sample.in_(select(samples.c.id).where(wanted)))
             .order_by(points.sample, points.place)
         )
-        with self.reading() as connection:
+
+        def read(connection: Connection) -> tuple[Sample, ...]:
             found = connection.execute(select(samples).where(wanted).order_by(samples.c.number)).all()
             curves: dict[str, list[Evaluation]] = {}
             for sample, *columns in connection.execute(curve, execution_options={"yield_per": _AT_ONCE}):
                 curves.setdefault(sample, []).append(rows.evaluation(*columns))
             return tuple(rows.sample(row._asdict(), tuple(curves.get(row.id, ()))) for row in found)
+
+        return self._ask(read)
 
     def close_orphans(self) -> tuple[str, ...]:
         """End, as interrupted, the samples whose writer is known to be dead; return their ids."""
@@ -290,17 +376,19 @@ class Store:
             "space": None if space is None else rows.of_record(space),
             "cluster": None if cluster is None else rows.of_record(cluster),
         }
-        with self._writing_of(job) as connection:
-            connection.execute(plans.insert(), row)
+
+        def write(connection: Connection) -> None:
+            self._introduce(connection, _job_row(job))
+            connection.execute(self._insert(plans).on_conflict_do_nothing(), row)
+
+        self._tell(write)
         return id
 
     def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
         """Return the plans of a job (of all jobs by default), newest first, at most `last` of them."""
         wanted = true() if job is None else _of(plans, job.name, job.fingerprint)
         query = select(plans).where(wanted).order_by(plans.c.number.desc()).limit(last)
-        with self.reading() as connection:
-            found = connection.execute(query).all()
-            return tuple(_plan(row) for row in found)
+        return self._ask(lambda connection: tuple(_plan(row) for row in connection.execute(query).all()))
 
     def latest_plan(self, job: Named) -> Plan | None:
         """Return the plan made last for a job, or None when there is none."""
@@ -316,21 +404,19 @@ class Store:
         """Return the measured steps of models on a device in a precision, oldest first."""
         there = and_(model_steps.c.device == device, model_steps.c.precision == precision)
         query = select(model_steps).where(there).order_by(model_steps.c.number)
-        with self.reading() as connection:
-            return tuple(steps.step(row._asdict()) for row in connection.execute(query))
+        return self._ask(lambda connection: tuple(steps.step(row._asdict()) for row in connection.execute(query)))
 
     def save_result(self, kind: str, name: str, document: Mapping[str, Any]) -> str:
         """Keep what another verb found, as plain JSON; return its id."""
         id = new_id()
         row = {"id": id, "kind": kind, "name": name, "created": _now(), "document": rows.plain(document)}
-        with self._writing() as connection:
-            connection.execute(results.insert(), row)
+        self._tell(lambda connection: connection.execute(self._insert(results).on_conflict_do_nothing(), row))
         return id
 
     def result(self, id: str) -> StoredResult:
         """Return a result by its id."""
-        with self.reading() as connection:
-            row = connection.execute(select(results).where(results.c.id == id)).one_or_none()
+        wanted = select(results).where(results.c.id == id)
+        row = self._ask(lambda connection: connection.execute(wanted).one_or_none())
         if row is None:
             raise NotFound(f"no result {id!r} in {self.label}")
         return StoredResult(row.id, row.kind, row.name, row.created, row.document)
@@ -340,6 +426,11 @@ def _plan(row: Any) -> StoredPlan:
     space = None if row.space is None else rows.record(Space, row.space)
     cluster = None if row.cluster is None else rows.record(Cluster, row.cluster)
     return StoredPlan(row.id, row.job, row.fingerprint, row.created, rows.record(Plan, row.plan), space, cluster)
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    definition = rows.of_record(redact.job(job))
+    return {"name": job.name, "fingerprint": job.fingerprint, "definition": definition, "first_seen": _now()}
 
 
 def _definition(job: Job) -> tuple[str, str, CountedModel | None]:

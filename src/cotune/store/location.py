@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sqlite3
 import time
@@ -23,7 +24,7 @@ from typing import Any
 import platformdirs
 from pydantic_core import from_json
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cotune import redact
@@ -40,7 +41,13 @@ _REACH_SECONDS = 10
 _TORN = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _CLOSED = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR")
+_AWAY = ("08", "57P01", "57P02", "57P03")  # PostgreSQL's codes: no connection, shut down, crashed, starting up
+_REFUSED = re.compile("authentication failed|does not exist|no pg_hba.conf entry|permission denied|invalid|too many")
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+class OutOfReach(InvalidFile):
+    """A database that does not answer now, and may answer later."""
 
 
 def locate(given: str | None, start: Path) -> URL:
@@ -170,6 +177,14 @@ def _is_busy(error: DBAPIError) -> bool:
     return getattr(error.orig, "sqlite_errorname", "").startswith(_BUSY)
 
 
+def _is_away(error: DBAPIError, url: URL) -> bool:
+    """Return whether a server cannot be reached, or goes down or comes up, and has not refused us."""
+    if url.get_backend_name() != "postgresql" or not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None) or ""
+    return state.startswith(_AWAY) or (not state and _REFUSED.search(str(error.orig)) is None)
+
+
 def _explained(error: DBAPIError, url: URL) -> CotuneError:
     reason = " ".join(str(error.orig).split())
     if url.password:
@@ -186,6 +201,8 @@ def _explained(error: DBAPIError, url: URL) -> CotuneError:
         )
     if kind.startswith(_NO_ROOM):
         return InvalidFile(f"cannot write the store {where} ({reason}): is the disk full? What it held is unharmed")
+    if _is_away(error, url):
+        return OutOfReach(f"the store {where} is out of reach ({reason})")
     if _is_busy(error):
         return CotuneError(f"the store {where} was kept locked by another process for {BUSY_SECONDS} s; try again")
     return InvalidFile(f"cannot use the store {where} ({reason})")
