@@ -309,12 +309,25 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a machine was with other things while a start ran: their running processes, and its cores."""
+
+    others: float
+    cores: int
+
+    @property
+    def per_core(self) -> float:
+        return self.others / max(self.cores, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One start of one config, as measured: how far it got, how fast, how well.
 
     It is `modelled` when part of its machine was, such as links that are only slept for.
     `peak_bytes` is the most memory a worker took, of the `limit_bytes` it could have had.
     `goal` is what a run was for, which the one that goes on from it is for as well.
+    `load` is what else the machine did meanwhile, where that was looked at.
     """
 
     config: Config
@@ -338,6 +351,7 @@ class Sample:
     peak_bytes: int | None = None
     limit_bytes: int | None = None
     goal: Goal | None = None
+    load: Load | None = None
 
     @property
     def failed(self) -> bool:

@@ -13,7 +13,7 @@ from cotune.predict.learn import _times_alone
 from cotune.predict.predictors.auto import Auto
 from cotune.predict.predictors.isotonic import Isotonic
 from cotune.space import Axis, Configs, Space
-from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
+from cotune.types import Z90, Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
 from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained
 
 CLUSTER = Cluster()
@@ -107,8 +107,10 @@ def test_accuracy_is_less_sure_after_the_curves_and_between_them() -> None:
         max_epochs=40,
     )
     assert np.all(np.diff(learning.spread[:, 9]) > 0)
-    # The luck of one more run falls as the curve levels off; the doubt of what was never seen makes up for it.
-    assert learning.evaluation_spread[0, 39] > 0.95 * learning.evaluation_spread[0, 9]
+    slope = np.gradient(learning.evaluation[0], np.log(np.arange(1, 41)))
+    assert np.all(
+        learning.evaluation_spread[0, [19, 39]] / slope[[19, 39]] > learning.evaluation_spread[0, 9] / slope[9]
+    )
 
 
 def test_a_run_that_is_out_of_luck_takes_more_epochs_and_never_falls_back() -> None:
@@ -215,10 +217,10 @@ def test_the_same_seed_gives_the_same_outlook() -> None:
     np.testing.assert_array_equal(first.learning.best, second.learning.best)
 
 
-def test_the_draws_are_standard_normal_and_independent() -> None:
+def test_the_draws_have_their_median_at_zero_and_are_independent() -> None:
     outlook = _outlook(timed(plain_step, grid()), Config.data_parallel(32, 2))
     assert outlook.draws == 128
-    assert abs(outlook.z_time.mean()) < 1e-9
+    assert np.quantile(outlook.z_time, [0.5, 0.9]) == pytest.approx([0.0, Z90], abs=0.1)
     assert outlook.z_accuracy.std() == pytest.approx(1.0, abs=0.1)
     assert abs(np.corrcoef(outlook.z_time, outlook.z_accuracy)[0, 1]) < 0.1
 

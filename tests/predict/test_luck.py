@@ -32,7 +32,7 @@ def run(batch: int, pace: float = 1.0, epochs: int = 12, noise: float = 0.0, see
 
 def test_one_run_needs_the_margins_that_repeats_of_plain_scripts_showed() -> None:
     found = luck([])
-    margins = [np.expm1(found.quantile(share)) for share in (0.8, 0.9, 0.95)]
+    margins = [np.expm1(found.scatter.quantile(share, 1)) for share in (0.8, 0.9, 0.95)]
     np.testing.assert_allclose(margins, (0.08, 0.18, 0.32), atol=0.02)
 
 
@@ -52,14 +52,14 @@ def test_repeats_tell_the_spread_and_further_evaluations_of_one_run_do_not() -> 
     longer = luck(curves(JOB, [run(64, epochs=24)]))
     alike = luck(curves(JOB, [run(64, pace) for pace in (0.98, 1.0, 1.02)]))
     apart = luck(curves(JOB, [run(64, pace) for pace in (0.7, 1.0, 1.4)]))
-    assert longer.sigma == pytest.approx(one.sigma, rel=0.1)
-    assert alike.sigma < one.sigma < apart.sigma
+    assert longer.scatter.sigma == pytest.approx(one.scatter.sigma, rel=0.1)
+    assert alike.scatter.sigma < one.scatter.sigma < apart.scatter.sigma
     assert alike.deviation(3) < one.deviation(1) < apart.deviation(3)
 
 
 def test_a_rougher_run_is_expected_to_be_further_from_the_next() -> None:
     calm, rough = (luck(curves(JOB, [run(64, epochs=24, noise=noise)])) for noise in (0.002, 0.02))
-    assert calm.sigma < rough.sigma
+    assert calm.scatter.sigma < rough.scatter.sigma
 
 
 def test_a_target_that_one_probe_met_is_met_again_by_then_in_about_half_of_all_runs() -> None:

@@ -44,7 +44,7 @@ def one_of_each(rows: Ints, group: Ints) -> Ints:
 
 
 def _nearest(found: Assessment) -> Ints:
-    """Return the three rows that miss by the least, of different worker counts where there are so many."""
+    """Return the likeliest row and two that miss by the least, of different worker counts where there are so many."""
     able = np.flatnonzero(np.isfinite(found.seconds))
     order = able[np.lexsort((found.cost[able], _excess(found)[able], -found.probability[able]))]
     varied = one_of_each(order, found.outlook.configs.workers)

@@ -29,6 +29,7 @@ from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
+from cotune.predict.starts import starts
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
@@ -72,6 +73,7 @@ class Forecaster:
         broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
         median = np.where(impossible | expected | broken | alone, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
+        z_time = self.seconds.starts.draws(z_time)
         if self.accuracy is not None:
             z_accuracy = self.accuracy.luck.draws(z_accuracy)
         workers = configs.workers.astype(np.float64)
@@ -189,7 +191,7 @@ def learn(
     seconds, reason = _seconds(job, _times_alone(known), predictor, per_node)
     learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
     return Forecaster(
-        seconds=seconds,
+        seconds=replace(seconds, starts=starts(known)),
         accuracy=learnt,
         continuing=learnt and learnt.with_past(job, samples),
         by_worker_batch=by_worker,

@@ -11,8 +11,7 @@ After k runs of a recipe one more lies
 
     sigma t4 / sqrt(2) x sqrt(1 + 1/k)                  from their mean, averaged over sigma
 
-which has long tails: `Luck.draws` bends standard normal draws so that one deviation stays a tenth part's (Z90) and
-tails are as long as that. Some runs stall and never arrive: the least lucky NEVER of all draws.
+(`scatter.py`), which has long tails. Some runs stall and never arrive: the least lucky NEVER of all draws.
 
 The prior is that of plain scripts. Tuned and annealed industrial runs (MLPerf) are another population, whose sigma is a
 fifth of it; a user's script is seldom one of these, and its repeats say so soon when it is.
@@ -22,14 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, stdtr
 
 from cotune.predict.predictors.curve import roughness
 from cotune.predict.samples import LearningCurve, by_global_batch
-from cotune.types import Z90, Floats
+from cotune.predict.scatter import Scatter
+from cotune.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,72 +49,38 @@ class LuckPrior:
 
 
 PRIOR = LuckPrior()
-_GRID = 41
-_REACH = 3.0  # widths of the prior to either side
 _LEVELS = (0.5, 0.75, 1.0)  # of the rise that repeats share, at which they are compared
 _LEAST = 0.005  # deviation of ln epochs: no clockwork is better
 _FEWEST_POINTS = 6  # of a curve whose wiggle tells something
-_PLACES = 400
 NEVER = 50.0  # deviations: below all others, and above nothing that is certain
 
 
 @dataclass(frozen=True)
 class Luck:
-    """What is known of sigma: a weight for each value of a grid."""
+    """What is known of the spread between runs, in ln epochs; some runs never arrive."""
 
-    sigmas: Floats
-    weights: Floats
+    scatter: Scatter
     never: float = PRIOR.never
 
     @classmethod
     def of(cls, sigma: float) -> Luck:
-        """Return the luck of a job whose sigma is known."""
-        return cls(np.array([sigma]), np.ones(1), 0.0)
-
-    @property
-    def sigma(self) -> float:
-        """Return the median of what sigma may be."""
-        return float(np.interp(0.5, np.cumsum(self.weights), self.sigmas))
+        """Return the luck of a job whose sigma is known, all of whose runs arrive."""
+        return cls(Scatter.of(sigma), 0.0)
 
     def deviation(self, runs: float = 1.0) -> float:
         """Return one deviation of ln epochs of one more run after so many: nine in ten are within Z90 of it."""
-        return float(self._tenth * np.sqrt(1 + 1 / runs) / Z90)
-
-    def quantile(self, share: float, runs: float = 1.0) -> float:
-        """Return the offset of ln epochs that a share of all further runs stays below."""
-        from scipy.special import ndtri
-
-        normal = float(ndtri(share))
-        bent = float(np.interp(abs(normal), *self._cumulative[1])) * np.sqrt(1 + 1 / runs)
-        return float(np.copysign(bent, normal))
+        return self.scatter.one_more(runs)
 
     def kept(self, runs: float) -> float:
         """Return the share of what so many runs of a recipe are off its law that is the recipe's and not luck."""
         own = PRIOR.misfit**2
-        return own / (own + self.sigma**2 / runs)
+        return own / (own + self.scatter.sigma**2 / runs)
 
     def draws(self, normal: Floats) -> Floats:
         """Return standard normal draws bent to the tails of this luck, some of them never arriving."""
-        _, quantiles = self._cumulative
-        bent = np.interp(np.abs(normal), *quantiles) / self._tenth * Z90 * np.sign(normal)
-        least = np.argsort(normal, kind="stable")[: int(np.ceil(self.never * len(normal)))]
-        bent[least] = -NEVER
-        return np.asarray(bent)
-
-    @cached_property
-    def _tenth(self) -> float:
-        normals, offsets = self._cumulative[1]
-        return float(np.interp(Z90, normals, offsets))
-
-    @cached_property
-    def _cumulative(self) -> tuple[Floats, tuple[Floats, Floats]]:
-        """Return how likely offsets of ln epochs are, and the offset that lies as many normal deviations out."""
-        from scipy.special import ndtri
-
-        offsets = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, _PLACES)]) * float(self.sigmas[-1])
-        scaled = offsets[None, :] / (self.sigmas[:, None] * np.sqrt((PRIOR.freedom - 2) / PRIOR.freedom))
-        below = np.einsum("s,so->o", self.weights, stdtr(PRIOR.freedom, scaled))
-        return below, (ndtri(np.minimum(below, ndtr(6.0))), offsets)
+        bent = self.scatter.draws(normal)
+        bent[np.argsort(normal, kind="stable")[: int(np.ceil(self.never * len(normal)))]] = -NEVER
+        return bent
 
 
 def luck(found: Sequence[LearningCurve]) -> Luck:
@@ -125,15 +90,13 @@ def luck(found: Sequence[LearningCurve]) -> Luck:
 
 @lru_cache(256)
 def _luck(found: tuple[LearningCurve, ...]) -> Luck:
-    sigmas = np.exp(np.log(PRIOR.median) + PRIOR.width * np.linspace(-_REACH, _REACH, _GRID))
-    score = -0.5 * (np.log(sigmas / PRIOR.median) / PRIOR.width) ** 2
-    for same in by_global_batch(found).values():
-        if len(same) > 1 and (apart := _apart(same)) is not None:
-            score -= (len(same) - 1) * (np.log(sigmas) + apart**2 / (2 * sigmas**2))
+    groups = [same for same in by_global_batch(found).values() if len(same) > 1]
+    apart = [(len(same), far) for same in groups if (far := _apart(same)) is not None]
+    scatter = Scatter.prior(PRIOR.median, PRIOR.width, PRIOR.freedom).after(apart)
     if (own := _wiggle(found)) is not None:
-        score -= 0.5 * (np.minimum(np.log(sigmas / (PRIOR.wiggle * own)), 0.0) / PRIOR.wiggle_width) ** 2
-    weights = np.exp(score - score.max())
-    return Luck(sigmas, weights / weights.sum())
+        short = np.minimum(np.log(scatter.sigmas / (PRIOR.wiggle * own)), 0.0)
+        scatter = scatter.weighted(-0.5 * (short / PRIOR.wiggle_width) ** 2)
+    return Luck(scatter)
 
 
 def _apart(same: Sequence[LearningCurve]) -> float | None:

@@ -5,7 +5,8 @@
 A model that knows its own spread is taken at its word, times one factor: how large its errors on
 configs left out are beside what it expected, shrunk to what other jobs showed. For any other
 model the spread is that of the errors on configs left out (their 80 % quantile, wider while
-configs are few). It is never below the noise of a clock. Each doubling of workers, batch or a
+configs are few). To all of it comes the spread between starts of one config (`starts.py`): what is told is one more
+start, not the mean of many. Each doubling of workers, batch or a
 numeric axis outside what was measured adds to the spread, as does a word never measured; where a
 model does not know its own spread more so, and a first step across nodes too. A config that was
 measured is the average of its measurement and of the law, each weighted by how far it can be trusted;
@@ -25,6 +26,8 @@ from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.layout import nodes
 from cotune.predict.process import NOISE
 from cotune.predict.samples import Timings, timed, timings
+from cotune.predict.scatter import Scatter
+from cotune.predict.starts import starts
 from cotune.space import Configs
 from cotune.types import Z90, Floats, Mask, Sample
 
@@ -53,6 +56,7 @@ class SecondsOutlook:
     spread: float  # of any config, or the factor on what the model says of each
     per_node: int | None
     assumed: bool
+    starts: Scatter
 
     def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
         """Return the median, the spread of the logarithm and the source of each config."""
@@ -64,11 +68,12 @@ class SecondsOutlook:
             wider = wider + _PER_DOUBLING_MORE * doublings
         else:
             wider = wider + _PER_DOUBLING * doublings + _NEW_LEVEL * level
-        spread = np.hypot(inside, wider)
+        law = np.hypot(inside, wider)
         source = np.where((doublings > 0) | level | words, "extrapolated", "interpolated").astype(object)
         if self.assumed:
             source[:] = "assumed"
-        self._put_measured(configs, median, spread, source)
+        spread = np.hypot(law, self.starts.deviation)
+        self._put_measured(configs, median, law, spread, source)
         median[~configs.valid] = np.inf
         return median, spread, source
 
@@ -98,15 +103,16 @@ class SecondsOutlook:
         result: Mask = first_node | first_pair
         return result
 
-    def _put_measured(self, configs: Configs, median: Floats, spread: Floats, source: Sources) -> None:
+    def _put_measured(self, configs: Configs, median: Floats, law: Floats, spread: Floats, source: Sources) -> None:
+        """Let measured configs follow their measurements, as far as these tell more than the law does."""
         for row, config in enumerate(self.measured.configs):
             same = np.flatnonzero(configs.same(config))
-            noise = NOISE / np.sqrt(self.measured.repeats[row])
-            missed = np.abs(np.log(self.measured.seconds[row] / median[same])) > _CHANCE * np.hypot(spread[same], noise)
-            trust = np.where(missed, 1.0, spread[same] ** 2 / (spread[same] ** 2 + noise**2))
+            noise = self.starts.deviation / np.sqrt(self.measured.repeats[row])
+            missed = np.abs(np.log(self.measured.seconds[row] / median[same])) > _CHANCE * np.hypot(law[same], noise)
+            trust = np.where(missed, 1.0, law[same] ** 2 / (law[same] ** 2 + noise**2))
             logs = trust * np.log(self.measured.seconds[row]) + (1 - trust) * np.log(median[same])
             median[same] = np.exp(logs)
-            spread[same] = np.hypot(NOISE, np.sqrt(trust) * noise)
+            spread[same] = np.hypot(self.starts.deviation, np.sqrt(trust) * noise)
             source[same] = "measured"
 
 
@@ -117,7 +123,7 @@ def seconds_outlook(
     measured = timings(timed(samples))
     features = features_of(measured.configs, per_node)
     spread = _factor(model) if isinstance(model, SelfAware) else _spread(errors, measured.configs.length)
-    return SecondsOutlook(model, features, measured, spread, per_node, assumed)
+    return SecondsOutlook(model, features, measured, spread, per_node, assumed, starts(samples))
 
 
 def _factor(model: SelfAware) -> float:

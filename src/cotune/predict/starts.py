@@ -1,0 +1,67 @@
+"""How far two starts of one config lie apart in speed: neighbours, clocks, placement.
+
+    ln seconds = ln seconds(config) + sigma s t3            sigma: the usual deviation between starts (`scatter.py`)
+
+Steps within a start know nothing of other starts, so that however long one runs, it is one measurement. sigma has a
+prior, narrow on a machine that was seen to be idle and wide where that is not known, and is updated by starts of the
+same config. Where other processes were busy while starts were measured, q of them for each core, later ones may find
+more of them or none: then the prior is at least LOAD ln(1 + q). One start in a hundred comes late by half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotune.predict.samples import timed
+from cotune.predict.scatter import Scatter
+from cotune.types import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class StartsPrior:
+    """What other jobs say of the spread between starts.
+
+    Shared: Pollux, the same shape on other nodes 0.03 to 0.05. Idle: MLPerf's 436 systems 0.0025 in the median, NanoGPT
+    0.0003 to 0.0024, an H200 with its host to itself 0.00 to 0.01; at worst 0.2.
+    """
+
+    shared: float = 0.04  # median of sigma
+    idle: float = 0.01
+    width: float = 1.0  # of ln sigma
+    freedom: float = 3.0  # of Student's t
+    late: float = 0.01  # share of starts
+    late_by: float = float(np.log(1.5))
+    quiet: float = 0.1  # other processes busy for each core, below which a machine is idle
+    load: float = 0.35  # of ln(1 + q), where q others were busy for each core
+
+
+PRIOR = StartsPrior()
+_LEAST = 0.002  # deviation of ln seconds: no clock is better
+
+
+def starts(samples: Sequence[Sample]) -> Scatter:
+    """Return what some samples say of the spread between starts of one config."""
+    known = timed(samples)
+    prior = Scatter.prior(_median(known), PRIOR.width, PRIOR.freedom, usual=True)
+    return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(_repeats(known))
+
+
+def _median(known: Sequence[Sample]) -> float:
+    loads = [sample.load.per_core for sample in known if sample.load is not None]
+    if len(loads) < len(known) or not loads:
+        return PRIOR.shared
+    usual = float(np.median(loads))
+    if max(loads) < PRIOR.quiet:
+        return PRIOR.idle
+    return max(PRIOR.shared, PRIOR.load * float(np.log1p(usual)))
+
+
+def _repeats(known: Sequence[Sample]) -> list[tuple[int, float]]:
+    """Return how many starts each repeated config has, and how far apart they lie."""
+    by_config: dict[object, list[float]] = {}
+    for sample in known:
+        by_config.setdefault(sample.config, []).append(float(np.log(sample.epoch_seconds or 1.0)))
+    return [(len(logs), max(float(np.std(logs, ddof=1)), _LEAST)) for logs in by_config.values() if len(logs) > 1]

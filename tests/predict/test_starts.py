@@ -1,0 +1,53 @@
+"""The spread between starts of one config: in every forecast of seconds, told by repeats and by load."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cotune.predict import forecaster
+from cotune.predict.starts import PRIOR, starts
+from cotune.space import Configs
+from cotune.types import Z90, Cluster, Config, Job, Load, Sample
+
+JOB = Job("made-up", examples=10_000)
+
+
+def start(seconds: float, workers: int = 1, others: float | None = None, batch: int = 64) -> Sample:
+    load = None if others is None else Load(others, 4)
+    return Sample(Config.data_parallel(batch, workers), 1.0, seconds, seconds=seconds, load=load)
+
+
+def test_repeats_that_lie_apart_make_the_next_one_less_sure_and_alike_ones_surer() -> None:
+    once, alike, apart = starts([start(10.0)]), starts([start(10.0)] * 5), starts([start(s) for s in (8.0, 10.0, 14.0)])
+    assert alike.one_more(5) < once.one_more(1) < apart.one_more(3)
+
+
+def test_an_idle_machine_is_expected_to_repeat_itself_and_a_busy_one_not() -> None:
+    idle, unknown, busy = (starts([start(10.0, others=others)]) for others in (0.0, None, 6.0))
+    assert idle.sigma == pytest.approx(PRIOR.idle, rel=0.1)
+    assert unknown.sigma == pytest.approx(PRIOR.shared, rel=0.1)
+    assert busy.sigma > 3 * unknown.sigma
+
+
+def test_a_measured_config_is_told_as_one_more_start_and_not_as_a_mean() -> None:
+    """Nine repeats that lie a fifth apart do not make an interval of five per cent."""
+    rng = np.random.default_rng(0)
+    others = [start(20.0 / workers, workers) for workers in (2, 4, 8)]
+    repeats = [start(20.0 * float(np.exp(0.2 * rng.normal()))) for _ in range(9)]
+    outlook = forecaster(JOB, [*repeats, *others], Cluster(), accuracy=None)(Configs.of([repeats[0].config]), 1)
+    assert outlook.seconds_source[0] == "measured"
+    half = Z90 * float(outlook.spread[0])
+    inside = np.mean([abs(np.log((one.epoch_seconds or 0) / outlook.epoch_seconds[0])) <= half for one in repeats])
+    assert half > 0.12
+    assert inside >= 0.7
+
+
+def test_draws_of_seconds_have_a_long_slow_tail() -> None:
+    outlook = forecaster(JOB, [start(20.0 / w, w) for w in (1, 2, 4)], Cluster(), accuracy=None, draws=2000)(
+        Configs.of([Config.data_parallel(64, 2)]), 1
+    )
+    pace = np.log(outlook.pace(np.array([0]))[0] / outlook.epoch_seconds[0])
+    assert np.quantile(pace, 0.9) == pytest.approx(Z90 * float(outlook.spread[0]), rel=0.05)
+    assert np.quantile(pace, 0.995) > 3.5 * outlook.spread[0]
+    assert np.quantile(pace, 0.995) > -np.quantile(pace, 0.005)
