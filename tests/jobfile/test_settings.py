@@ -134,8 +134,9 @@ def test_a_target_that_should_fall_is_at_most() -> None:
     assert job_settings.load(None, {"target": "loss=0.3", "better": "lower"}).job.better == "lower"
     assert job_settings.load(None, {"target": "loss<=0.3"}).job.better == "lower"
     assert job_settings.load(None, {"target": "f1>=90"}).job.better == "higher"
-    with pytest.raises(UsageError, match=r"write loss<=0\.3"):
-        job_settings.load(None, {"target": "loss=0.3"})
+    assert job_settings.load(None, {"target": "loss=0.3"}).job.better == "lower"
+    with pytest.raises(UsageError, match=r"write los>=0\.3 or los<=0\.3; did you mean 'loss'"):
+        job_settings.load(None, {"target": "los=0.3"})
 
 
 def test_named_axes_are_kept_with_their_types(tmp_path: Path) -> None:

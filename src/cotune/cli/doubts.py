@@ -6,6 +6,9 @@ import statistics
 from collections.abc import Sequence
 
 from cotune.cli.output import note
+from cotune.errors import UsageError
+from cotune.jobfile.metric_names import is_share
+from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.settings import Settings
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Job, Sample
@@ -29,6 +32,22 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     elif sign * target > sign * most:
         instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
         note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
+
+
+def doubt_unit(settings: Settings) -> None:
+    """Ask, before anything is measured, whether a target of a share is in per cent as the job tells it, or in parts."""
+    job, target = settings.job, settings.goal.target
+    if target is None or not is_share(job.metric):
+        return
+    told = per_cent(job)
+    if told is not None and job.better == "higher" and target <= 1:
+        words = f"{job.metric} {target:g} is {target:.3g} %, as the job tells per cent ({told})"
+        raise UsageError(f"{words}: write {job.metric}={100 * target:g}")
+    if target > 1 and told is None:
+        words = (
+            f"{job.metric} {target:g} is taken as per cent, so the job must tell {target:g} and not {target / 100:g}"
+        )
+        note(f"{words}; where it tells parts of one, write {job.metric}={target / 100:g}")
 
 
 def doubt_batches(job: Job, configs: Configs) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target, doubt_unit
 from cotune.cli.forecasting import goal_flags, recalled, with_model
 from cotune.cli.measuring import measure, nothing_learnt
 from cotune.cli.options import open_store
@@ -35,6 +35,7 @@ def profile_job(settings: Settings, store: str | None, flags: ProfileFlags, *, j
     limits = Limits(settings.profile_seconds, flags.max_samples, settings.timeout)
     with open_store(store) as kept:
         settings = with_model(as_measured(settings, kept), kept)
+        doubt_unit(settings)
         known = list(kept.samples(settings.job))
         tried = [sample for sample in known if not (sample.failed and flags.retry_failed)]
         old = recalled(settings, kept, wanted=flags.with_history)

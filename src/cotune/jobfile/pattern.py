@@ -3,8 +3,9 @@
     epoch (?P<epoch>\\d+) loss (?P<loss>\\S+) accuracy (?P<accuracy>\\S+)
 
 `epoch` and the metric of the target must be named, with `_` for what no name can hold (`eval_loss` for
-`eval/loss`); `accuracy` stands for `val_accuracy` and the like. A line that gives the number another name,
-such as `loss: 0.2` for accuracy, is not believed.
+`eval/loss`); `accuracy` stands for `val_accuracy` and the like. Without a target the only metric that is named is the
+job's, or the only one of held-out data. A line that gives the number another name, such as `loss: 0.2` for accuracy,
+is not believed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from cotune.errors import UsageError, suggestion
+from cotune.jobfile import metric_names
 from cotune.types import Job
 from cotune.worker.report import TERMS, as_word, stands_for
 
@@ -37,6 +39,7 @@ _KINDS = {
     "norm": ("norm",),
     "seconds": ("time", "runtime", "seconds", "sec"),
 }
+_BODY = r"(?:[^()\\]|\\.)*"  # of a group without groups in it
 _MOST_LETTERS = 2000  # of a line: the time to look for numbers grows with their square
 _HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
 
@@ -89,6 +92,20 @@ def pattern_of(job: Job) -> re.Pattern[str] | None:
     return found
 
 
+def metric_in(pattern: str) -> str | None:
+    """Return the metric that a pattern tells by itself: the only one it names, or the only one of held-out data."""
+    named = metrics_in(pattern)
+    if "accuracy" in named or len(named) == 1:
+        return "accuracy" if "accuracy" in named else named[0]
+    held_out = [name for name in named if metric_names.is_held_out(name)]
+    return held_out[0] if len(held_out) == 1 else None
+
+
+def metrics_in(pattern: str) -> list[str]:
+    """Return the metrics that a pattern names, in its own order."""
+    return [name for name in re.compile(pattern).groupindex if name not in ("epoch", *TERMS)]
+
+
 def _require_metric(job: Job, named: set[str]) -> None:
     """Refuse a pattern that does not tell the job's metric."""
     if group_of(job.metric, named) is not None:
@@ -104,6 +121,13 @@ def group_of(metric: str, named: Collection[str]) -> str | None:
     """Return which of a pattern's names is a metric's, if one is."""
     own = [as_word(metric), *(["accuracy"] if stands_for(metric) else [])]
     return next((name for name in own if name in named), None)
+
+
+def per_cent(job: Job) -> str | None:
+    """Return the part of a pattern that shows that the metric is told in per cent: a `%` right after its group."""
+    group = group_of(job.metric, metrics_in(job.pattern)) if job.pattern else None
+    found = re.search(rf"\(\?P<{group}>{_BODY}\)(?:\s|\\s[*+?]?)*\\?%", job.pattern or "") if group else None
+    return found[0] if found else None
 
 
 def other_name(metric: str, match: re.Match[str]) -> str | None:

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import platform
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +14,10 @@ from typing import Any, Literal
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
-from cotune.jobfile import names
+from cotune.jobfile import metric_names, names
 from cotune.jobfile.command import require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
-from cotune.jobfile.pattern import pattern_of
+from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
@@ -28,7 +27,6 @@ LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
 MOST_UNITS = 10**9  # workers, examples of a batch
 MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
-_FALLING = re.compile(r"loss|error|perplexity|wer|rmse|mae|mse", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +80,13 @@ def _read(path: Path) -> str:
 def _records(file: JobFile, folder: Path, source: str) -> Settings:
     command = _split(file.run, source)
     engine, settings = _engine(file, source)
+    metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern)) or "accuracy"
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
         examples=file.examples,
-        metric=(file.target and file.target.metric) or "accuracy",
-        better=_better(file),
+        metric=metric,
+        better=_better(file, metric),
         lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule) if file.lr else None,
         pattern=file.pattern,
         folder=str(folder),
@@ -187,13 +186,23 @@ def _where(engine: str, settings: Mapping[str, Any]) -> str:
     return f"{engine}{json.dumps(settings, sort_keys=True) if settings else ''}{host}"
 
 
-def _better(file: JobFile) -> Literal["higher", "lower"]:
+def _better(file: JobFile, metric: str) -> Literal["higher", "lower"]:
+    """Return which way the metric is better: as the file says, else as the metric's name does."""
     target = file.target
-    if target and target.at_least_as_good is not None and file.better is None and _FALLING.search(target.metric or ""):
-        level = f"{target.at_least_as_good:g}"
-        raise UsageError(f"is a lower {target.metric} better? write {target.metric}<={level} (or >=)")
-    implied: Literal["higher", "lower"] = "lower" if file.target and file.target.at_most is not None else "higher"
-    return file.better or implied
+    if target is not None and target.at_most is not None:
+        return file.better or "lower"
+    if target is not None and target.at_least is not None:
+        return file.better or "higher"
+    found = file.better or metric_names.better(metric)
+    if found is not None:
+        return found
+    if file.pattern and group_of(metric, metrics_in(file.pattern)) is None:
+        return "higher"  # it is refused as a metric that is never told, with the names that are
+    if target is None:
+        raise UsageError(f"is a higher or a lower {metric} better? write `better: higher` or `better: lower`")
+    level = f"{target.at_least_as_good:g}"
+    near = suggestion(metric, ("accuracy", "loss", "perplexity", "error"))
+    raise UsageError(f"is a higher or a lower {metric} better? write {metric}>={level} or {metric}<={level}{near}")
 
 
 def _level(target: TargetSection | None) -> float | None:

@@ -1,0 +1,40 @@
+"""Per cent or parts of one: asked before anything is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotune.cli.doubts import doubt_unit
+from cotune.errors import UsageError
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.settings import Settings
+
+PER_CENT = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)%"
+PARTS = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
+
+
+def test_a_target_in_parts_of_a_metric_in_per_cent_is_refused_with_the_number_meant(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"write accuracy=98$"):
+        doubt_unit(_settings(PER_CENT, "accuracy=0.98", tmp_path))
+
+
+def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubt_unit(_settings(PARTS, "accuracy=98", tmp_path))
+    assert "write accuracy=0.98" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("pattern", "target"), [(PER_CENT, "accuracy=98"), (PARTS, "accuracy=0.98")])
+def test_a_target_in_the_unit_of_the_job_is_not_doubted(
+    pattern: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubt_unit(_settings(pattern, target, tmp_path))
+    assert capsys.readouterr().err == ""
+
+
+def _settings(pattern: str, target: str, folder: Path) -> Settings:
+    text = f"run: python train.py {{batch_size}}\npattern: '{pattern}'"
+    return job_settings.loads(text, {"target": target}, "cotune.yaml", folder)
