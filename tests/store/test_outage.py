@@ -21,7 +21,7 @@ from cotune.errors import CotuneError
 from cotune.store import Store, open_store
 from cotune.store.spool import OutagePolicy
 
-from conftest import Server  # isort: skip
+from postgres_server import Server  # isort: skip
 
 JOB_FLAGS = ("--workers", "1", "--batch-size", "16", "--max-epochs", "6", "--max-samples", "2")
 HASTY = OutagePolicy(first_pause=0.01, longest_pause=0.05, patience=30.0)

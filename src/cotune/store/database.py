@@ -35,7 +35,7 @@ from cotune.store.location import (
     write_ahead,
 )
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
-from cotune.store.spool import OUTAGE, Entry, OutagePolicy, Spool
+from cotune.store.spool import OUTAGE, SpooledSample, OutagePolicy, Spool
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
@@ -236,16 +236,16 @@ class Store:
                 self._upsert(connection, row)
                 self._append(connection, sample.id, sample.curve, rows.of_evaluation)
 
-        def entry() -> Entry:
+        def entry() -> SpooledSample:
             points = (rows.of_evaluation(point, sample.id, place) for place, point in enumerate(sample.curve))
-            return Entry(_job_row(job), row, tuple(points))
+            return SpooledSample(_job_row(job), row, tuple(points))
 
         if self._spool is None:
             write()
         else:
             self._spool.save(write, entry, self._put)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: SpooledSample) -> None:
         """Write what had to wait."""
         with self._writing() as connection:
             self._introduce(connection, entry.job)

@@ -41,7 +41,7 @@ OUTAGE = OutagePolicy()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SpooledSample:
     """A sample as it is to be written: its job's row, its own and those of its curve."""
 
     job: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Entry:
         return str(self.sample["id"])
 
     @classmethod
-    def read(cls, path: Path) -> Entry:
+    def read(cls, path: Path) -> SpooledSample:
         try:
             said = json.loads(path.read_text(encoding="utf-8"))
             return cls(said["job"], said["sample"], tuple(said["curve"]))
@@ -76,7 +76,9 @@ class Spool:
         """Return how many entries of this process wait."""
         return len(self._own)
 
-    def save(self, write: Callable[[], None], entry: Callable[[], Entry], put: Callable[[Entry], None]) -> None:
+    def save(
+        self, write: Callable[[], None], entry: Callable[[], SpooledSample], put: Callable[[SpooledSample], None]
+    ) -> None:
         """Write now, after what waits; or keep the entry while the database is away."""
         if self._own and time.monotonic() < self._ask_at:
             self._keep(entry())
@@ -91,10 +93,10 @@ class Spool:
         else:
             self._pause = self._policy.first_pause
 
-    def flush(self, put: Callable[[Entry], None]) -> None:
+    def flush(self, put: Callable[[SpooledSample], None]) -> None:
         """Write what waits, the oldest first; an entry that is written waits no more."""
         for name, path in list(self._own.items()):
-            put(Entry.read(path))
+            put(SpooledSample.read(path))
             path.unlink()
             del self._own[name]
 
@@ -111,23 +113,23 @@ class Spool:
             time.sleep(pause)
             pause = min(2 * pause, self._policy.longest_pause)
 
-    def adopt(self, put: Callable[[Entry], None]) -> None:
+    def adopt(self, put: Callable[[SpooledSample], None]) -> None:
         """Write what processes that are gone have left."""
         for path, entry in self._left():
             put(entry)
             path.unlink(missing_ok=True)
 
-    def _left(self) -> Iterator[tuple[Path, Entry]]:
+    def _left(self) -> Iterator[tuple[Path, SpooledSample]]:
         for path in sorted(self._folder.glob("*.json")):
             try:
-                entry = Entry.read(path)
+                entry = SpooledSample.read(path)
             except FileNotFoundError:  # another process was quicker
                 continue
             who = entry.sample.get("writer")
             if who is None or writer.gone(str(who)):
                 yield path, entry
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: SpooledSample) -> None:
         text = json.dumps(asdict(entry), allow_nan=False)
         path = self._folder / f"{hashlib.sha256(entry.id.encode()).hexdigest()[:16]}.json"
         held = sum(other.stat().st_size for name, other in self._own.items() if name != entry.id)
