@@ -3,8 +3,9 @@
     1 unexpected   2 usage       3 not found    4 invalid file or store
     5 infeasible   6 missed      7 engine       8 over budget   130 interrupted
 
-The message says what was asked, what is nearest and what to do; the attributes carry
-the facts, so that a caller need not parse the words.
+The message says what was asked, what is nearest and what to do; `facts` carries what a caller would
+otherwise have to parse out of the words. `remedy` names what helps, for whoever knows how that is done
+where the error is read: the command line adds the flag (`cli/remedies.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ class CotuneError(Exception):
     """Something a user can act on."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "", *, remedy: str = "", **facts: object) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+        self.facts = facts
 
 
 class UsageError(CotuneError):
@@ -49,8 +55,11 @@ class Infeasible(CotuneError):
         nearest: Iterable[object] = (),
         by: float | None = None,
         unit: str = "",
+        *,
+        remedy: str = "",
+        **facts: object,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, remedy=remedy, **facts)
         self.constraint = constraint
         self.nearest = tuple(nearest)
         self.by = by

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cotune.types import ASYNCHRONOUS, Config, Floats, Ints, Mask, Value, axes_of
+from cotune.types import ASYNCHRONOUS, Config, Floats, Goal, Ints, Mask, Value, axes_of
 
 LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
 SHARDING = ("fsdp", "shards", "tensor", "pipeline", "zero")  # named axes that cut a model into so many parts
@@ -38,6 +38,13 @@ class Space:
     axes: tuple[Axis, ...]
     global_batch: int | None = None
     only: tuple[tuple[int, ...], ...] | None = None
+
+    def needs_accuracy(self, goal: Goal) -> bool:
+        """Return whether planning for a goal takes a forecast of accuracy: it asks for one, and recipes differ.
+
+        With the global batch fixed the recipe is the user's, who answers for what it learns.
+        """
+        return self.global_batch is None and (goal.target is not None or goal.prefer == "accurate")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,6 +98,14 @@ class Space:
                 allowed = np.array([value in values[axis.name] for value in axis.values], dtype=bool)
                 kept &= allowed[points[:, place]]
         return replace(self, only=tuple(map(tuple, points[kept].tolist())))
+
+    def config(self, **values: Value) -> Config:
+        """Return the config of these values, in the space or not; an axis that is not given takes its first."""
+        first = {axis.name: axis.values[0] for axis in self.axes} | values
+        if self.global_batch is not None:
+            first.pop("batch_size", None)
+        alone = replace(self, axes=tuple(Axis(name, (value,)) for name, value in first.items()), only=None)
+        return alone.configs()[0]
 
     def configs(self, points: Ints | None = None) -> Configs:
         """Return the configs of some points (of all of them by default), as columns."""

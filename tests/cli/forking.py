@@ -25,8 +25,8 @@ from typing import IO, Any
 from cotune import registry
 
 _IMPORTED = (
-    *(f"cotune.cli.{name}" for name in ("main", "app", "measuring", "moving", "engines")),
-    *(f"cotune.{name}" for name in ("predict.history", "predict.predictors.auto", "run.engines.local")),
+    *(f"cotune.cli.{name}" for name in ("main", "app", "verbs.plan", "verbs.profile", "verbs.run")),
+    *(f"cotune.{name}" for name in ("predict.predictors.auto", "run.engines.local")),
     "rich.table",
 )
 _MOST = 1 << 20  # bytes of a request: mostly the environment

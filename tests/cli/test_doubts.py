@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target
-from cotune.cli.job_profile import sum_up
+from cotune.cli.profile_result import sum_up
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
 from cotune.space import Configs

@@ -166,7 +166,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_is_measured(tmp_
 
 def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None:
     script(tmp_path, setup="time.sleep(600)")
-    clear(cotune(tmp_path, "profile", *JOB, "--budget", "1s", *TRAINING), 8, "larger --budget")
+    clear(cotune(tmp_path, "profile", *JOB, "--budget", "1s", *TRAINING), 8, "larger budget (--budget)")
 
 
 @pytest.mark.parametrize(

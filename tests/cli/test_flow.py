@@ -18,7 +18,8 @@ from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune.cli.app import app, verbs
 from cotune.cli.doubts import doubt_target
 from cotune.cli.options import load_settings
-from cotune.cli.verbs.plan import more_measuring
+from cotune.cli.remedies import explained
+from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
 from cotune.types import Config, Evaluation, Forecast, Quantity, Sample, Source
 
@@ -368,4 +369,5 @@ def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
     some = Quantity(1, 2, 3, source)
     near = Forecast(Config.data_parallel(1, 16), 3, some, some, some, some, probability)
     command = "cotune profile --for-goal --target 'loss<=0.3' --deadline 90s"
-    assert more_measuring(settings, [near]).endswith(command) == advised
+    error = Infeasible("none", nearest=[near], job=settings.job, goal=settings.goal)
+    assert explained(error).endswith(command) == advised

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import TRAINING, cotune, script
-from cotune.cli.forecasting import recalled, with_model
 from cotune.jobfile.settings import loads
+from cotune.progress import Terminal
+from cotune.project import Project
 from cotune.store import open_store
 from cotune.types import Config, Sample
 
@@ -58,14 +59,16 @@ def test_a_job_starts_from_what_another_of_the_same_model_took(
     with open_store(str(tmp_path / "store.db")) as kept:
         config = Config.data_parallel(32, 1)
         kept.save(first.job, Sample(config, 1.0, 2.0, id="before"))
-        assert recalled(second, kept) is None, "nobody has counted the model of the first"
-        kept.save(with_model(first, kept).job, Sample(config, 1.0, 2.0, id="one"))
-        found = recalled(second, kept)
+        old, new = (Project(settings=settings, store=kept, display=Terminal()) for settings in (first, second))
+        assert new.evidence().history is None, "nobody has counted the model of the first"
+        kept.save(old.settings.job, Sample(config, 1.0, 2.0, id="one"))
+        found = new.evidence().history
         assert found is not None
         assert {sample.epoch_seconds for sample in found.blended(())} == {6.0}
         assert "of the same model by another command" in found.told[0]
-        assert recalled(second, kept, wanted=False) is None
+        assert new.evidence(history=False).history is None
         net.unlink()
-        assert with_model(first, kept).job.model is not None, "it was counted once"
-        assert with_model(second, kept).job.model is None
+        old, new = (Project(settings=settings, store=kept, display=Terminal()) for settings in (first, second))
+        assert old.settings.job.model is not None, "it was counted once"
+        assert new.settings.job.model is None
     assert "cannot be counted, so its memory must be measured: no file" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from cotune.cli.main import main
-from cotune.cli.recording import Reading, replay
+from cotune.project import open_project
 from cotune.store import open_store
 from cotune.types import Config, Job, Sample
 from lab.worlds import world
@@ -47,9 +47,10 @@ def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> N
 
 
 def test_curves_that_a_store_knows_in_parts_are_learnt_from_as_one(folder: Path, tmp_path: Path) -> None:
-    reading, store = Reading(16, None, False), str(tmp_path / "store.db")
     for target in ("0.3", "0.6", "0.9"):
-        samples = replay(folder, {"target": target}, reading).kept_samples(store, seed=0)
+        with open_project(recording=folder, store=tmp_path / "store.db", target=target) as project:
+            project.profile()
+            samples = project.evidence().samples
     went_on = [sample for sample in samples if sample.resumed_from and sample.curve]
     assert went_on, "the harder target goes on with the curves of the easier one"
     assert all(sample.curve[0].epoch == 1 for sample in went_on)
@@ -154,7 +155,7 @@ def test_wrong_flags_are_a_document_too(folder: Path) -> None:
 
 def test_what_nobody_foresaw_is_a_document_and_a_traceback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["cotune", "plan", "--recording", str(folder), "--json"]
-    broken = mock.patch("cotune.cli.recording.replay", side_effect=RuntimeError("a bug"))
+    broken = mock.patch("cotune.recording.replayed.ReplayedJob.settings", side_effect=RuntimeError("a bug"))
     with mock.patch.object(sys, "argv", argv), broken, pytest.raises(RuntimeError):
         main()
     assert json.loads(capsys.readouterr().out)["error"] == {"kind": "RuntimeError", "message": "a bug", "exit_code": 1}

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cotune.checkpoints import Kept
 from cotune.documents import price_words
 from cotune.forecast import Learning, Outlook, standard_draws
+from cotune.planner import Planner
 from cotune.reports import Findings, find
 from cotune.reports.document import document
 from cotune.reports.ended_runs import cost_of
@@ -58,8 +60,13 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
     )
 
 
+def planner(known: Outlook, goal: Goal = GOAL) -> Planner:
+    return Planner(JOB, goal, SPACE, CLUSTER, lambda *_: known, known, Kept({}))
+
+
 def found(goal: Goal = GOAL, samples: list[Sample] | None = None, plans: Any = (), **world: Any) -> Findings:
-    return find(JOB, goal, SPACE, CLUSTER, outlook=outlook(**world), samples=samples or [], plans=plans)
+    checkpoints = Kept.among(samples or [])
+    return find(replace(planner(outlook(**world), goal), checkpoints=checkpoints), samples or [], plans)
 
 
 @settings(deadline=None)
@@ -85,7 +92,7 @@ def test_a_goal_that_cannot_be_met_is_a_finding_and_not_an_error() -> None:
 
 
 def test_configs_that_cannot_run_at_all_leave_empty_figures() -> None:
-    few = find(JOB, GOAL, SPACE, Cluster((Device("gpu"),)), outlook=outlook())
+    few = find(replace(planner(outlook()), cluster=Cluster((Device("gpu"),))))
     assert few.refusal is not None
     assert few.refusal.constraint == "devices"
     assert few.scaling is None
@@ -100,7 +107,7 @@ def test_a_metric_that_should_fall_is_drawn_as_it_is() -> None:
     losses = risen.best - 2.0
     falling = replace(outlook(), learning=replace(risen, best=losses, evaluation=losses, ceiling=0.0))
     job = replace(JOB, metric="loss", better="lower")
-    result = find(job, replace(GOAL, target=1.2), SPACE, CLUSTER, outlook=falling)
+    result = find(replace(planner(falling, replace(GOAL, target=1.2)), job=job))
     assert result.plan is not None
     figure = learning_curves(result)
     assert figure is not None

@@ -57,7 +57,7 @@ def _leave(error: CotuneError) -> NoReturn:
     """End with an error that a user can act on."""
     _document(error)
     with contextlib.suppress(OSError):
-        print(f"cotune: {error}", file=sys.stderr)
+        print(f"cotune: {_words(error)}", file=sys.stderr)
     _exit(error.exit_code)
 
 
@@ -81,10 +81,27 @@ def _document(error: Exception) -> None:
         from cotune.cli.output import emit_json
 
         code = getattr(error, "exit_code", CotuneError.exit_code)
-        facts: dict[str, object] = {"kind": type(error).__name__, "message": str(error), "exit_code": code}
+        facts: dict[str, object] = {"kind": type(error).__name__, "message": _words(error), "exit_code": code}
         if isinstance(error, Infeasible):
-            facts |= error.document(error.nearest)
+            facts |= error.document([_nearest(near) for near in error.nearest])
         if isinstance(known := getattr(error, "known", None), Mapping):
             facts["known"] = dict(known)
         with contextlib.suppress(OSError, CotuneError):  # nobody reads it
             emit_json("error", {"error": facts})
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, with the flag that helps."""
+    if not isinstance(error, CotuneError) or not (error.remedy or error.facts):
+        return str(error)
+    from cotune.cli.remedies import explained
+
+    return explained(error)
+
+
+def _nearest(near: object) -> object:
+    """Return a forecast that comes near a goal as a document."""
+    from cotune.documents import forecast_document
+    from cotune.types import Forecast
+
+    return forecast_document(near) if isinstance(near, Forecast) else near

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotune.checkpoints import joined
 from cotune.errors import CotuneError
-from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
 from cotune.plan.rates import rates
+from cotune.predict.evidence import Predictors
+from cotune.project import Project
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, pays, requested, resized
 from cotune.space import Configs
-from cotune.store import Store
 from cotune.types import Forecast, Plan, Quantity, Sample
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Moving:
@@ -28,10 +23,10 @@ class Moving:
     Only layouts of the same global batch are weighed, so the recipe and its accuracy stay.
     """
 
-    def __init__(self, settings: Settings, kept: Store, launch: Launch, plan: Plan | None) -> None:
-        self._settings, self._kept, self._launch = settings, kept, launch
+    def __init__(self, project: Project, launch: Launch, plan: Plan | None) -> None:
+        self._project, self._settings, self._launch = project, project.settings, launch
         self._forecast = plan.forecast if plan is not None else None
-        self._goal = settings.goal if plan is None else plan.goal
+        self._goal = self._settings.goal if plan is None else plan.goal
         self._weighed = 0  # evaluations when layouts were last weighed
 
     def __call__(self, sample: Sample) -> Move | None:
@@ -70,9 +65,8 @@ class Moving:
         cheap = self._goal.prefer == "cheap"
         if not pays(left, now, 0.0, restart / sample.config.workers if cheap else restart):
             return None  # even epochs that took no time: weighing layouts takes some itself
-        known = joined(self._kept.samples(self._settings.job))
         try:
-            candidates = self._forecasts(known)
+            candidates = self._forecasts()
         except CotuneError:  # too little was measured to weigh anything
             return None
         best: tuple[float, Forecast] | None = None
@@ -88,18 +82,18 @@ class Moving:
         self._forecast = best[1]
         return Move(best[1].config, f"{surprise}, and {best[1].epoch_seconds.mid:.3g} s can be had")
 
-    def _forecasts(self, known: Sequence[Sample]) -> list[tuple[Forecast, float]]:
+    def _forecasts(self) -> list[tuple[Forecast, float]]:
         """Return what each layout that the cluster holds would take, and what it costs a second."""
-        from cotune.cli.forecasting import Grounds, make_forecaster
-
         settings = self._settings
         configs = settings.space.configs()
         same = configs.take(configs.valid & (configs.global_batch == self._launch.config.global_batch))
         if not len(same):
             return []
-        fixed = replace(settings, goal=replace(settings.goal, epochs=self._launch.epochs, target=None))
-        outlook = make_forecaster(fixed, known, Grounds(self._launch.seed))(same, self._launch.epochs)
-        found = assess(outlook, fixed.goal, settings.cluster, settings.job.sign)
+        goal = replace(settings.goal, epochs=self._launch.epochs, target=None)
+        predictors = Predictors(seed=self._launch.seed)
+        known = self._project.evidence()
+        forecast = known.forecaster(settings.job, settings.cluster, predictors, with_accuracy=False)
+        found = assess(forecast(same, self._launch.epochs), goal, settings.cluster, settings.job.sign)
         held = np.flatnonzero(np.isfinite(found.rate))
         return [(found.forecast(int(row)), float(found.rate[row])) for row in held]
 

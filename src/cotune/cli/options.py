@@ -49,6 +49,14 @@ Timeout = Annotated[str | None, typer.Option("--timeout", help="Most seconds for
 Predictor = Annotated[str, typer.Option("--predictor", help="What predicts seconds per epoch.")]
 AccuracyPredictor = Annotated[str, typer.Option("--accuracy-predictor", help="What predicts accuracy.")]
 Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
+RecordingFolder = Annotated[
+    Path | None, typer.Option("--recording", help="Replay the recording in this folder instead of running the job.")
+]
+MaxSamples = Annotated[int, typer.Option("--max-samples", min=0, help="Most starts on a recording.")]
+Budget = Annotated[
+    float | None, typer.Option("--budget", min=0, help="Most replayed device-seconds of measuring on a recording.")
+]
+AllSamples = Annotated[bool, typer.Option("--all-samples", help="Read every row of the recording, for study only.")]
 NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave out samples of jobs like this one.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 

@@ -12,18 +12,32 @@ import math
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cotune.units import duration
+from cotune.progress import Progress, console, note, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console, JustifyMethod
+    from rich.console import JustifyMethod
     from rich.table import Table
+
+__all__ = [
+    "Progress",
+    "coloured",
+    "console",
+    "emit_json",
+    "note",
+    "progress",
+    "refuse_overwriting",
+    "say",
+    "show",
+    "table",
+    "waiting",
+    "writing",
+]
 
 _WIDEST = 1000
 _AT_INTERVAL = r" (?=\()"
@@ -48,15 +62,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def console(stderr: bool = False) -> Console:
-    """Return a console that is plain when nobody watches."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
-    return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
@@ -138,12 +143,6 @@ def coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def note(text: str) -> None:
-    """Print a remark on stderr; no training ends because a remark found no room."""
-    with suppress(OSError):
-        print(text, file=sys.stderr)
-
-
 @contextmanager
 def _printing() -> Iterator[None]:
     """Turn the system's refusal to take what is printed into an error that a user can act on."""
@@ -186,45 +185,3 @@ def waiting(what: str) -> Iterator[None]:
         return
     with console(stderr=True).status(what):
         yield
-
-
-class Progress:
-    """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
-
-    def __init__(self, total: float) -> None:
-        self.total = total
-        self._begun = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-        self._said = ""
-
-    def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
-    ) -> None:
-        """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
-        spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
-        tail = f", about {duration(left)}{spread} left" if left is not None and left > 0 else ""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
-        elif text != self._said:
-            self._said = text
-            note(f"[{duration(round(time.monotonic() - self._begun, 2))}] {text}{tail}")
-
-
-@contextmanager
-def progress(total: float) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs."""
-    shown = Progress(total)
-    if not sys.stderr.isatty():
-        yield shown
-        return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-    from rich.table import Column
-
-    # Where all does not fit on a line, the end of the text is left out rather than the bar.
-    words = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-    columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
-    with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
-        shown._bar, shown._task = bar, bar.add_task("", total=total)
-        yield shown

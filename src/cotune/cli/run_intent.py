@@ -9,14 +9,15 @@ from typing import Any
 
 from cotune.cli.beginning import Beginning, unfinished
 from cotune.cli.doubts import doubt_batches
-from cotune.cli.forecasting import for_goal
 from cotune.cli.options import require_taken, tell_other_goal
 from cotune.cli.output import note
 from cotune.documents import goal_words, price_words
+from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
+from cotune.predict.evidence import Predictors
+from cotune.project import Project
 from cotune.run.training import config_of_run, goal_of_run
 from cotune.space import Configs
-from cotune.store import Store
 from cotune.types import Config, Goal, Plan
 
 
@@ -48,8 +49,9 @@ class Intent:
     left_at: Beginning | None
 
 
-def intent_of(settings: Settings, kept: Store, flags: RunFlags) -> Intent:
+def intent_of(project: Project, flags: RunFlags) -> Intent:
     """Return what to run: an unfinished run as it was, or the latest plan with the flags laid over it."""
+    settings, kept = project.settings, project.store
     require_taken(settings.job, flags.layout["axes"])
     plan = kept.latest_plan(settings.job)
     left_at = unfinished(settings, kept, flags.seed) if flags.resume else None
@@ -61,7 +63,18 @@ def intent_of(settings: Settings, kept: Store, flags: RunFlags) -> Intent:
         tell_other_goal(settings, kept)
     flagged = [name for name, value in flags.goal.items() if value is not None]
     goal = goal_of_run(plan, settings.goal, flagged, last.goal if last else None)
-    return Intent(config, goal, plan and for_goal(settings, kept, plan, goal, flags.seed or 0), left_at)
+    return Intent(config, goal, plan and _for_goal(project, plan, goal, flags.seed or 0), left_at)
+
+
+def _for_goal(project: Project, plan: Plan, goal: Goal, seed: int) -> Plan | None:
+    """Return the plan as it is, or with its config forecast anew where another goal is asked; None if none can be."""
+    asked, planned = ((one.target, one.deadline, one.epochs) for one in (goal, plan.goal))
+    if asked == planned:
+        return plan
+    try:
+        return project.with_goal(goal).planner(predictors=Predictors(seed=seed)).follow(plan)
+    except CotuneError:  # too little was measured to say anything of this goal
+        return None
 
 
 def announce(settings: Settings, intent: Intent) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import typer
 
 from cotune.checkpoints import trained
-from cotune.cli.measuring import readable
 from cotune.cli.output import emit_json, say, table
 from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
 from cotune.errors import EngineError, Missed, NotFound
 from cotune.jobfile.settings import Settings
+from cotune.probe.outcome import readable
 from cotune.reports.ended_runs import EndedRun
 from cotune.types import Cause, Forecast, Goal, Job, Sample
 from cotune.units import counted, number

@@ -10,10 +10,10 @@ from cotune.cli.moving import Moving
 from cotune.cli.output import Progress, note, progress
 from cotune.jobfile.settings import Settings
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
+from cotune.project import Project
 from cotune.run.attempt import Until
 from cotune.run.launch import Launch
 from cotune.run.supervise import supervise
-from cotune.store import Store
 from cotune.types import Plan, Sample
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
@@ -21,14 +21,13 @@ PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent ru
 GAPS = 20.0  # times the longest silence so far, where nothing was forecast
 
 
-def train(
-    settings: Settings, kept: Store, first: tuple[Launch, Sample], plan: Plan | None, *, restarts: int, fixed: bool
-) -> Sample:
+def train(project: Project, first: tuple[Launch, Sample], plan: Plan | None, *, restarts: int, fixed: bool) -> Sample:
     """Run to the end, in several starts if need be; return the sample of the last."""
+    settings, kept = project.settings, project.store
     launch, sample = first
     countdown = Countdown(_usual_scatter(settings, launch.config.device))
     with running_engine(settings, lambda: afterwards(launch)) as engine, progress(float(launch.epochs)) as shown:
-        change = Moving(settings, kept, launch, None if fixed else plan)
+        change = Moving(project, launch, None if fixed else plan)
         until = _until(settings, launch, plan)
         for moment in supervise(engine, launch, until, sample, restarts=restarts, change=change):
             sample = moment.sample

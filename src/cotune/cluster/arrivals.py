@@ -13,19 +13,19 @@ from typing import Self
 import numpy as np
 from sqlalchemy import URL
 
-from cotune.checkpoints import has_checkpoint, is_own
-from cotune.cli.forecasting import Grounds, known_samples, make_forecaster, recalled, require_curves
+from cotune.checkpoints import Kept, has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
-from cotune.cli.verbs.plan import planned
+from cotune.cli.remedies import explained
 from cotune.cluster.policy import Submission
 from cotune.cluster.service import Queued
 from cotune.cluster.work import Steady
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
-from cotune.jobfile.metric import as_measured
 from cotune.jobfile.settings import Settings
-from cotune.plan.assess import assess
+from cotune.predict.evidence import Predictors
+from cotune.progress import Terminal
+from cotune.project import Project
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Z90, Cluster, Job, Sample
@@ -123,8 +123,8 @@ class Intake:
                 self._unreadable[path] = written
 
     def _decline(self, name: str, error: CotuneError) -> None:
-        self.declined.append({"job": name, "reason": str(error)})
-        note(f"declined {name}: {error}")
+        self.declined.append({"job": name, "reason": explained(error)})
+        note(f"declined {name}: {explained(error)}")
 
     def _queued(self, settings: Settings, now: float) -> Queued:
         if settings.engine != self.like.engine or settings.cluster.devices[0].name != self.cluster.devices[0].name:
@@ -136,9 +136,8 @@ class Intake:
         while name in self._names:
             name += "'"
         self._names.add(name)
-        settings = as_measured(settings, self._stores.of(settings.job))
         queued = _believed(settings, self._stores.of(settings.job), self.cluster, name=name, now=now, seed=self._seed)
-        return replace(queued, before=self._before(settings.job, name))
+        return replace(queued, before=self._before(queued.job, name))
 
     def _before(self, job: Job, name: str) -> Sample | None:
         """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
@@ -172,14 +171,11 @@ def _of_size(cluster: Cluster, slots: int) -> Cluster:
 
 def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, now: float, seed: int) -> Queued:
     """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
-    grounds = Grounds(seed, recalled(settings, kept))
-    samples = known_samples(settings, kept, grounds.history)
-    require_curves(settings, samples, grounds.history)
-    settings = replace(settings, cluster=cluster)
-    plan = planned(settings, samples, grounds)
-    free = replace(settings.goal, deadline=None, max_cost=None)
-    outlook = make_forecaster(settings, samples, grounds)(settings.space.configs(), free.max_epochs)
-    found = assess(outlook, free, cluster, settings.job.sign)
+    project = Project(settings=replace(settings, cluster=cluster), store=kept, display=Terminal())
+    settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
+    plan = planner.plan()
+    free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
+    found = replace(free, checkpoints=Kept({})).assess()  # a job that is served begins anew
     forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
     rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}
     needed = {one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else one.epochs for one in forecasts}

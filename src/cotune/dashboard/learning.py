@@ -13,14 +13,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from cotune.checkpoints import Kept, joined
+from cotune.checkpoints import joined
 from cotune.errors import NotFound
-from cotune.forecast import LEAST_EVALUATIONS, Outlook
-from cotune.predict import forecaster
+from cotune.forecast import Outlook
+from cotune.planner import Planner
+from cotune.predict.evidence import Evidence
+from cotune.predict.history import History
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
 from cotune.store.views import JobSummary, Owner, Telling, telling_samples
@@ -34,21 +35,29 @@ CHOICE = Telling(per_config=3, per_batch=2, curves=60, most=200)
 class Learnt:
     """A job with its outlook over a space, ready for any question."""
 
-    job: Job
-    goal: Goal  # what was asked last, or nothing
-    space: Space
-    cluster: Cluster
-    outlook: Outlook
+    planner: Planner
     samples: tuple[Sample, ...]
     plans: tuple[StoredPlan, ...]
     assumed: bool  # whether space and cluster had to be read off the samples
     seconds_range: tuple[float, float]
     accuracy_range: tuple[float, float] | None  # of the metric, worst first; None where no target can be judged
 
-    @cached_property
-    def kept(self) -> Kept:
-        """Return the probes that a run would go on from."""
-        return Kept.among(self.samples)
+    @property
+    def goal(self) -> Goal:
+        """Return what was asked last, or nothing."""
+        return self.planner.goal
+
+    @property
+    def space(self) -> Space:
+        return self.planner.space
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.planner.cluster
+
+    @property
+    def outlook(self) -> Outlook:
+        return self.planner.outlook
 
 
 class Learner:
@@ -100,24 +109,31 @@ def learn(store: Store, job: JobSummary) -> Learnt:
     if space is None or cluster is None:
         space, cluster = _measured_space(timed), _measured_cluster(timed)
     goal = plans[0].plan.goal if plans else Goal()
-    longest = max((len(sample.curve) for sample in used), default=0)
-    judged = space.global_batch is None and longest >= LEAST_EVALUATIONS
-    fitted = forecaster(job.definition, used, cluster, accuracy="auto" if judged else None)
-    outlook = fitted(space.configs(), goal.max_epochs)
+    definition = job.definition
+    evidence = Evidence(used, History.of(definition, cluster, store.alike(definition)) or None)
+    judged = space.global_batch is None and evidence.tells_accuracy(definition, goal)
+    question = _Question(definition, goal if judged else replace(goal, target=None), space, cluster)
+    planner = Planner.learn(question, evidence, with_accuracy=judged)
     if words:
-        outlook = replace(outlook, notes=(*outlook.notes, words))
+        planner = replace(planner, outlook=replace(planner.outlook, notes=(*planner.outlook.notes, words)))
     return Learnt(
-        job=job.definition,
-        goal=goal if judged else replace(goal, target=None),
-        space=space,
-        cluster=cluster,
-        outlook=outlook,
+        planner=planner,
         samples=used,
         plans=plans,
         assumed=chosen is None,
-        seconds_range=_seconds_range(outlook, goal),
-        accuracy_range=_accuracy_range(job.definition, outlook) if judged else None,
+        seconds_range=_seconds_range(planner.outlook, goal),
+        accuracy_range=_accuracy_range(definition, planner.outlook) if judged else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A job of the store with what was asked of it last."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
 
 
 def _selected(store: Store, job: JobSummary) -> tuple[tuple[Sample, ...], str]:

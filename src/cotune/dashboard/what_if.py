@@ -54,16 +54,9 @@ class WhatIf:
 
 def findings(learnt: Learnt, asked: WhatIf, *, history: bool = False) -> Findings:
     """Return the findings of a job under another goal and other prices, with what was measured if asked."""
-    return find(
-        learnt.job,
-        asked.goal(learnt.goal),
-        learnt.space,
-        asked.cluster(learnt.cluster),
-        outlook=learnt.outlook,
-        kept=learnt.kept,
-        samples=learnt.samples if history else (),
-        plans=[(stored.created, stored.plan) for stored in learnt.plans] if history else (),
-    )
+    planner = learnt.planner.asking(asked.goal(learnt.goal), asked.cluster(learnt.cluster))
+    plans = [(stored.created, stored.plan) for stored in learnt.plans] if history else []
+    return find(planner, learnt.samples if history else (), plans)
 
 
 def answer(found: Findings) -> dict[str, Any]:

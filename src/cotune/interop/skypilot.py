@@ -17,14 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from cotune.checkpoints import joined
 from cotune.errors import Infeasible, NotFound, suggestion
-from cotune.jobfile.settings import Settings, find, load
-from cotune.plan.choose import choose
-from cotune.plan.searches.grid import Grid
-from cotune.predict import forecaster
+from cotune.jobfile.settings import Settings
+from cotune.predict.evidence import Predictors
+from cotune.project import open_project
 from cotune.space import Axis, Space
-from cotune.store import open_store
 from cotune.types import Value
 
 
@@ -41,19 +38,14 @@ def time_estimator(
     file: str | Path | None = None, *, num_nodes: int = 1, store: str | None = None, seed: int = 0
 ) -> Callable[[Resources], float]:
     """Return a function from SkyPilot's resources to the seconds that the job of a job file takes on them."""
-    path = Path(file) if file else find(Path.cwd())
-    settings = load(path, {})
-    with open_store(store, path.parent if path else Path.cwd()) as kept:
-        samples = joined(kept.samples(settings.job))
-    accuracy = "auto" if settings.goal.target is not None and settings.space.global_batch is None else None
-    forecast = forecaster(settings.job, samples, settings.cluster, accuracy=accuracy, seed=seed)
+    with open_project(file, store=store) as project:
+        settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
+    free = planner.asking(replace(settings.goal, max_cost=None))  # SkyPilot's prices count, not ours
 
     def seconds(resources: Resources) -> float:
         device, workers = _asked(settings, resources)
-        space = _pinned(settings, device, workers * num_nodes)
-        goal = replace(settings.goal, max_cost=None)  # SkyPilot's prices count, not ours
         try:
-            plan = choose(settings.job, goal, space, settings.cluster, forecast=forecast, search=Grid(), seed=seed)
+            plan = free.within(_pinned(settings, device, workers * num_nodes)).plan()
         except Infeasible:
             return math.inf
         return plan.forecast.seconds.mid

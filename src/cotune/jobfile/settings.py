@@ -68,6 +68,42 @@ def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) ->
     return settings
 
 
+def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
+    """Return settings with what is asked now laid over them, by the keys of the job file.
+
+    A target may name another metric and its direction; an axis of `search` takes the place of the one there was.
+    """
+    given = {key: value for key, value in asked.items() if value is not None}
+    file = checked("{}", given, "what is asked")
+    job, goal = settings.job, settings.goal
+    if file.target is not None:
+        metric = file.target.metric or job.metric
+        named = job.better if metric == job.metric else metric_names.better(metric) or job.better
+        job = replace(job, metric=metric, better=_direction(file.target) or named)
+    kept = ("deadline", "epochs", "confidence", "prefer")
+    changed: dict[str, Any] = {name: getattr(file, name) for name in kept if name in given}
+    changed |= {"target": _level(file.target)} if file.target is not None else {}
+    changed |= {"max_cost": file.budget.max_cost} if file.budget.max_cost is not None else {}
+    changed |= {"max_epochs": file.epochs or file.max_epochs} if {"epochs", "max_epochs"} & given.keys() else {}
+    for name, values in file.search.items():
+        _check_axis(name, values, job, "what is asked")
+    axes = {axis.name: axis.values for axis in settings.space.axes} | file.search
+    space = replace(settings.space, axes=tuple(Axis(name, values) for name, values in axes.items()), only=None)
+    return replace(
+        settings,
+        job=job,
+        goal=replace(goal, **changed),
+        space=space if file.search else settings.space,
+        metric_named=settings.metric_named or file.target is not None,
+    )
+
+
+def _direction(target: TargetSection) -> Literal["higher", "lower"] | None:
+    if target.at_most is not None:
+        return "lower"
+    return "higher" if target.at_least is not None else None
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

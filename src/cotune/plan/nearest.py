@@ -25,15 +25,16 @@ def infeasible(job: Job, found: Assessment) -> Infeasible:
     constraint, words, by, unit = _binding(job, found)
     shown = "; ".join(f"{near.config}: {_outcome(job, found.goal, near)}" for near in nearest)
     asked = f"no config {_asked(job, found)} with confidence {found.goal.confidence:g}"
-    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest, by, unit)
+    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest, by, unit, job=job, goal=found.goal)
 
 
 def search_failed(found: Assessment) -> Infeasible:
     """Return the error of a search that met no feasible config although there are some."""
     count = int(np.count_nonzero(found.feasible))
     return Infeasible(
-        f"the search met none of the {count} feasible configs ({len(found.seconds)} in all); use --search grid",
+        f"the search met none of the {count} feasible configs ({len(found.seconds)} in all)",
         "search",
+        remedy="grid",
     )
 
 

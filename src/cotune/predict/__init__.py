@@ -95,14 +95,14 @@ def forecaster(
     samples: Sequence[Sample],
     cluster: Cluster,
     *,
-    predictor: str = "auto",
-    accuracy: str | None = "auto",
+    predictor: str | SecondsPredictor = "auto",
+    accuracy: str | AccuracyPredictor | None = "auto",
     draws: int = 128,
     seed: int = 0,
 ) -> Forecaster:
     """Return what forecasts configs: call it with `Configs` and the most epochs of interest.
 
-    `predictor` and `accuracy` name the predictors of time and of accuracy, settings
+    `predictor` and `accuracy` are the predictors of time and of accuracy, or name them, settings
     included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
     which no learning curve is needed. Its `reason` says what was chosen and why.
     """

@@ -147,10 +147,12 @@ class History:
         """Return a forecaster that trusts what rests on old samples less, and says so."""
         timed = {sample.config for sample in own if is_timed(sample)}
         trained = {sample.config.global_batch for sample in own if sample.curve}
-        doubt = self._doubt(len(timed))
+        shown = [point.accuracy for sample in self.blended(own) for point in sample.curve]
+        span = max(shown) - min(shown) if shown else 0.0
+        doubts = _Doubts(self._doubt(len(timed)), ACCURACY_DOUBT * span)
 
         def doubting(configs: Configs, max_epochs: int) -> Outlook:
-            return _widened(forecast(configs, max_epochs), timed, trained, doubt, self._note(len(timed)))
+            return _widened(forecast(configs, max_epochs), timed, trained, doubts, self._note(len(timed)))
 
         return doubting
 
@@ -164,7 +166,7 @@ class History:
 
     def _note(self, configs: int) -> str:
         own = f"with {configs} configs of its own" if configs else "without a measurement of its own"
-        return f"from history, {own}: {'; '.join(self.told)} (--no-history leaves them out)"
+        return f"from history, {own}: {'; '.join(self.told)}"
 
 
 def _as_own(sample: Sample, alike: Likeness) -> Sample:
@@ -195,7 +197,17 @@ def is_timed(sample: Sample) -> bool:
     return sample.epoch_seconds is not None and not sample.failed
 
 
-def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[int], doubt: float, note: str) -> Outlook:
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """The spread that comes from trusting old samples: of ln seconds, and of accuracy."""
+
+    seconds: float
+    accuracy: float
+
+
+def _widened(
+    outlook: Outlook, timed: Collection[object], trained: Collection[int], doubts: _Doubts, note: str
+) -> Outlook:
     """Return an outlook whose spreads are wider wherever this job has not measured for itself."""
     own = np.array([config in timed for config in outlook.configs], dtype=bool)
     source = outlook.seconds_source.copy()
@@ -204,7 +216,7 @@ def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[in
         source[:] = "assumed"
     wider = replace(
         outlook,
-        spread=np.where(own, outlook.spread, np.hypot(outlook.spread, doubt)),
+        spread=np.where(own, outlook.spread, np.hypot(outlook.spread, doubts.seconds)),
         seconds_source=source,
         notes=(*outlook.notes, note),
     )
@@ -214,6 +226,6 @@ def _widened(outlook: Outlook, timed: Collection[object], trained: Collection[in
     foreign = ~np.isin(outlook.configs.global_batch[first], list(trained))
     sources = learning.source.copy()
     sources[foreign & (sources == "measured")] = "extrapolated"
-    extra = np.where(foreign, ACCURACY_DOUBT * float(np.ptp(learning.best)), 0.0)
+    extra = np.where(foreign, doubts.accuracy, 0.0)
     above, below = (np.hypot(spread, extra[:, None]) for spread in (learning.spread, learning.fall))
     return replace(wider, learning=replace(learning, spread=above, fall=below, source=sources))

@@ -9,9 +9,9 @@ samples ─┬─ law of seconds ─ errors left out ─────────
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import _lru_cache_wrapper, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -178,8 +178,8 @@ def learn(
     samples: Sequence[Sample],
     cluster: Cluster,
     *,
-    predictor: str,
-    accuracy: str | None,
+    predictor: str | SecondsPredictor,
+    accuracy: str | AccuracyPredictor | None,
     draws: int,
     seed: int,
 ) -> Forecaster:
@@ -188,8 +188,8 @@ def learn(
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
     per_node = _per_node(cluster, known)
-    seconds, reason = _seconds(job, _times_alone(known), predictor, per_node)
-    learnt, why, by_worker = _accuracy(job, Evaluated.of(samples), accuracy)
+    seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)
+    learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(samples), accuracy)
     return Forecaster(
         seconds=replace(seconds, starts=starts(known)),
         accuracy=learnt,
@@ -232,9 +232,20 @@ def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
     return (*few, *many)
 
 
+def _once(fit: _lru_cache_wrapper[Answer], predictor: Any) -> Callable[..., Answer]:
+    """Return a fit that answers again what it was asked before, unless it is of a predictor that may change."""
+    return fit if isinstance(predictor, Hashable) else fit.__wrapped__
+
+
+def _called(predictor: object) -> str:
+    return predictor if isinstance(predictor, str) else type(predictor).__name__
+
+
 @lru_cache(KEPT)
-def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | None) -> tuple[SecondsOutlook, str]:
-    chosen = with_nodes(registry.create("predictor", name), per_node)
+def _seconds(
+    job: Job, known: tuple[Sample, ...], predictor: str | SecondsPredictor, per_node: int | None
+) -> tuple[SecondsOutlook, str]:
+    chosen, name = with_nodes(registry.create("predictor", predictor), per_node), _called(predictor)
     if not isinstance(chosen, SecondsPredictor):
         raise UsageError(f"predictor {name!r} does not predict time; gaussian, ring and auto do")
     if isinstance(chosen, Auto):
@@ -247,12 +258,14 @@ def _seconds(job: Job, known: tuple[Sample, ...], name: str, per_node: int | Non
 
 
 @lru_cache(KEPT)
-def _accuracy(job: Job, evaluated: Evaluated, name: str | None) -> tuple[AccuracyOutlook | None, str, bool]:
+def _accuracy(
+    job: Job, evaluated: Evaluated, predictor: str | AccuracyPredictor | None
+) -> tuple[AccuracyOutlook | None, str, bool]:
     """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
     samples = evaluated.samples
-    if name is None or not curves(job, samples, least_points=0):
+    if predictor is None or not curves(job, samples, least_points=0):
         return None, "", False
-    chosen = registry.create("predictor", name)
+    chosen, name = registry.create("predictor", predictor), _called(predictor)
     if not isinstance(chosen, AccuracyPredictor):
         raise UsageError(f"predictor {name!r} does not predict accuracy; isotonic, curve and auto do")
     by_worker = getattr(chosen, "batch", "global") == "worker"

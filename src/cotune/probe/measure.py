@@ -29,11 +29,15 @@ CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enou
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What measuring may take: seconds on the engine's clock, starts, and seconds per start."""
+    """What measuring may take: seconds on the engine's clock, starts, and seconds per start.
+
+    `device_seconds` is what an engine that replays is itself told not to exceed.
+    """
 
     seconds: float = 300.0
     samples: int = 16
     timeout: float | None = None
+    device_seconds: float | None = None
 
     def starts_left(self, made: int, spent: float) -> int:
         """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace."""

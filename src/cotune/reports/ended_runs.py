@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from cotune.checkpoints import joined
 from cotune.plan.rates import rates
 from cotune.run.training import asks, missed
 from cotune.space import Configs
@@ -51,8 +52,9 @@ def ended_run(job: Job, cluster: Cluster, trail: Sequence[Sample], plan: Plan | 
     """Return what became of a trail of starts, judged by a goal where there is one."""
     probe = next((start for start in reversed(trail) if start.purpose == "probe"), None)
     own = [start for start in trail if start.purpose == "run"]
-    # A run that had nothing left to train shows what was shown before it.
-    curve = next((start.curve for start in reversed(trail) if start.curve), ())
+    # A run that had nothing left to train shows all that was shown before it.
+    before = joined(trail) if not any(start.curve for start in own) else own
+    curve = next((start.curve for start in reversed(before) if start.curve), ())
     last = replace(own[-1], curve=curve)
     seconds, cost = sum(start.seconds for start in own), cost_of(own, cluster)
     short = last.failure.words if last.failure else None

@@ -9,20 +9,16 @@ confidence asked for; whether it does so in time is what the deadline decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from cotune.checkpoints import Kept
 from cotune.errors import Infeasible
-from cotune.forecast import Outlook
-from cotune.plan.assess import Assessment, assess
-from cotune.plan.choose import decide
-from cotune.plan.searches.grid import Grid
+from cotune.plan.assess import Assessment
+from cotune.planner import Planner
 from cotune.reports.ended_runs import EndedRun, cost_of, ended_runs
 from cotune.reports.scaling import Scaling, scaling
-from cotune.space import Space
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
 
 
@@ -81,30 +77,13 @@ class Findings:
         return cost_of(samples, self.cluster)
 
 
-def find(
-    job: Job,
-    goal: Goal,
-    space: Space,
-    cluster: Cluster,
-    *,
-    outlook: Outlook,
-    samples: Sequence[Sample] = (),
-    plans: Sequence[tuple[str, Plan]] = (),
-    kept: Kept | None = None,
-) -> Findings:
-    """Return what there is to say of a job.
-
-    `plans` are those made so far with their times, newest first; `kept` are the probes to go on from, those of
-    the samples unless they are given.
-    """
-    kept = Kept.among(samples) if kept is None else kept
-    found = assess(outlook, goal, cluster, job.sign, kept.epochs(job, goal, outlook.configs))
+def find(planner: Planner, samples: Sequence[Sample] = (), plans: Sequence[tuple[str, Plan]] = ()) -> Findings:
+    """Return what there is to say of a job; `plans` are those made so far with their times, newest first."""
+    assessed = planner.assess()
     plan, refusal = None, None
     try:
-        plan = decide(job, space, found, search=Grid())
-        before = kept.of(plan.config, goal)
-        plan = replace(plan, continues=before.id if before else None)
+        plan = planner.plan(assessed=assessed)
     except Infeasible as error:
         refusal = error
-    runs = ended_runs(job, cluster, samples, plans)
-    return Findings(job, goal, cluster, found, plan, refusal, tuple(samples), runs)
+    runs = ended_runs(planner.job, planner.cluster, samples, plans)
+    return Findings(planner.job, planner.goal, planner.cluster, assessed, plan, refusal, tuple(samples), runs)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
 
 import typer
 
+from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, reused_device_seconds, trained
+from cotune.cli.doubts import doubt_batches, doubt_target
 from cotune.cli.options import (
     AccuracyPredictor,
+    AllSamples,
     Axis,
     BatchSize,
+    Budget,
     Command,
     Confidence,
     Deadline,
@@ -19,26 +26,40 @@ from cotune.cli.options import (
     Json,
     MaxCost,
     MaxEpochs,
+    MaxSamples,
     Name,
     NoHistory,
     Pattern,
     Predictor,
     Prefer,
+    RecordingFolder,
     Seed,
     StoreUrl,
     Target,
     Workers,
+    check_predictors,
+    goal_overrides,
+    load_settings,
+    search_overrides,
 )
-from cotune.cli.recording import AllSamples, Budget, MaxSamples, RecordingFolder
-
-_WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
-
-if TYPE_CHECKING:
-    from cotune.cli.forecasting import Grounds
-    from cotune.jobfile.settings import Settings
-    from cotune.predict.history import History
-    from cotune.store import Store
-    from cotune.types import Forecast, Plan, Sample
+from cotune.cli.output import emit_json, note, say, table
+from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.cli.remedies import explained
+from cotune.documents import (
+    decision_table,
+    forecast_document,
+    goal_document,
+    plan_document,
+    price_document,
+    price_words,
+    profile_document,
+)
+from cotune.errors import NotFound
+from cotune.predict.evidence import Evidence, Predictors
+from cotune.project import Project
+from cotune.space import Configs
+from cotune.types import RECORDED, Plan, Sample
+from cotune.units import counted, duration, number
 
 
 def plan(
@@ -73,51 +94,56 @@ def plan(
     json: Json = False,
 ) -> None:
     """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
-    import time
-
-    from cotune.cli.doubts import doubt_batches, doubt_target
-    from cotune.cli.forecasting import Grounds, recalled, with_model
-    from cotune.cli.options import check_predictors, goal_overrides, load_settings, open_store, search_overrides
-    from cotune.cli.output import emit_json
-    from cotune.cli.recording import Reading, replay
-    from cotune.jobfile.metric import as_measured
-    from cotune.space import Configs
-
     check_predictors(predictor, accuracy)
-    axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
-    asked |= {"epochs": epochs, "max_epochs": max_epochs}
-    history = None
+    asked |= {"epochs": epochs, "max_epochs": max_epochs, "search": search_overrides(workers, batch_size, axis)}
+    predictors = Predictors(predictor, accuracy, seed)
+    opened: AbstractContextManager[Project]
     if recording:
-        played = replay(recording, asked | {"search": axes}, Reading(max_samples, budget, all_samples), file)
-        settings = played.settings
-        samples = played.kept_samples(store, seed)
+        opened = recorded_project(recording, asked, store, file)
     else:
-        told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "search": axes}
-        settings = load_settings(file, told | asked)
-        with open_store(store) as kept:
-            settings = with_model(as_measured(settings, kept), kept)
-            history = recalled(settings, kept, wanted=not no_history)
-            samples = _enough_samples(settings, kept, history, max_samples, seed, may_measure=not no_measure)
-    doubt_target(settings, samples)
-    begun = time.perf_counter()
-    chosen = planned(settings, samples, Grounds(seed, history, predictor, accuracy), search)
-    took = time.perf_counter() - begun
-    doubt_batches(settings.job, Configs.of([chosen.config]))
-    if store or not recording:
-        with open_store(store) as kept:
-            kept.save_plan(settings.job, chosen, settings.space, settings.cluster)
+        told = {"run": command, "name": name, "examples": examples, "pattern": pattern}
+        opened = job_project(load_settings(file, told | asked), store)
+    with opened as project:
+        if recording:
+            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+        else:
+            known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
+        doubt_target(project.settings, known.samples)
+        begun = time.perf_counter()
+        chosen = project.planner(known, predictors).plan(search)
+        took = time.perf_counter() - begun
+        doubt_batches(project.settings.job, Configs.of([chosen.config]))
+        project.save(chosen)
+        _print(project, chosen, known.samples, took, json=json)
+
+
+def _measured(project: Project, max_samples: int, *, history: bool, seed: int, may_measure: bool) -> Evidence:
+    """Return what is known of a job; where that is not enough, measure first what decides for the goal."""
+    settings, known = project.settings, project.evidence(history=history)
+    try:
+        project.require_enough(known)
+    except NotFound as missing:
+        asked = settings.goal.target is not None or settings.goal.deadline is not None
+        if not (may_measure and asked and settings.job.command):
+            raise
+        most = duration(settings.profile_seconds)
+        note(f"{explained(missing)}; doing so now, for at most {most} (--no-measure refuses instead)")
+        project.profile(max_samples=max_samples, for_goal=True, history=history, seed=seed)
+        return project.evidence(history=history)
+    return known
+
+
+def _print(project: Project, chosen: Plan, samples: Sequence[Sample], took: float, *, json: bool) -> None:
     if json:
-        emit_json("plan", _document(settings, chosen, samples, took))
+        emit_json("plan", _document(project, chosen, samples, took))
         return
-    _show(settings, chosen, took)
+    _show(project, chosen, took)
     _show_rest(chosen, samples)
 
 
-def _document(settings: Settings, chosen: Plan, samples: list[Sample], took: float) -> dict[str, Any]:
-    from cotune.checkpoints import reused_device_seconds
-    from cotune.documents import forecast_document, goal_document, plan_document, price_document, profile_document
-
+def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: float) -> dict[str, Any]:
+    settings = project.settings
     return {
         "job": settings.job.name,
         "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
@@ -129,96 +155,8 @@ def _document(settings: Settings, chosen: Plan, samples: list[Sample], took: flo
     }
 
 
-def _enough_samples(
-    settings: Settings, kept: Store, history: History | None, max_samples: int, seed: int, *, may_measure: bool
-) -> list[Sample]:
-    """Return the samples of a job; where they are missing, measure first what decides for the goal."""
-    from cotune.cli.forecasting import known_samples, require_curves
-    from cotune.cli.measuring import measure, nothing_learnt
-    from cotune.cli.output import note
-    from cotune.errors import NotFound
-    from cotune.probe.measure import Limits
-    from cotune.units import duration
-
-    try:
-        samples = known_samples(settings, kept, history)
-        require_curves(settings, samples, history)
-    except NotFound as missing:
-        asked = settings.goal.target is not None or settings.goal.deadline is not None
-        if not (may_measure and asked and settings.job.command):
-            raise
-        limits = Limits(settings.profile_seconds, max_samples, settings.timeout)
-        note(f"{missing}; doing so now, for at most {duration(limits.seconds)} (--no-measure refuses instead)")
-        known = kept.samples(settings.job)
-        new = measure(settings, kept, known, limits, for_goal=True, history=history, seed=seed)
-        if not any(sample.epoch_seconds is not None for sample in (*known, *new)):
-            raise nothing_learnt(settings, known, new, limits) from None
-        return known_samples(settings, kept, history)
-    return samples
-
-
-def planned(settings: Settings, samples: list[Sample], on: Grounds, search: str = "grid") -> Plan:
-    """Return the plan that the samples allow, or raise `Infeasible` with the nearest ones."""
-    from dataclasses import replace
-
-    from cotune import registry
-    from cotune.checkpoints import Kept
-    from cotune.cli.forecasting import make_forecaster, require_curves
-    from cotune.documents import forecast_document
-    from cotune.errors import Infeasible
-    from cotune.plan.choose import choose
-    from cotune.types import RECORDED, Forecast
-
-    searcher = registry.create("search", search)
-    require_curves(settings, samples, on.history)
-    forecast = make_forecaster(settings, samples, on)
-    kept = Kept.among(samples)
-    try:
-        plan = choose(
-            settings.job,
-            settings.goal,
-            settings.space,
-            settings.cluster,
-            forecast=forecast,
-            search=searcher,
-            trained=lambda configs: kept.epochs(settings.job, settings.goal, configs),
-            go_on=settings.engine != RECORDED,  # a recording leaves no checkpoint
-            seed=on.seed,
-        )
-    except Infeasible as error:
-        near = [forecast for forecast in error.nearest if isinstance(forecast, Forecast)]
-        nearest = tuple(forecast_document(forecast) for forecast in near)
-        words = f"{error}{more_measuring(settings, near)}"
-        raise Infeasible(words, error.constraint, nearest, error.by, error.unit) from None
-    before = kept.of(plan.config, settings.goal)
-    return replace(plan, continues=before.id if before else None)
-
-
-def more_measuring(settings: Settings, nearest: list[Forecast]) -> str:
-    """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
-    from cotune.cli.forecasting import goal_flags
-    from cotune.types import RECORDED
-
-    best = max(nearest, key=lambda forecast: forecast.probability, default=None)
-    if best is None or not settings.job.command or settings.engine == RECORDED:
-        return ""
-    known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
-    if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
-        return ""
-    chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
-    return f". More measuring may help, as {chance}: cotune profile --for-goal{goal_flags(settings)}"
-
-
-def _probe(chosen: Plan, samples: list[Sample]) -> Sample | None:
-    """Return the probe that a run of the plan goes on from."""
-    return next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
-
-
-def _show(settings: Settings, chosen: Plan, took: float) -> None:
-    from cotune.cli.output import say, table
-    from cotune.documents import decision_table, price_words
-    from cotune.types import RECORDED
-    from cotune.units import counted, duration, number
+def _show(project: Project, chosen: Plan, took: float) -> None:
+    settings = project.settings
 
     forecast, goal = chosen.forecast, chosen.goal
     table(*decision_table(settings.job.metric, forecast, chosen.rivals))
@@ -242,13 +180,11 @@ def _show(settings: Settings, chosen: Plan, took: float) -> None:
     say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run{again}")
 
 
-def _show_rest(chosen: Plan, samples: list[Sample]) -> None:
+def _show_rest(chosen: Plan, samples: Sequence[Sample]) -> None:
     """Say what is left for a run that goes on from a probe, or why it has to begin anew."""
-    from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, trained
-    from cotune.cli.output import say
-    from cotune.units import counted, duration, number
 
-    probe, rest = _probe(chosen, samples), chosen.rest
+    probe = next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
+    rest = chosen.rest
     if probe is not None and rest is not None:
         done = counted(trained(probe), "epoch")
         if rest.seconds.mid == 0:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cotune.cli.options import (
     AccuracyPredictor,
+    AllSamples,
     Axis,
     BatchSize,
+    Budget,
     Command,
     File,
     Json,
+    MaxSamples,
     Name,
     NoHistory,
     Predictor,
+    RecordingFolder,
     Seed,
     StoreUrl,
     Workers,
+    check_predictors,
+    load_settings,
+    search_overrides,
 )
-from cotune.cli.recording import AllSamples, Budget, MaxSamples, RecordingFolder
-
-if TYPE_CHECKING:
-    from cotune.forecast import Outlook
-    from cotune.jobfile.settings import Settings
-    from cotune.predict.history import History
-    from cotune.types import Forecast, Sample
+from cotune.cli.output import emit_json, say, table
+from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.documents import config_cells, config_columns, config_document, head, quantity_document, spread
+from cotune.jobfile.settings import Settings
+from cotune.planner import Planner
+from cotune.predict.evidence import Evidence, Predictors
+from cotune.project import Project
+from cotune.types import Forecast
+from cotune.units import counted
 
 SHOWN = 40  # configs of a large space, evenly chosen
 
@@ -51,62 +62,39 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict seconds per epoch and accuracy, with intervals. Of configs measured or not."""
-    from cotune.cli.forecasting import Grounds, full_forecaster
-    from cotune.cli.options import check_predictors, load_settings, search_overrides
-    from cotune.cli.recording import Reading, replay
-
     check_predictors(predictor, accuracy)
-    searched = search_overrides(workers, batch_size, axis)
+    searched, predictors = search_overrides(workers, batch_size, axis), Predictors(predictor, accuracy, seed)
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if all_samples else 1, "search": searched}
-        played = replay(recording, asked, Reading(max_samples, budget, all_samples), file)
-        settings, samples, history = played.settings, played.kept_samples(store, seed), None
+        with recorded_project(recording, asked, store, file) as project:
+            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+            planner = _planner(project, known, predictors)
     else:
-        settings = load_settings(file, {"run": command, "name": name, "search": searched})
-        settings, samples, history = _known(settings, store, with_history=not no_history)
-    forecast = full_forecaster(settings, samples, Grounds(seed, history, predictor, accuracy))
-    outlook = forecast(settings.space.configs(), settings.goal.max_epochs)
-    _print(settings, outlook, everything=everything, json=json)
+        with job_project(load_settings(file, {"run": command, "name": name, "search": searched}), store) as project:
+            planner = _planner(project, project.evidence(history=not no_history), predictors)
+    _print(project.settings, planner, everything=everything, json=json)
 
 
-def _known(
-    settings: Settings, store: str | None, *, with_history: bool
-) -> tuple[Settings, list[Sample], History | None]:
-    """Return the settings with the metric that was measured, a job's samples, and what jobs like it showed before."""
-    from cotune.cli.forecasting import known_samples, recalled
-    from cotune.cli.options import open_store
-    from cotune.jobfile.metric import as_measured
-
-    with open_store(store) as kept:
-        settings = as_measured(settings, kept)
-        history = recalled(settings, kept, wanted=with_history)
-        return settings, known_samples(settings, kept, history), history
+def _planner(project: Project, known: Evidence, predictors: Predictors) -> Planner:
+    """Return what forecasts every config, with accuracy and whatever the goal asks for."""
+    goal = replace(project.settings.goal, target=None, prefer="cheap")
+    return project.with_goal(goal).planner(known, predictors, accuracy=True)
 
 
-def _print(settings: Settings, outlook: Outlook, *, everything: bool, json: bool) -> None:
-    from dataclasses import replace
-
-    import numpy as np
-
-    from cotune.cli.output import emit_json
-    from cotune.plan.assess import assess
-
-    goal = replace(settings.goal, target=None, prefer="cheap")
-    found = assess(outlook, goal, settings.cluster, settings.job.sign)
-    rows = np.flatnonzero(np.isfinite(found.seconds))
+def _print(settings: Settings, planner: Planner, *, everything: bool, json: bool) -> None:
+    assessed, notes = planner.assess(), planner.outlook.notes
+    rows = np.flatnonzero(np.isfinite(assessed.seconds))
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
-    forecasts = [found.forecast(int(row)) for row in shown]
+    forecasts = [assessed.forecast(int(row)) for row in shown]
     if json:
-        documents = [_document(forecast, goal.max_epochs) for forecast in forecasts]
-        emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(outlook.notes)})
+        documents = [_document(forecast, planner.goal.max_epochs) for forecast in forecasts]
+        emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(notes)})
         return
-    _show(settings, forecasts, outlook.notes, left_out=len(rows) - len(forecasts))
+    _show(settings, forecasts, notes, left_out=len(rows) - len(forecasts))
 
 
 def _document(forecast: Forecast, epochs: int) -> dict[str, Any]:
-    from cotune.documents import config_document, quantity_document
-
     document = config_document(forecast.config) | {
         "epoch_seconds": quantity_document(forecast.epoch_seconds),
         "source": forecast.epoch_seconds.source,
@@ -117,10 +105,6 @@ def _document(forecast: Forecast, epochs: int) -> dict[str, Any]:
 
 
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
-    from cotune.cli.output import say, table
-    from cotune.documents import config_cells, config_columns, head, spread
-    from cotune.units import counted
-
     columns = config_columns([forecast.config for forecast in forecasts])
     accuracy = f"{settings.job.metric} after {counted(settings.goal.max_epochs, 'epoch')}"
     rows = [

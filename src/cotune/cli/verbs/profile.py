@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target, doubt_unit
 from cotune.cli.options import (
     Axis,
     BatchSize,
@@ -24,7 +25,11 @@ from cotune.cli.options import (
     Target,
     Timeout,
     Workers,
+    load_settings,
+    search_overrides,
 )
+from cotune.cli.profile_result import show_profile
+from cotune.cli.projects import job_project
 
 
 def profile(
@@ -53,9 +58,6 @@ def profile(
     json: Json = False,
 ) -> None:
     """Measure a job with a few short real runs, within a budget."""
-    from cotune.cli.job_profile import ProfileFlags, profile_job
-    from cotune.cli.options import load_settings, search_overrides
-
     told = {
         "run": command,
         "name": name,
@@ -69,5 +71,16 @@ def profile(
         "budget": {"profile": budget} if budget else None,
     }
     settings = load_settings(file, told | {"search": search_overrides(workers, batch_size, axis)})
-    flags = ProfileFlags(max_samples, for_goal, retry_failed, not no_history, seed)
-    profile_job(settings, store, flags, json=json)
+    doubt_batches(settings.job, settings.space.configs())
+    with job_project(settings, store) as project:
+        doubt_unit(project.settings)
+        outcome = project.profile(
+            max_samples=max_samples,
+            for_goal=for_goal,
+            retry_failed=retry_failed,
+            history=not no_history,
+            seed=seed,
+        )
+        doubt_target(project.settings, outcome.samples)
+        doubt_axes(project.settings.job, outcome.samples)
+        show_profile(project, outcome, json=json)

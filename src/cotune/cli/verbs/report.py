@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cotune.cli.options import (
     AccuracyPredictor,
+    AllSamples,
     Axis,
     BatchSize,
+    Budget,
     Command,
     Confidence,
     Deadline,
@@ -20,25 +23,31 @@ from cotune.cli.options import (
     Json,
     MaxCost,
     MaxEpochs,
+    MaxSamples,
     Name,
     NoHistory,
     Predictor,
     Prefer,
+    RecordingFolder,
     Seed,
     StoreUrl,
     Target,
     Workers,
+    as_last_planned,
+    goal_overrides,
+    load_settings,
+    search_overrides,
+    tell_other_goal,
 )
-from cotune.cli.recording import AllSamples, Budget, MaxSamples, RecordingFolder
-
-if TYPE_CHECKING:
-    from cotune.cli.forecasting import Grounds
-    from cotune.cli.recording import ReplayedJob
-    from cotune.forecast import Outlook
-    from cotune.jobfile.settings import Settings
-    from cotune.reports import Findings
-    from cotune.store import Store
-    from cotune.types import Plan, Sample
+from cotune.cli.output import coloured, emit_json, note, say, show, table, writing
+from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.documents import decision_table, goal_words, price_words, time_spread
+from cotune.predict.evidence import Evidence, Predictors
+from cotune.project import Project
+from cotune.reports import Findings, find, sketches
+from cotune.reports.document import document
+from cotune.reports.page import page
+from cotune.units import counted, duration, number
 
 
 def report(
@@ -73,27 +82,20 @@ def report(
     json: Json = False,
 ) -> None:
     """Show a plan, its grounds and what came of it. -o writes a page to keep or to send."""
-    from cotune.cli.forecasting import Grounds, recalled
-    from cotune.cli.options import as_last_planned, goal_overrides, load_settings, open_store, search_overrides
-    from cotune.cli.output import emit_json, note
-    from cotune.cli.recording import Reading, replay
-    from cotune.jobfile.metric import as_measured
-    from cotune.reports.document import document
-
-    axes = search_overrides(workers, batch_size, axis)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
+    searched = {"search": search_overrides(workers, batch_size, axis)}
+    predictors = Predictors(predictor, accuracy, seed)
     if recording:
-        played = replay(recording, asked | {"search": axes}, Reading(max_samples, budget, all_samples), file)
-        found = _replayed(played, store, Grounds(seed, None, predictor, accuracy))
+        with recorded_project(recording, asked | searched, store, file) as project:
+            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+            found = _replayed(project, known, predictors)
     else:
-        settings = load_settings(file, {"run": command, "name": name, "search": axes} | asked)
-        with open_store(store, reading=True) as kept:
-            settings = as_measured(settings, kept)
-            if all(value is None for value in asked.values()):
-                settings = _with_planned_goal(as_last_planned(settings, kept), kept)
-            history = recalled(settings, kept, wanted=not no_history)
-            found = _stored(settings, kept, Grounds(seed, history, predictor, accuracy))
+        settings = load_settings(file, {"run": command, "name": name} | searched | asked)
+        with job_project(settings, store, reading=True) as project:
+            as_planned = all(value is None for value in asked.values())
+            asking = _as_planned(project) if as_planned else project
+            found = _stored(asking, asking.evidence(history=not no_history), predictors)
     if output is not None:
         _write(output, found)
     if json:
@@ -108,84 +110,37 @@ def report(
         raise found.refusal
 
 
-def _with_planned_goal(settings: Settings, kept: Store) -> Settings:
-    """Return the settings with the goal of the latest plan, as `cotune run` would take it."""
-    from dataclasses import replace
-
-    from cotune.cli.options import tell_other_goal
-
-    tell_other_goal(settings, kept)
-    latest = kept.latest_plan(settings.job)
-    return replace(settings, goal=latest.goal) if latest else settings
+def _as_planned(project: Project) -> Project:
+    """Return the project with the metric and goal of its latest plan, as `cotune run` would take them."""
+    settings = as_last_planned(project.settings, project.store)
+    tell_other_goal(settings, project.store)
+    latest = project.store.latest_plan(settings.job)
+    return project.with_settings(replace(settings, goal=latest.goal) if latest else settings)
 
 
-def _stored(settings: Settings, kept: Store, on: Grounds) -> Findings:
+def _stored(project: Project, known: Evidence, predictors: Predictors) -> Findings:
     """Return the findings of a job of the store."""
-    from cotune.cli.forecasting import known_samples
-
-    samples = known_samples(settings, kept, on.history)
-    plans = [(made.created, made.plan) for made in kept.plans(settings.job)]
-    return _found(settings, _outlook(settings, samples, on), samples, plans)
+    plans = [(made.created, made.plan) for made in project.store.plans(project.settings.job)]
+    return find(project.planner(known, predictors), known.samples, plans)
 
 
-def _replayed(played: ReplayedJob, store: str | None, on: Grounds) -> Findings:
+def _replayed(project: Project, known: Evidence, predictors: Predictors) -> Findings:
     """Return the findings on a recording, with a replayed run of the plan to compare with."""
-    settings, samples = played.settings, played.kept_samples(store, on.seed)
-    outlook = _outlook(settings, samples, on)
-    found = _found(settings, outlook, samples, [])
+    planner = project.planner(known, predictors)
+    found = find(planner, known.samples)
     if found.plan is None:
         return found
-    run = _run_of(played, found.plan, on.seed)
-    return _found(settings, outlook, [*samples, run], [("", found.plan)])
-
-
-def _run_of(played: ReplayedJob, plan: Plan, seed: int) -> Sample:
-    from cotune.run.attempt import Until, attempt
-    from cotune.run.engines.recorded import Recorded
-    from cotune.run.launch import Launch
-    from cotune.stamps import new_id, timestamp
-    from cotune.types import RECORDED, Sample
-
-    settings = played.settings
-    target = None if plan.goal.prefer == "accurate" else plan.goal.target
-    id, epochs = new_id(), plan.goal.epochs or plan.epochs
-    launch = Launch(id, settings.job, plan.config, epochs, Path(settings.job.name), target, seed + 1)
-    start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
-    engine = Recorded(played.folder, None, seed + 1, recording=played.recording)
-    *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
-    return ended
-
-
-def _outlook(settings: Settings, samples: list[Sample], on: Grounds) -> Outlook:
-    from cotune.cli.forecasting import make_forecaster, require_curves
-
-    require_curves(settings, samples, on.history)
-    return make_forecaster(settings, samples, on)(settings.space.configs(), settings.goal.max_epochs)
-
-
-def _found(settings: Settings, outlook: Outlook, samples: list[Sample], plans: list[tuple[str, Plan]]) -> Findings:
-    from cotune.reports import find
-
-    return find(
-        settings.job, settings.goal, settings.space, settings.cluster, outlook=outlook, samples=samples, plans=plans
-    )
+    run = project.replay(found.plan, predictors.seed + 1)
+    return find(planner, [*known.samples, run], [("", found.plan)])
 
 
 def _write(output: Path, found: Findings) -> None:
-    from cotune.cli.output import writing
-    from cotune.reports.page import page
-
     text = page(found)
     with writing(output):
         output.write_text(text, encoding="utf-8")
 
 
 def _show(found: Findings, *, plots: bool) -> None:
-    from cotune.cli.output import coloured, say, show, table
-    from cotune.documents import decision_table, goal_words, price_words, time_spread
-    from cotune.reports import sketches
-    from cotune.units import counted, duration, number
-
     if found.plan is not None:
         table(*decision_table(found.job.metric, found.plan.forecast, found.plan.rivals))
         say()

@@ -13,7 +13,7 @@ stands, and for a single config perfect scaling, which is an assumption and says
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -156,7 +156,7 @@ class Auto:
 
 def with_nodes(predictor: Any, per_node: int | None) -> Any:
     """Return a predictor that knows how many workers a node holds, where it asks for that."""
-    asks = any(setting.name == "per_node" for setting in fields(predictor))
+    asks = is_dataclass(predictor) and any(setting.name == "per_node" for setting in fields(predictor))
     return replace(predictor, per_node=per_node) if asks and predictor.per_node is None else predictor
 
 

@@ -1,0 +1,55 @@
+"""What a user of the command line can do about an error: the verb or flag that helps.
+
+Errors of the library carry facts and name their remedy; which flag that is, is known here alone.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from cotune.errors import CotuneError, Infeasible
+from cotune.types import Forecast, Goal, Job
+
+_WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
+
+
+def explained(error: CotuneError) -> str:
+    """Return what is wrong, and what to do about it here."""
+    if isinstance(error, Infeasible):
+        return f"{error}{_WORDS.get(error.remedy, '')}{more_measuring(error)}"
+    return f"{error}{_WORDS.get(error.remedy, '')}"
+
+
+_WORDS = {
+    "profile": ": cotune profile",
+    "profile_longer": ": cotune profile --budget 5m (the job must report its metric)",
+    "replay": " (--budget, --max-samples)",
+    "budget": " (--budget)",
+    "retry_failed": "; --retry-failed tries them again",
+    "epochs": " (--epochs)",
+    "list_recording": "; `cotune predict` lists it",
+    "command": ": give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)",
+    "init": ": write one with cotune init, or give the command after --",
+    "grid": "; use --search grid",
+}
+
+
+def more_measuring(error: Infeasible) -> str:
+    """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
+    job, goal = error.facts.get("job"), error.facts.get("goal")
+    forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
+    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
+        return ""
+    known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
+    if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
+        return ""
+    chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
+    return f". More measuring may help, as {chance}: cotune profile --for-goal{goal_flags(job, goal)}"
+
+
+def goal_flags(job: Job, goal: Goal) -> str:
+    """Return the flags by which a verb is asked for the same target and deadline."""
+    level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
+    asked = f" --target {quote(level)}" if level else ""
+    return asked + ("" if goal.deadline is None else f" --deadline {goal.deadline:g}s")

@@ -1,0 +1,82 @@
+"""What a profile came to: the new samples beside the known ones, and why nothing was learnt where nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from cotune.errors import CotuneError, EngineError, OverBudget
+from cotune.jobfile.pattern import suggested
+from cotune.probe.measure import Limits
+from cotune.types import Job, Sample
+from cotune.units import counted, duration
+
+MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOutcome:
+    """The samples that a profile added (it is a sequence of them), what was known before, and its limits.
+
+    `tried` are the known ones that the profile went by: those that failed count unless they were to be tried again.
+    """
+
+    job: Job
+    new: tuple[Sample, ...]
+    known: tuple[Sample, ...]
+    tried: tuple[Sample, ...]
+    limits: Limits
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.new)
+
+    def __len__(self) -> int:
+        return len(self.new)
+
+    def __getitem__(self, place: int) -> Sample:
+        return self.new[place]
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """Return all that was measured of the job so far."""
+        return (*self.known, *self.new)
+
+    def require_speed(self) -> None:
+        """Raise why a profile told no seconds at all, if it did not."""
+        if not any(sample.epoch_seconds is not None for sample in self.samples):
+            raise self._nothing_learnt()
+
+    def _nothing_learnt(self) -> CotuneError:
+        name = self.job.name
+        if self.limits.seconds == float("inf"):  # replayed
+            most = self.limits.device_seconds
+            within = "" if most is None else f" and {most:g} device-seconds"
+            return OverBudget(
+                f"nothing could be learnt of {name} with {self.limits.samples} starts{within}; "
+                "allow a larger budget or more samples",
+                remedy="replay",
+            )
+        failures = [sample for sample in self.new if sample.failed]
+        if failures:
+            last = failures[-1]
+            why = f"{last.failure}{readable(self.job, last)}"
+            return EngineError(f"every start of {name} failed: {why}; its logs are in {last.folder}", samples=failures)
+        if not self.new and any(sample.failed and not sample.unheard for sample in self.known):
+            return EngineError(f"every config of {name} failed before", remedy="retry_failed")
+        tried = f"{counted(len(self.new), 'start')} within {duration(self.limits.seconds)}"
+        hint = readable(self.job, self.new[-1]) if self.new else ""
+        return OverBudget(f"nothing could be learnt of {name}: {tried}; allow a larger budget{hint}", remedy="budget")
+
+
+def readable(job: Job, sample: Sample) -> str:
+    """Return the pattern that would read what a start of which nothing was heard has printed, if one can be told."""
+    if sample.curve or sample.epoch_seconds is not None:
+        return ""
+    try:
+        with (Path(sample.folder) / "rank-0.log").open(errors="replace") as log:
+            match = suggested(islice(log, MOST_LINES), job.metric)
+    except OSError:
+        return ""
+    return f"; it printed {match.line!r}, which the pattern '{match.pattern}' would read" if match else ""

@@ -1,0 +1,49 @@
+"""Measuring to the end: probe after probe, each in the store before the next, the reason of each shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cotune.checkpoints import tidy
+from cotune.probe.design import Chooser
+from cotune.probe.measure import Limits, profile
+from cotune.progress import Display
+from cotune.run.launch import Engine
+from cotune.run.monitor import COUNTS_FROM_ZERO
+from cotune.types import RECORDED, Sample
+
+
+def measure(
+    engine: Engine,
+    design: Chooser,
+    known: Sequence[Sample],
+    limits: Limits,
+    folder: Path,
+    *,
+    save: Callable[[Sample], None],
+    display: Display,
+    seed: int,
+    engine_name: str,
+) -> tuple[Sample, ...]:
+    """Measure what a design asks for within some limits; save every sample, and return the new ones."""
+    replayed = engine_name == RECORDED
+    finished: dict[str, Sample] = {}
+    with display.progress(float(limits.samples) if replayed else limits.seconds) as shown:
+        begun = engine.now()
+        for step in profile(engine, design, known, limits, folder, seed=seed, engine_name=engine_name):
+            sample = step.sample
+            finished[sample.id] = sample
+            if replayed and not sample.ended:
+                continue  # it takes no time: nothing is lost by waiting for its end
+            save(sample)
+            spent = engine.now() - begun
+            left = limits.seconds - spent if step.probe.curve and not replayed else None
+            shown.update(step.number if replayed else spent, str(step), left)
+            if sample.ended and not replayed:
+                tidy([*known, *finished.values()], folder)
+            if sample.ended and sample.failed:
+                display.note(f"failed: {step.probe.config}: {sample.failure}")
+    if any(COUNTS_FROM_ZERO in (sample.warning or "") for sample in finished.values()):
+        display.note(f"{design.job.name}: {COUNTS_FROM_ZERO}")
+    return tuple(finished.values())

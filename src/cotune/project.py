@@ -1,0 +1,387 @@
+"""One job from its file to its plan: what is measured, forecast, planned and run of it.
+
+    project = cotune.open("cotune.yaml")
+    project.profile(budget="5m")
+    plan = project.plan(target=0.98, deadline="2h")
+    project.predict(workers=4, batch_size=64)
+    for event in project.run(plan): ...
+
+A project is what a job file says and the store of its samples. The command line, the dashboard, the service,
+the report and the exports use the same calls, so that one job has one forecast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+
+from cotune.checkpoints import joined
+from cotune.errors import CotuneError, NotFound
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.metric import as_measured
+from cotune.jobfile.records import settings_of
+from cotune.jobfile.settings import Settings, laid_over
+from cotune.plan import Search
+from cotune.planner import Planner
+from cotune.predict import AccuracyPredictor, SecondsPredictor
+from cotune.predict.evidence import AUTO, Evidence, Predictors
+from cotune.predict.history import History
+from cotune.probe.active import design_for
+from cotune.probe.design import Chooser, Design
+from cotune.probe.measure import Limits
+from cotune.probe.outcome import ProfileOutcome
+from cotune.probe.recalling import Recalling
+from cotune.probe.session import measure
+from cotune.progress import Display, Library
+from cotune.recording.replayed import ReplayedJob
+from cotune.recording.samples import every_sample
+from cotune.run.attempt import Until, attempt
+from cotune.run.engines.recorded import Recorded
+from cotune.run.launch import Engine, Launch
+from cotune.run.opening import opened_engine
+from cotune.space import Space
+from cotune.stamps import new_id, timestamp
+from cotune.store import Store, open_store, work_folder
+from cotune.store.location import RUNS
+from cotune.types import RECORDED, Cluster, Config, Forecast, Goal, Job, Plan, Prefer, Sample, Value
+from cotune.units import seconds as seconds_of
+
+_IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
+_COUNTER = "cotune.modelling.model_counter"  # of a room that may not be installed
+
+
+class Asked(TypedDict, total=False):
+    """What may be asked of a plan, over what the job file says; durations are seconds or words such as "2h"."""
+
+    target: float | str
+    deadline: float | str
+    max_cost: float
+    prefer: Prefer
+    confidence: float
+    epochs: int
+    max_epochs: int
+    workers: int | str | Sequence[int]
+    batch_size: int | str | Sequence[int]
+    axes: Mapping[str, Value | Sequence[Value]]
+
+
+class Project:
+    """One job: what is measured, forecast, planned and run of it."""
+
+    def __init__(
+        self,
+        job: Job | str | Sequence[str] | None = None,
+        *,
+        search: Space | Mapping[str, Any] | None = None,
+        goal: Goal | Mapping[str, Any] | None = None,
+        devices: Cluster | Mapping[str, Any] | None = None,
+        engine: str | Mapping[str, Any] | Engine | None = None,
+        store: Store | str | Path | None = None,
+        folder: Path | str | None = None,
+        settings: Settings | None = None,
+        replayed: ReplayedJob | None = None,
+        display: Display | None = None,
+    ) -> None:
+        """Take a job as records or as the job file would say it; or whole `settings`, or a recording to replay.
+
+        Samples are kept in the `store`, by default that of the folder's project. `display` shows progress.
+        """
+        self.folder = Path(folder) if folder is not None else Path.cwd()
+        self._engine = None if engine is None or isinstance(engine, str | Mapping) else engine
+        named = engine if isinstance(engine, str | Mapping) else None
+        self._replayed = replayed
+        if settings is None and replayed is not None:
+            settings = replayed.settings()
+        self._settings = settings or settings_of(
+            job, search=search, goal=goal, devices=devices, engine=named, folder=self.folder
+        )
+        self._given = store
+        self.display: Display = display or Library()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, unless it was given."""
+        if "store" in self.__dict__ and not isinstance(self._given, Store):
+            self.store.close()
+
+    def __repr__(self) -> str:
+        return f"<Project {self.settings.job.name}: {len(self.settings.space)} configs, engine {self.settings.engine}>"
+
+    @cached_property
+    def store(self) -> Store:
+        """Return where the samples are kept; a recording's stay in memory unless a store is named."""
+        if isinstance(self._given, Store):
+            return self._given
+        if self._given is None and self._replayed is not None:
+            return open_store(_IN_MEMORY)
+        return open_store(None if self._given is None else str(self._given), self.folder)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return what the job file says, with the metric that was measured and what is counted of its model."""
+        settings = self._settings if self.recorded else as_measured(self._settings, self.store)
+        if settings.model is None or settings.job.model is not None:
+            return settings
+        counted = self.store.counted_model(settings.job)
+        if counted is None:
+            try:
+                counted = importlib.import_module(_COUNTER).counted(settings.model, settings.inputs)
+            except (CotuneError, ModuleNotFoundError) as error:
+                self.display.note(
+                    f"the model {settings.model} cannot be counted, so its memory must be measured: {error}"
+                )
+        return replace(settings, job=replace(settings.job, model=counted))
+
+    @property
+    def recorded(self) -> bool:
+        """Return whether a recording is replayed instead of running the job."""
+        return self._replayed is not None
+
+    @property
+    def runs_folder(self) -> Path:
+        """Return where the files of every start go."""
+        return work_folder(self.folder) / RUNS
+
+    def asking(self, **asked: Unpack[Asked]) -> Project:
+        """Return the project with something else asked of it; the store is the same."""
+        said = _by_job_file(asked)
+        if self._replayed is not None:
+            return self._derived(replayed=self._replayed.asking(said)) if said else self
+        return self._derived(settings=laid_over(self._settings, said)) if said else self
+
+    def with_goal(self, goal: Goal) -> Project:
+        """Return the project with another goal, choosing from the same configs."""
+        return self.with_settings(replace(self.settings, goal=goal))
+
+    def with_settings(self, settings: Settings) -> Project:
+        """Return the project with other settings, and the same store; their metric is taken as it is."""
+        return self._derived(settings=replace(settings, metric_named=True), replayed=self._replayed)
+
+    def _derived(self, settings: Settings | None = None, replayed: ReplayedJob | None = None) -> Project:
+        return Project(
+            settings=settings,
+            replayed=replayed,
+            engine=self._engine,
+            store=self.store,
+            folder=self.folder,
+            display=self.display,
+        )
+
+    def evidence(self, *, history: bool = True) -> Evidence:
+        """Return what is known of the job: its own samples, and those of jobs like it unless they are left out."""
+        samples = joined(self.store.samples(self.settings.job))
+        return Evidence(tuple(samples), self._history() if history else None)
+
+    def every_row(self) -> Evidence:
+        """Return all that a recording holds, for study only: nothing is drawn and nothing is charged."""
+        if self._replayed is None:
+            raise ValueError("only a recording can be read without measuring")
+        return Evidence(tuple(every_sample(self._replayed.recording)))
+
+    def _history(self) -> History | None:
+        job = self.settings.job
+        return History.of(job, self.settings.cluster, self.store.alike(job)) or None
+
+    def planner(
+        self, evidence: Evidence | None = None, predictors: Predictors = AUTO, *, accuracy: bool | None = None
+    ) -> Planner:
+        """Return what forecasts and plans from what was measured, or raise why that is not enough.
+
+        Accuracy is forecast where the goal needs it, or as `accuracy` says.
+        """
+        known = self.evidence() if evidence is None else evidence
+        self.require_enough(known)
+        return Planner.learn(self.settings, known, predictors, with_accuracy=accuracy)
+
+    def require_enough(self, evidence: Evidence) -> None:
+        """Refuse to plan where nothing is known of the job's speed, or too little of the accuracy that is asked for."""
+        settings = self.settings
+        if not evidence.timed:
+            raise self._not_measured()
+        if settings.space.needs_accuracy(settings.goal):
+            evidence.require_accuracy(settings.job, settings.goal, settings.engine)
+
+    def _not_measured(self) -> NotFound:
+        job, others = self.settings.job, self.store.others(self.settings.job)
+        if not job.command and job_settings.find(self.folder) is None:
+            return _no_job_file(self.folder)
+        changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
+        return NotFound(
+            f"no samples of job {job.name!r} in {self.store.label}{changed if others else ''}; measure it first",
+            remedy="profile",
+            job=job,
+        )
+
+    def profile(
+        self,
+        budget: str | float | None = None,
+        *,
+        max_samples: int = 16,
+        for_goal: bool = False,
+        retry_failed: bool = False,
+        history: bool = True,
+        seed: int = 0,
+    ) -> ProfileOutcome:
+        """Measure the job with a few short runs within a budget: a time, or device-seconds of a recording.
+
+        With `for_goal` only what decides for the goal is measured, as always on a recording. Raises where
+        nothing at all is known of the job's speed afterwards.
+        """
+        settings, limits = self.settings, self._limits(budget, max_samples)
+        known = self.store.samples(settings.job)
+        tried = tuple(sample for sample in known if not (sample.failed and retry_failed))
+        asked = (settings.job, settings.goal, settings.space, settings.cluster)
+        design: Chooser = design_for(*asked) if for_goal or self.recorded else Design(*asked)
+        before = self._history() if history else None
+        with self._running(limits, seed) as engine:
+            new = measure(
+                engine,
+                Recalling(design, before) if before else design,
+                tried,
+                limits,
+                Path(settings.job.name) if self.recorded else self.runs_folder,
+                save=lambda sample: self.store.save(settings.job, sample),
+                display=self.display,
+                seed=seed,
+                engine_name=settings.engine,
+            )
+        outcome = ProfileOutcome(settings.job, new, known, tried, limits)
+        outcome.require_speed()
+        return outcome
+
+    def _limits(self, budget: str | float | None, max_samples: int) -> Limits:
+        if self.recorded:
+            return Limits(float("inf"), max_samples, device_seconds=None if budget is None else float(budget))
+        seconds = self.settings.profile_seconds if budget is None else seconds_of(str(budget))
+        return Limits(seconds, max_samples, self.settings.timeout)
+
+    @contextmanager
+    def _running(self, limits: Limits, seed: int) -> Iterator[Engine]:
+        """Yield the engine to measure on, or to replay on within a budget."""
+        settings, replayed = self.settings, self._replayed
+        engine: str | Engine = self._engine or settings.engine
+        if replayed is not None:
+            engine = Recorded(replayed.folder, limits.device_seconds, seed, recording=replayed.recording)
+        elif not settings.job.command:
+            raise NotFound("no command to run", remedy="command")
+        try:
+            with opened_engine(engine, settings.engine_settings) as opened:
+                yield opened
+        except KeyboardInterrupt:
+            self.display.note("interrupted: what was measured is kept, and the same command goes on from there")
+            raise
+
+    def plan(
+        self,
+        *,
+        predictor: str | SecondsPredictor = "auto",
+        accuracy_predictor: str | AccuracyPredictor = "auto",
+        search: str | Search = "grid",
+        history: bool = True,
+        seed: int = 0,
+        **asked: Unpack[Asked],
+    ) -> Plan:
+        """Return the best plan for what is asked, and keep it in the store; or raise `Infeasible` with the nearest."""
+        project = self.asking(**asked)
+        predictors = Predictors(predictor, accuracy_predictor, seed)
+        plan = project.planner(project.evidence(history=history), predictors).plan(search)
+        project.save(plan)
+        return plan
+
+    def replay(self, plan: Plan, seed: int) -> Sample:
+        """Return what a run of a plan from scratch comes to on a recording, without keeping it."""
+        if self._replayed is None:
+            raise ValueError("only a recording can be replayed")
+        job, goal = self.settings.job, plan.goal
+        target = None if goal.prefer == "accurate" else goal.target
+        id, epochs = new_id(), goal.epochs or plan.epochs
+        launch = Launch(id, job, plan.config, epochs, Path(job.name), target, seed)
+        start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
+        engine = Recorded(self._replayed.folder, None, seed, recording=self._replayed.recording)
+        *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
+        return ended
+
+    def save(self, plan: Plan) -> None:
+        """Keep a plan with what it was chosen from, for a run to follow."""
+        self.store.save_plan(self.settings.job, plan, self.settings.space, self.settings.cluster)
+
+    def predict(
+        self,
+        config: Config | None = None,
+        *,
+        predictor: str | SecondsPredictor = "auto",
+        accuracy_predictor: str | AccuracyPredictor = "auto",
+        history: bool = True,
+        seed: int = 0,
+        **layout: Value,
+    ) -> Forecast:
+        """Return the forecast of one config, given as a record or by workers=, batch_size= and other axes."""
+        wanted = config or self._config(layout)
+        predictors = Predictors(predictor, accuracy_predictor, seed)
+        free = self.settings.space.global_batch is None
+        return self.planner(self.evidence(history=history), predictors, accuracy=free).forecast(wanted)
+
+    def _config(self, layout: Mapping[str, Value]) -> Config:
+        """Return the config of some values of axes; those that are not given take their first."""
+        space = self.settings.space
+        if "workers" not in layout or ("batch_size" not in layout and space.global_batch is None):
+            raise ValueError("a forecast is of one config: give both workers and batch_size")
+        return space.config(**layout)
+
+
+def open_project(
+    file: str | Path | None = None,
+    *,
+    recording: str | Path | None = None,
+    store: Store | str | Path | None = None,
+    display: Display | None = None,
+    **asked: Unpack[Asked],
+) -> Project:
+    """Return the project of a job file (by default the nearest `cotune.yaml`), or of a recording to replay.
+
+    What is asked is laid over what the file says, as flags are on the command line.
+    """
+    said = _by_job_file(asked)
+    if recording is not None:
+        replayed = ReplayedJob.open(Path(recording), said, Path(file) if file else None)
+        return Project(replayed=replayed, store=store, display=display)
+    path = Path(file) if file is not None else job_settings.find(Path.cwd())
+    if path is None:
+        raise _no_job_file(Path.cwd())
+    if path.is_dir():
+        path /= job_settings.FILE_NAME
+    settings = job_settings.load(path, said)
+    return Project(settings=settings, store=store, folder=path.absolute().parent, display=display)
+
+
+def _no_job_file(folder: Path) -> NotFound:
+    return NotFound(f"there is no {job_settings.FILE_NAME} here or above ({folder})", remedy="init")
+
+
+def _by_job_file(asked: Asked) -> dict[str, Any]:
+    """Return what is asked by the keys of the job file."""
+    axes = {"workers": asked.get("workers"), "batch_size": asked.get("batch_size"), **asked.get("axes", {})}
+    search = {name: _listed(values) for name, values in axes.items() if values is not None}
+    nested: dict[str, Any] = {
+        "search": search or None,
+        "budget": {"max_cost": asked["max_cost"]} if asked.get("max_cost") is not None else None,
+    }
+    plain = {name: value for name, value in asked.items() if name not in ("workers", "batch_size", "axes", "max_cost")}
+    return {name: value for name, value in (plain | nested).items() if value is not None}
+
+
+def _listed(values: object) -> object:
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

@@ -1,0 +1,213 @@
+"""One job has one forecast, whoever asks: the library, the command line, the dashboard, the service and the exports."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import cotune
+from cotune.cli.main import main
+from cotune.cluster.arrivals import Intake, Stores, settings_of
+from cotune.dashboard.learning import learn
+from cotune.dashboard.what_if import WhatIf, findings
+from cotune.documents import forecast_document
+from cotune.errors import NotFound, OverBudget
+from cotune.interop.skypilot import time_estimator
+from cotune.jobfile.settings import load
+from cotune.reports import find
+from cotune.space import Configs
+from cotune.store import open_store
+from cotune.store.views import job_summaries
+from cotune.types import Config, Evaluation, Forecast, Goal, Job, Sample, Terms
+from lab.worlds import world
+
+JOB = """\
+name: net
+run: python train.py {batch_size}
+examples: 10000
+target: {metric: accuracy, at_least: 0.8}
+deadline: 30m
+max_epochs: 20
+search: {workers: [1, 2, 4], batch_size: [32, 64, 128]}
+devices: {t4: {price_per_hour: 0.5, count: 4}}
+engine: {local: {nodes: 4}}
+"""
+
+
+def measured(config: Config, name: str, epochs: int = 8) -> Sample:
+    """A sample of a job that halves its error every few epochs, sooner with small batches."""
+    pace = 4.0 + 10_000 / (200.0 * config.workers) * (1 + 8 / config.batch_size)
+    rate = 3.0 + config.global_batch / 100
+    curve = tuple(Evaluation(epoch, 0.95 - 0.6 * 0.5 ** (epoch / rate), epoch * pace) for epoch in range(1, epochs + 1))
+    return Sample(
+        config, float(epochs), pace, curve[-1].accuracy, Terms(startup=2.0), curve, seconds=epochs * pace, id=name
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A job with samples of its own, and those of one like it in another folder."""
+    (tmp_path / ".cotune").mkdir()
+    (tmp_path / "cotune.yaml").write_text(JOB)
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "cotune.yaml").write_text(JOB)
+    own, old = (load(tmp_path / name / "cotune.yaml", {}).job for name in ("", "before"))
+    with open_store(None, tmp_path) as store:
+        for place, (workers, batch) in enumerate([(1, 32), (2, 64), (4, 32)]):
+            store.save(own, measured(Config.data_parallel(batch, workers, "t4"), f"own-{place}"))
+        for place, (workers, batch) in enumerate([(1, 128), (4, 128), (2, 32)]):
+            store.save(old, measured(Config.data_parallel(batch, workers, "t4"), f"old-{place}"))
+    with chdir(tmp_path):
+        yield tmp_path
+
+
+def command(*words: str) -> dict[str, Any]:
+    out = io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["cotune", *words, "--json"])
+    with argv, redirect_stdout(out), redirect_stderr(io.StringIO()), pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code, out.getvalue()
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
+
+
+@dataclass
+class Machines:
+    """As much of SkyPilot's resources as is asked for."""
+
+    accelerators: dict[str, float]
+    cpus: str | None = None
+
+
+def told(forecast: Forecast) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(forecast_document(forecast))))
+
+
+def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None:
+    with cotune.open("cotune.yaml") as project:
+        plan = project.plan()
+        assert any("from history" in note for note in plan.notes), "jobs like it were looked at"
+        assert project.predict(plan.config) == plan.forecast
+        expected = told(plan.forecast)
+        found = find(project.planner(), project.evidence().samples)
+        assert found.plan is not None
+        assert told(found.plan.forecast) == expected
+        learnt = learn(project.store, job_summaries(project.store)[-1])
+        goal = learnt.goal
+        answered = findings(learnt, WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer))
+        assert answered.plan is not None
+        assert told(answered.plan.forecast) == expected
+    for verb in ("plan", "report"):
+        assert {key: command(verb)["plan"][key] for key in expected} == expected
+    estimate = time_estimator("cotune.yaml")(Machines({"T4": plan.config.workers}))
+    assert estimate == plan.forecast.seconds.mid
+
+
+def test_a_served_job_is_believed_to_take_what_its_plan_says(folder: Path) -> None:
+    with cotune.open() as project:
+        plan = project.plan()
+    with Stores(None) as stores:
+        intake = Intake(stores, [settings_of(folder / "cotune.yaml", None)], None, engine=None, slots=4, seed=0)
+        (queued,) = intake.arrivals(0.0) or []
+    assert queued.submission.wants == plan.config
+    assert queued.submission.seconds == plan.forecast.seconds.mid
+
+
+def test_an_export_asks_for_the_time_of_the_plan(folder: Path) -> None:
+    with cotune.open() as project:
+        plan = project.plan()
+    exported = command("export", "torchrun")
+    assert exported["config"]["workers"] == plan.config.workers
+    assert exported["limit_seconds"] == 1.5 * plan.forecast.seconds.high + 60
+
+
+def test_a_goal_needs_accuracy_unless_the_recipe_is_fixed(folder: Path) -> None:
+    with cotune.open() as project:
+        space = project.settings.space
+        fixed = load(None, {"run": ["true", "{batch_size}"], "global_batch": 64}).space
+    assert space.needs_accuracy(Goal(target=0.8))
+    assert space.needs_accuracy(Goal(prefer="accurate"))
+    assert not space.needs_accuracy(Goal(deadline=5.0))
+    assert not fixed.needs_accuracy(Goal(target=0.8, prefer="accurate"))
+
+
+def test_what_is_asked_now_is_laid_over_the_job_file(folder: Path) -> None:
+    with cotune.open() as project:
+        plan = project.plan(target=0.7, deadline="20m", workers=[1, 2], prefer="fast", confidence=0.8)
+        assert plan.goal == Goal(0.7, 1200.0, None, None, 20, 0.8, "fast")
+        assert plan.config.workers <= 2
+        with pytest.raises(cotune.Infeasible) as refused:
+            project.plan(deadline=1)
+        assert all(isinstance(near, Forecast) for near in refused.value.nearest)
+        assert refused.value.facts["goal"].deadline == 1
+        assert "--" not in str(refused.value), "flags are the command line's"
+
+
+@dataclass
+class Constant:
+    """A predictor that has learnt nothing; it is neither registered nor hashable."""
+
+    seconds: float = 100.0
+
+    def fit_seconds(self, job: Job, samples: object) -> Constant:  # noqa: ARG002
+        return self
+
+    def predict(self, configs: Configs) -> np.ndarray:
+        return np.full(len(configs), self.seconds)
+
+
+def test_whatever_takes_a_name_takes_an_object(folder: Path) -> None:
+    with cotune.open() as project:
+        forecast = project.predict(workers=1, batch_size=64, predictor=Constant(), history=False)
+        assert forecast.epoch_seconds.mid == pytest.approx(100.0, rel=0.01)
+        again = project.predict(workers=1, batch_size=64, predictor=Constant(50.0), history=False)
+        assert again.epoch_seconds.mid == pytest.approx(50.0, rel=0.01)
+        by_name = project.predict(workers=1, batch_size=64, predictor="ring", history=False)
+        assert math.isfinite(by_name.epoch_seconds.mid)
+
+
+def test_a_project_without_a_job_file_is_made_of_records(tmp_path: Path) -> None:
+    with cotune.Project(
+        job=Job("net", ("python", "train.py", "{batch_size}"), 10_000),
+        search={"workers": [1, 2], "batch_size": [32, 64]},
+        goal={"epochs": 5},
+        store=tmp_path / "store.db",
+        folder=tmp_path,
+    ) as project:
+        with pytest.raises(NotFound, match="measure it first"):
+            project.plan()
+        for workers in (1, 2):
+            project.store.save(project.settings.job, measured(Config.data_parallel(32, workers), f"one-{workers}"))
+        assert project.plan().config.workers in (1, 2)
+        assert project.plan(epochs=7).goal.max_epochs == 7
+
+
+def test_a_recording_is_measured_and_planned_like_a_job(tmp_path: Path) -> None:
+    with cotune.open(recording=world(tmp_path / "world"), target=0.8, deadline="1h") as project:
+        assert 0 < len(project.profile(max_samples=12)) <= 12
+        plan = project.plan()
+        assert plan.forecast.accuracy is not None
+        assert plan.rivals
+        with pytest.raises(OverBudget, match="nothing could be learnt"):
+            cotune.open(recording=tmp_path / "world", target=0.8).profile(budget=0)
+
+
+def test_public_names_are_found_when_they_are_asked_for() -> None:
+    assert len(cotune.__all__) <= 24
+    assert all(getattr(cotune, name).__doc__ for name in cotune.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = cotune.nothing
+    code = "import sys, cotune; assert cotune.report; print(sorted({'numpy', 'yaml', 'sqlalchemy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
