@@ -20,7 +20,7 @@ from cotune.cluster.simulate.archive import kept
 from cotune.cluster.simulate.pictures import text
 from cotune.cluster.simulate.world import Simulated
 from cotune.cluster.work import Steady
-from cotune.types import Cluster, Device
+from cotune.types import Cluster, Config, Device
 
 POLICIES = registry.names("policy")
 SMALL = Cluster((Device("gpu", 8, 1.0),))
@@ -75,7 +75,27 @@ def served(seed: int, jobs: int = 12) -> list[Submission]:
     return found
 
 
+def batched(seed: int, jobs: int = 12) -> list[Submission]:
+    """Return jobs that can run with two batch sizes, with and without servers, as `cotune serve` hands them in."""
+    configs = [
+        Config.data_parallel(batch, workers, "gpu", servers=servers)
+        for batch in (16, 64)
+        for workers in (1, 2, 4)
+        for servers in (0, 1, 3)
+    ]
+    rates = {one: one.workers**0.7 * one.batch_size**0.2 * (1.1 if one.servers == 1 else 1.0) for one in configs}
+    return [
+        replace(job, gpus=wants.units, seconds=job.seconds / rates[wants], work=Steady(job.seconds, rates), wants=wants)
+        for job, wants in ((job, configs[job.row % len(configs)]) for job in numbered(rigid(seed, jobs)))
+    ]
+
+
+def numbered(jobs: list[Submission]) -> list[Submission]:
+    return [replace(job, row=row) for row, job in enumerate(jobs)]
+
+
 TRACES = {
+    "batched": batched(6),
     "served": served(4),
     "rigid": rigid(0),
     "elastic": elastic(1),

@@ -35,3 +35,18 @@ def test_jobs_share_the_machine_and_each_meets_its_goal(tmp_path: Path) -> None:
     assert other["waited"] >= one["seconds"] * 0.9, "one worker is enough for one of them at a time"
     with open_store(store[1]) as kept:
         assert all(kept.sample(id).purpose == "run" for id in (*one["samples"], *other["samples"]))
+
+
+def test_optimus_serves_jobs_with_two_batch_sizes_and_a_server(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "store.db"))
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "cotune.yaml").write_text(
+        "name: digits\nexamples: 400\nepochs: 2\n"
+        "run: python -m cotune.workloads.train --limit 400 --batch-size {batch_size} --epochs {epochs}\n"
+        "search: {workers: [1], batch_size: [20, 40], servers: [0, 1]}\nbudget: {profile: 20s}\n"
+    )
+    profiled = cotune(tmp_path / "digits", "profile", *store)
+    assert profiled.code == 0, profiled.err
+    served = cotune(tmp_path, "serve", "digits", "--slots", "2", "--policy", "optimus", "--json", *store)
+    assert served.code == 0, served.err
+    assert [job["outcome"] for job in served.json["jobs"]] == ["done"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -190,3 +191,38 @@ def test_a_job_that_names_no_devices_gets_the_gpus_of_this_machine(
         written(tmp_path, f"run: train --batch {{batch_size}}\nengine: {engine}\n"), {}
     ).cluster.devices
     assert (had.name, had.count) == (device, count)
+
+
+SERVED = "import cotune.torch\nmodel = cotune.torch.parallel(model, optimiser)\n"
+
+
+def asynchronous(folder: Path, search: str, script: str = SERVED) -> job_settings.Settings:
+    (folder / "train.py").write_text(script)
+    text = f"run: python train.py {{batch_size}}\nsearch: {{workers: [2], batch_size: [8], {search}}}"
+    return job_settings.load(written(folder, text), {})
+
+
+def test_servers_that_do_not_wait_are_an_axis_of_a_script_that_uses_them(tmp_path: Path) -> None:
+    configs = list(asynchronous(tmp_path, "servers: [1], asynchronous: [true]").space.configs())
+    assert [(config.servers, config.waits) for config in configs] == [(1, False)]
+
+
+def test_without_servers_there_is_one_config_and_not_one_that_waits_and_a_twin(tmp_path: Path) -> None:
+    space = asynchronous(tmp_path, "servers: [0, 1], asynchronous: [false, true]").space
+    assert sorted((config.servers, config.waits) for config in space.configs()) == [(0, True), (1, False), (1, True)]
+    assert len(asynchronous(tmp_path, "servers: [0, 1], asynchronous: [true]").space) == 2
+
+
+@pytest.mark.parametrize(
+    ("search", "script", "words"),
+    [
+        ("asynchronous: [true]", SERVED, "without parameter servers workers always wait for each other"),
+        ("servers: [0], asynchronous: [true]", SERVED, "say search.servers too, such as [1]"),
+        ("servers: [1], asynchronous: [true]", "print(1)", "no script of it calls cotune.torch.parallel"),
+    ],
+)
+def test_an_axis_of_waiting_that_would_change_nothing_is_refused(
+    tmp_path: Path, search: str, script: str, words: str
+) -> None:
+    with pytest.raises(InvalidFile, match=re.escape(words)):
+        asynchronous(tmp_path, search, script)

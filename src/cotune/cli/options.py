@@ -189,11 +189,11 @@ def require_model_file(model: str) -> None:
 def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
     """Refuse an axis that would change nothing: no value of it reaches the job's command."""
     from cotune.errors import UsageError
-    from cotune.jobfile.command import takes
+    from cotune.jobfile.command import instead, takes
 
     for name in axes if job.command else ():
         if not takes(job, name):
-            raise UsageError(f"--axis {name}: the command has no {{{name}}}")
+            raise UsageError(f"--axis {name}: the command has no {{{name}}}{instead(name)}")
 
 
 def _axes(axis: list[str] | None) -> dict[str, str]:

@@ -9,19 +9,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cotune.errors import UsageError
-from cotune.types import Job
+from cotune.types import ASYNCHRONOUS, Job
 
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
+_SERVED = ("cotune.torch", "cotune import torch")  # what reads the axis `asynchronous` for a script
 _KEEPING = ("COTUNE_CHECKPOINT", "cotune.callbacks", "cotune.workloads")
 _TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
 
 
 def takes(job: Job, name: str) -> bool:
-    """Return whether a number of this name reaches the job."""
+    """Return whether a value of this name reaches the job."""
+    if name == ASYNCHRONOUS and (_is_module(job) or reads_environment(job, *_SERVED)):
+        return True
     return any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
+
+
+def instead(name: str) -> str:
+    """Return what else would take the value of a named axis, where something would."""
+    return ", and no script of it calls cotune.torch.parallel, which reads it" if name == ASYNCHRONOUS else ""
 
 
 def shares_work(job: Job) -> bool:

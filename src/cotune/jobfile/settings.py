@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names
-from cotune.jobfile.command import require_settable, takes
+from cotune.jobfile.command import instead, require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
-from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
+from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
@@ -268,13 +270,14 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     for name, values in file.search.items():
         _check_axis(name, values, job, source)
         axes[name] = values
+    _check_asynchronous(axes, source)
     if file.global_batch is not None and "batch_size" in file.search:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
     if job.command:
         require_settable(job, source)
     if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
         raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
-    return Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch)
+    return _distinct(Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch))
 
 
 def _most_workers(file: JobFile, cluster: Cluster) -> int:
@@ -286,11 +289,32 @@ def _most_workers(file: JobFile, cluster: Cluster) -> int:
 
 def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
     if name not in LAYOUT and not takes(job, name):
-        near = suggestion(name, LAYOUT)
-        raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
+        raise InvalidFile(
+            f"{source}: search.{name}: the command has no {{{name}}}{instead(name) or suggestion(name, LAYOUT)}"
+        )
     least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
     for value in values:
         if least is not None and (type(value) is not int or value < least):
             raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
         if type(value) is int and abs(value) > MOST_UNITS:
             raise InvalidFile(f"{source}: search.{name}: expected numbers of at most {MOST_UNITS:,}, not {value}")
+
+
+def _check_asynchronous(axes: Mapping[str, tuple[Value, ...]], source: str) -> None:
+    """Refuse workers that shall not wait where nothing holds the weights for them."""
+    asked = any(str(value).lower() == "true" for value in axes.get(ASYNCHRONOUS, ()))
+    if asked and not any(axes.get("servers", ())):
+        raise InvalidFile(
+            f"{source}: search.{ASYNCHRONOUS}: without parameter servers workers always wait for each other; "
+            "say search.servers too, such as [1]"
+        )
+
+
+def _distinct(space: Space) -> Space:
+    """Return a space without the configs that are another one's twins: none to wait for, and told not to wait."""
+    configs = space.configs()
+    told = configs.named.get(ASYNCHRONOUS)
+    if told is None or len(set(map(str, told))) == 1 or configs.servers.all():
+        return space
+    twin = np.array([str(value).lower() == "true" for value in told]) & (configs.servers == 0)
+    return replace(space, only=tuple(map(tuple, space.points[~twin].tolist())))

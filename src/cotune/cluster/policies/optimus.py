@@ -6,10 +6,10 @@ something is free, one more task goes to the job with the largest
     gain = (Q / f(w) - Q / f(w + 1)) / share of the dominant resource of a task
 
 with Q the work left and f the believed speed. For a job with parameter servers the better
-of one more worker and one more server counts; what a server is worth depends on how evenly the
-blocks of the model can be shared out (`_parameters`, `_served`). Decisions come in rounds; a job whose size
-stays the same is left alone. `whole_epochs` counts only the work after the present epoch, as
-the baseline in Pollux's simulator does; jobs in their last epoch then hardly gain.
+of more workers and more servers counts, and of several batches the fastest; what a server is worth
+depends on how evenly the blocks of the model can be shared out (`parameters`, `served`). Decisions come
+in rounds; a job whose size stays the same is left alone. `whole_epochs` counts only the work after the
+present epoch, as the baseline in Pollux's simulator does; jobs in their last epoch then hardly gain.
 
 Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
 """
@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from cotune.bounds import Interval
 from cotune.cluster.policy import Active, capacity
@@ -88,7 +89,7 @@ class Ladder:
         above = self.configs[self.at + 1]
         self.more = above.units - self.units
         self._next = self.left(above)
-        return (self._now - self._next) / self.more
+        return (self._now - self._next) / self.more if self._next < self._now else 0.0
 
     def climb(self) -> Config:
         """Take the step last looked at."""
@@ -102,18 +103,41 @@ def ladder(active: Active, whole_epochs: bool) -> Ladder:
     if belief is None:
         return Ladder((active.job.config,), lambda _: active.left)
     seconds = belief.seconds_told if whole_epochs else belief.seconds
-    configs = belief.configs
-    if any(config.servers for config in configs):
-        configs = climb(configs, lambda config: seconds(done, config))
+    configs = climb(belief.configs, lambda config: seconds(done, config))
     return Ladder(configs, lambda config: seconds(done, config))
 
 
 def climb(configs: Sequence[Config], left: Callable[[Config], float]) -> tuple[Config, ...]:
-    """Return the way up from the smallest config, each step one more worker or one more server, what saves more."""
-    known = {(config.servers, config.workers): config for config in configs}
+    """Return the way up from the smallest config: each step more workers or more servers, what saves more per unit.
+
+    Of several configs with as many of both (other batches, other axes) the fastest counts.
+    """
+    if _is_way_up(configs):
+        return tuple(configs)
+    known: dict[tuple[int, int], Config] = {}
+    for config in configs:
+        sizes = (config.servers, config.workers)
+        if sizes not in known or left(config) < left(known[sizes]):
+            known[sizes] = config
     at = min(known, key=lambda sizes: (sum(sizes), sizes))
     way = [known[at]]
-    while steps := [step for step in ((at[0] + 1, at[1]), (at[0], at[1] + 1)) if step in known]:
-        at = min(steps, key=lambda step: left(known[step]))
+    while steps := _above(at, known):
+        now, size = left(known[at]), sum(at)
+        at = max(steps, key=lambda step: (now - left(known[step])) / (sum(step) - size))
         way.append(known[at])
     return tuple(way)
+
+
+def _is_way_up(configs: Sequence[Config]) -> bool:
+    """Return whether configs differ in nothing but workers, and are in order: nothing is left to choose."""
+    return all(one.workers < other.workers and one.servers == other.servers for one, other in pairwise(configs))
+
+
+def _above(at: tuple[int, int], known: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the sizes that are one step up: the next number of servers, and the next number of workers."""
+    servers, workers = at
+    more = (
+        [sizes for sizes in known if sizes[0] > servers and sizes[1] == workers],
+        [sizes for sizes in known if sizes[0] == servers and sizes[1] > workers],
+    )
+    return [min(sizes) for sizes in more if sizes]
