@@ -117,6 +117,7 @@ def sample_document(sample: Sample) -> dict[str, Any]:
         "modelled": sample.modelled,
         "seed": sample.seed,
         "memory": {"peak_bytes": sample.peak_bytes, "limit_bytes": sample.limit_bytes},
+        "load": None if sample.load is None else {"others": sample.load.others, "cores": sample.load.cores},
         "resumed_from": sample.resumed_from,
         "ended": sample.ended,
         "folder": sample.folder,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict.starts import PRIOR, starts
+from cotune.predict.starts import PRIOR, load_words, starts
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Job, Load, Sample
 
@@ -51,3 +51,10 @@ def test_draws_of_seconds_have_a_long_slow_tail() -> None:
     assert np.quantile(pace, 0.9) == pytest.approx(Z90 * float(outlook.spread[0]), rel=0.05)
     assert np.quantile(pace, 0.995) > 3.5 * outlook.spread[0]
     assert np.quantile(pace, 0.995) > -np.quantile(pace, 0.005)
+
+
+def test_a_forecast_says_that_its_seconds_were_measured_on_a_busy_machine() -> None:
+    samples = [start(20.0 / workers, workers, others=6.0) for workers in (1, 2, 4)]
+    outlook = forecaster(JOB, samples, Cluster(), accuracy=None)(Configs.of([samples[0].config]), 1)
+    assert "seconds were measured while 6 other processes were busy on 4 cores" in " ".join(outlook.notes)
+    assert load_words([start(10.0, others=0.1)]) == load_words([start(10.0)]) == ""

@@ -15,6 +15,7 @@ from cotune.types import (
     Goal,
     Job,
     LearningRate,
+    Load,
     Plan,
     Quantity,
     Sample,
@@ -78,5 +79,6 @@ samples = st.builds(
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
     peak_bytes=st.none() | _count,
     limit_bytes=st.none() | _count,
+    load=st.none() | st.builds(Load, st.floats(0, 1e3), st.integers(1, 512)),
     goal=st.none() | st.builds(Goal, target=st.none() | _finite, deadline=st.none() | _finite),
 )

@@ -29,7 +29,7 @@ from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
-from cotune.predict.starts import starts
+from cotune.predict.starts import load_words, starts
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
@@ -206,7 +206,7 @@ def learn(
         apart=any(sample.apart for sample in failing(samples)),
         draws=draws,
         seed=seed,
-        reason=tuple(line for line in (reason, why) if line),
+        reason=tuple(line for line in (reason, why, load_words(known)) if line),
     )
 
 

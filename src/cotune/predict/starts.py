@@ -18,6 +18,7 @@ import numpy as np
 from cotune.predict.samples import timed
 from cotune.predict.scatter import Scatter
 from cotune.types import Sample
+from cotune.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,18 @@ def _median(known: Sequence[Sample]) -> float:
     if max(loads) < PRIOR.quiet:
         return PRIOR.idle
     return max(PRIOR.shared, PRIOR.load * float(np.log1p(usual)))
+
+
+def load_words(samples: Sequence[Sample]) -> str:
+    """Return what is to be said of the machine's load while these were measured, if anything is."""
+    loads = [sample.load for sample in timed(samples) if sample.load is not None]
+    busy = [load for load in loads if load.per_core >= PRIOR.quiet]
+    if not busy:
+        return ""
+    others, cores = round(float(np.median([load.others for load in busy]))), busy[-1].cores
+    what = "another process was" if others <= 1 else f"{others} other processes were"
+    which = "seconds were" if len(busy) == len(loads) else f"seconds of {len(busy)} of {len(loads)} starts were"
+    return f"{which} measured while {what} busy on {counted(cores, 'core')}; another start may be faster or slower"
 
 
 def _repeats(known: Sequence[Sample]) -> list[tuple[int, float]]:

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from cotune.pace import Mark, shares, speed
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
+from cotune.run.load import LoadWatch
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 from cotune.units import counted
 
@@ -30,6 +31,7 @@ _HANGING = 10  # times the longest silence before, with which a start that was s
 _QUIET = 1.0  # seconds of silence that are worth a word
 _RESERVED = 0.1  # of a budget, at most, for coming to an end within it
 _LINGER_SECONDS = 5.0  # without an end after the last epoch, before that is told
+_HERE = "local"  # the engine whose workers share this machine with whatever else runs on it
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
@@ -67,6 +69,8 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     engine.start(launch)
     growing = Growing(launch, begun, replace(sample, ended=False))
     yield growing.sample
+    # A recording and a cluster of other machines say nothing of this one.
+    watch = LoadWatch() if sample.engine == _HERE else None
     stopping: Stop | None = None
     heard: float | None = None  # until its code runs, the engine alone may be slow: a queue, an import
     while True:
@@ -76,8 +80,10 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
             yield growing.interrupted(engine.now())
             raise
         now = engine.now()
+        if watch is not None:
+            watch.look(now)
         if isinstance(event, Ended) and event.launch == launch.id:
-            yield growing.finish(event, stopping)
+            yield replace(growing.finish(event, stopping), load=watch.load if watch else None)
             return
         if isinstance(event, Started) and event.launch == launch.id:
             heard = event.at

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from cotune import redact
 from cotune.space import Space
-from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Plan, Sample, Stage, Terms
+from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Load, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
 Record = TypeVar("Record")
@@ -75,6 +75,7 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "peak_bytes": sample.peak_bytes,
         "limit_bytes": sample.limit_bytes,
         "goal": None if sample.goal is None else of_record(sample.goal),
+        "load": None if sample.load is None else of_record(sample.load),
     }
 
 
@@ -102,6 +103,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         peak_bytes=row["peak_bytes"],
         limit_bytes=row["limit_bytes"],
         goal=None if row["goal"] is None else record(Goal, row["goal"]),
+        load=None if row["load"] is None else record(Load, row["load"]),
     )
 
 
@@ -123,7 +125,7 @@ def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Ro
     return Evaluation(epoch, math.nan if accuracy is None else accuracy, seconds, numbers)
 
 
-def of_record(record: Job | Goal | Plan | Space | Cluster) -> Any:
+def of_record(record: Job | Goal | Load | Plan | Space | Cluster) -> Any:
     """Return a record as plain JSON; a number that is not finite becomes a word."""
     return plain(asdict(record))
 

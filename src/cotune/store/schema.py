@@ -8,6 +8,7 @@
     version 6   samples know their seed, and the memory of their workers
     version 7   runs know their goal
     version 8   failures know their cause, and the room that was left
+    version 9   samples know what else their machine did meanwhile
 
 A migration is a function, applied in order, all in one transaction. What a version
 once created is never edited here: a change is a new version.
@@ -117,6 +118,7 @@ for _name in ("seed", "peak_bytes", "limit_bytes"):
 samples.append_column(Column("goal", _OPTIONAL_JSON))
 samples.append_column(Column("cause", String))
 samples.append_column(Column("room", BigInteger))
+samples.append_column(Column("load", _OPTIONAL_JSON))
 plans = _SECOND.tables["plans"].to_metadata(METADATA)
 plans.append_column(Column("space", _OPTIONAL_JSON))
 plans.append_column(Column("cluster", _OPTIONAL_JSON))
@@ -200,6 +202,10 @@ def _name_causes(connection: Connection) -> None:
     )
 
 
+def _remember_load(connection: Connection) -> None:
+    connection.execute(text('ALTER TABLE samples ADD COLUMN "load" JSON'))
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _measure,
     _plan,
@@ -209,6 +215,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _remember_seed_and_memory,
     _remember_goal,
     _name_causes,
+    _remember_load,
 )
 VERSION = len(MIGRATIONS)
 
