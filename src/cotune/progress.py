@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cotune.printable import printable
 from cotune.units import duration
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ logger = logging.getLogger("cotune")
 def note(text: str) -> None:
     """Print a remark on stderr; no training ends because a remark found no room."""
     with suppress(OSError):
-        print(text, file=sys.stderr)
+        print(printable(text, keep="\n\t"), file=sys.stderr)
 
 
 def console(stderr: bool = False) -> Console:
@@ -52,7 +53,7 @@ class Progress:
         """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
         tail = _left(left, within)
         if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=text + tail)
+            self._bar.update(self._task, completed=min(done, self.total), description=printable(text + tail))
         elif text != self._said:
             self._said = text
             note(f"[{duration(round(time.monotonic() - self._begun, 2))}] {text}{tail}")
@@ -76,7 +77,7 @@ def progress(total: float) -> Iterator[Progress]:
     from rich.table import Column
 
     # Where all does not fit on a line, the end of the text is left out rather than the bar.
-    words = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    words = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
     columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
     with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
         shown._bar, shown._task = bar, bar.add_task("", total=total)

@@ -150,6 +150,31 @@ def test_a_store_that_may_not_be_written_is_refused_in_one_line(open_folder: Pat
         assert store.samples() == (sample("a"),)
 
 
+def _read_as_nobody(file: Path) -> str:
+    if os.geteuid() == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    with open_store(str(file)) as store:
+        return ",".join(one.id for one in store.samples())
+
+
+@pytest.mark.parametrize("journal", [False, True])
+@pytest.mark.parametrize("closed", ["folder", "file", "both"])
+def test_a_store_that_may_only_be_read_is_read(open_folder: Path, closed: str, journal: bool) -> None:
+    file = open_folder / "a store?#%.db"
+    store = open_store(str(file))
+    store.save(JOB, sample("a", ended=False))
+    if not journal:
+        store.close()
+    for written in open_folder.iterdir():
+        written.chmod(0o666 if closed == "folder" else 0o444)
+    open_folder.chmod(0o777 if closed == "file" else 0o555)
+    said = _in_a_child(lambda: _read_as_nobody(file))
+    open_folder.chmod(0o755)
+    store.close()
+    assert said == "a"
+
+
 def test_a_store_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     assert "cannot open or write the store" in _refused(tmp_path / "folder")

@@ -7,13 +7,25 @@ imports nothing of weight and reads them where an interrupt is awaited already.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
-from cotune.errors import CotuneError, Infeasible, Interrupted, UsageError
+from cotune.errors import CotuneError, Infeasible, Interrupted, NotFound, UsageError
+from cotune.printable import printable
 
+_REFUSALS = (  # of the system, which a user can do something about
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+)
 _INTERRUPTED = "interrupted; what was measured is kept"
 
 
@@ -26,6 +38,11 @@ def main() -> None:
         app()
     except CotuneError as error:
         _leave(error)
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            _document(error)
+            raise
+        _leave(NotFound(f"cannot use {str(error.filename)[:200]!r}: {error.strerror}"))
     except KeyboardInterrupt:
         _document(Interrupted(_INTERRUPTED))
         _exit(Interrupted.exit_code)
@@ -57,7 +74,7 @@ def _leave(error: CotuneError) -> NoReturn:
     """End with an error that a user can act on."""
     _document(error)
     with contextlib.suppress(OSError):
-        print(f"cotune: {_words(error)}", file=sys.stderr)
+        print(printable(f"cotune: {_words(error)}", keep="\n"), file=sys.stderr)
     _exit(error.exit_code)
 
 

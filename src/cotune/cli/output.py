@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from cotune.printable import printable
 from cotune.progress import Progress, console, note, progress
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _WIDEST = 1000
+_LINES = "\n\t"  # what text of several lines may hold
 _AT_INTERVAL = r" (?=\()"
 _BREAKS = ("", _AT_INTERVAL, rf"{_AT_INTERVAL}|(?<=\.\.)", rf"{_AT_INTERVAL}|(?<=\.\.)|(?<=min) ")
 _LEAST_TEXT = 12  # letters of a column of words, before rows become blocks of lines
@@ -73,7 +75,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
     from rich.measure import Measurement
 
     out = console()
-    listed = [[str(cell) for cell in row] for row in rows]
+    columns = [printable(name) for name in columns]
+    listed = [[printable(str(cell), keep="\n") for cell in row] for row in rows]
     for breaks in _BREAKS if out.is_terminal else ():
         grid = _grid(columns, listed, breaks, title, boxed=not breaks)
         needed = Measurement.get(out, out.options.update(max_width=_WIDEST), grid)
@@ -110,7 +113,8 @@ def _grid(
     from rich.text import Text
 
     style = box.SIMPLE_HEAD if boxed else None
-    grid = Table(title=title, title_justify="left", box=style, pad_edge=False, collapse_padding=bool(breaks))
+    named = None if title is None else Text(printable(title))
+    grid = Table(title=named, title_justify="left", box=style, pad_edge=False, collapse_padding=bool(breaks))
     cells = [list(row) for row in rows]
     for place, name in enumerate(columns):
         numeric = bool(rows) and all(row[place][:1].isdigit() or row[place][:1] in "-+~" for row in rows)
@@ -120,7 +124,7 @@ def _grid(
         widest = max(len(line) for text in (head, *(row[place] for row in cells)) for line in text.split("\n"))
         least = widest if numeric else min(widest, _LEAST_TEXT)
         side: JustifyMethod = "right" if numeric else "left"
-        grid.add_column(head, justify=side, overflow="fold", no_wrap=numeric, min_width=least)
+        grid.add_column(Text(head), justify=side, overflow="fold", no_wrap=numeric, min_width=least)
     for row in cells:
         grid.add_row(*(Text(cell) for cell in row))
     return grid
@@ -129,13 +133,14 @@ def _grid(
 def say(text: str = "") -> None:
     """Print a line for people, on stdout."""
     with _printing():
-        console().print(text, markup=False)
+        console().print(printable(text, keep=_LINES), markup=False)
 
 
 def show(text: str) -> None:
     """Print text on stdout as it is, neither broken nor marked up."""
+    watched = sys.stdout.isatty()
     with _printing():
-        print(text)
+        print(printable(text, keep=_LINES + ("\x1b" if coloured() else "")) if watched else text)
 
 
 def coloured() -> bool:
@@ -183,5 +188,7 @@ def waiting(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with console(stderr=True).status(what):
+    from rich.text import Text
+
+    with console(stderr=True).status(Text(printable(what))):
         yield

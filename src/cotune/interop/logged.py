@@ -65,7 +65,7 @@ def logs_of(tool: str, source: Path) -> list[Logged]:
     reader = importlib.import_module(registry.modules("logs")[tool])
     try:
         found: list[Logged] = list(reader.runs(source))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise InvalidFile(f"{source} is not what {tool} writes: {error!r}") from None
     if not found:
         raise NotFound(f"{source} holds no run of {tool}")

@@ -17,13 +17,13 @@ and `weight_bytes` stand in each layer, or beside them: one number per layer, or
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 
@@ -178,8 +178,8 @@ def read(path: Path) -> Profile:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFile(f"{path}: cannot be read: {error}") from None
     try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        data = from_json(text)
+    except ValueError as error:
         raise InvalidFile(f"{path}: not JSON: {error}") from None
     return parse(data, str(path))
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from cotune.jobfile.pattern import group_of
+from cotune.printable import printable
 from cotune.run.launch import Reported
 from cotune.run.timed_search import search
 from cotune.worker.report import TERMS
 
+_NAME_LETTERS = 200  # of a metric
 _LINE_END = re.compile(rb"[\r\n]+")
 
 
@@ -56,7 +58,7 @@ def from_report(launch: str, line: str) -> Reported | None:
             None if said.get("epoch") is None else float(said["epoch"]),
             None if said.get("accuracy") is None else float(said["accuracy"]),
             tuple((name, float(value)) for name, value in said.get("terms", {}).items()),
-            tuple((name, float(value)) for name, value in said.get("metrics", {}).items()),
+            tuple((printable(name)[:_NAME_LETTERS], float(value)) for name, value in said.get("metrics", {}).items()),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None

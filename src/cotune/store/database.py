@@ -28,6 +28,7 @@ from cotune.store.location import (
     WRITE,
     OutOfReach,
     connect,
+    is_read_only,
     label,
     locate,
     one_line_errors,
@@ -125,7 +126,8 @@ class Store:
             self._spool.until_back(self._prepare)
         if self._spool is not None:
             self._spool.adopt(self._put)
-        self.close_orphans()
+        if not is_read_only(self.url):
+            self.close_orphans()
 
     def __enter__(self) -> Self:
         return self
@@ -190,7 +192,7 @@ class Store:
         try:
             with one_line_errors(self.url), self._reads.begin() as connection:
                 yield connection
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise InvalidFile(f"the store {self.label} holds a row that cannot be read ({reason})") from None
 

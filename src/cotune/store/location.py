@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import platformdirs
 from pydantic_core import from_json
@@ -29,6 +30,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cotune import redact
 from cotune.errors import CotuneError, InvalidFile, UsageError, missing_extra
+from cotune.printable import printable
 from cotune.private import FILE_MODE, make_folder
 
 FILE = "store.db"
@@ -106,6 +108,7 @@ def connect(url: URL) -> Engine:
     lite = url.get_backend_name() == "sqlite"
     if lite:
         _closed_to_others(url)
+        url = _as_it_is(url) if is_read_only(url) else url
     patience = {"timeout": BUSY_SECONDS} if lite else {"connect_timeout": _REACH_SECONDS}
     dump = partial(json.dumps, allow_nan=False, separators=(",", ":"))
     try:
@@ -114,7 +117,7 @@ def connect(url: URL) -> Engine:
             connect_args=patience,
             pool_pre_ping=not lite,
             json_serializer=dump,
-            json_deserializer=from_json,  # much faster than json.loads on small texts; each point of a curve has one
+            json_deserializer=_read_json,  # much faster than json.loads on small texts; each point of a curve has one
         )
     except ModuleNotFoundError:
         raise missing_extra("psycopg, the driver of PostgreSQL,", "postgres") from None
@@ -132,6 +135,30 @@ def _closed_to_others(url: URL) -> None:
         return
     with suppress(OSError):  # there already, or nowhere: SQLite says which
         os.close(os.open(url.database, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+
+
+def is_read_only(url: URL) -> bool:
+    """Return whether a store is a file that is there and that we may read, but neither write nor journal."""
+    if url.get_backend_name() != "sqlite" or not url.database or not Path(url.database).is_file():
+        return False
+    readable = os.access(url.database, os.R_OK)
+    return readable and not (os.access(url.database, os.W_OK) and os.access(Path(url.database).parent, os.W_OK))
+
+
+def _as_it_is(url: URL) -> URL:
+    """Return the URL by which SQLite reads a file without making a journal beside it; one that is there counts."""
+    path = Path(str(url.database))
+    journal = path.with_name(path.name + "-wal")
+    still = {} if journal.is_file() and journal.stat().st_size else {"immutable": "1"}
+    return url.set(database=f"file:{quote(str(path.absolute()))}", query={"mode": "ro", **still, "uri": "true"})
+
+
+def _read_json(text: str | bytes) -> Any:
+    """Return what JSON says; half a letter, which an older version let in, is shown and not refused."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text, object_pairs_hook=lambda pairs: {printable(name): value for name, value in pairs})
 
 
 def _set_up(connection: sqlite3.Connection, _: Any) -> None:

@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from cotune import redact
+from cotune.printable import printable
 from cotune.space import Space
 from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Load, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
+_TEXTS = ("id", "purpose", "engine", "started", "failure", "warning", "folder", "resumed_from")
 Record = TypeVar("Record")
 
 
@@ -40,6 +42,9 @@ def of_config(config: Config) -> dict[str, Any]:
 def config(row: Row) -> Config:
     """Return the config of its JSON."""
     stages = tuple(Stage(**stage) for stage in row["stages"])
+    sizes = (row["batch_size"], row["servers"], row["accumulate"], *(stage.workers for stage in stages))
+    if not all(type(size) is int for size in sizes):
+        raise TypeError(f"a config whose sizes are {sizes}")
     return Config(row["batch_size"], stages, row["servers"], row["accumulate"], tuple(row["axes"].items()))
 
 
@@ -80,15 +85,18 @@ def of_sample(sample: Sample) -> dict[str, Any]:
 
 
 def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
-    """Return the sample of a row and its curve."""
+    """Return the sample of a row and its curve; what SQLite let in although it is no number is refused."""
+    for name in _TEXTS:
+        if row[name] is not None and not isinstance(row[name], str):
+            raise TypeError(f"{name} is {row[name]!r}, not a text")
     return Sample(
         config=config(row["config"]),
-        epochs=row["epochs"],
-        epoch_seconds=row["epoch_seconds"],
-        accuracy=row["accuracy"],
+        epochs=_number(row["epochs"], "epochs"),
+        epoch_seconds=_known(row["epoch_seconds"]),
+        accuracy=_known(row["accuracy"]),
         terms=Terms(**row["terms"]),
         curve=curve,
-        seconds=row["seconds"],
+        seconds=_number(row["seconds"], "seconds"),
         failure=None if row["failure"] is None else Failure(row["failure"], Cause(row["cause"]), row["room"]),
         purpose=row["purpose"],
         id=row["id"],
@@ -115,13 +123,16 @@ def of_evaluation(evaluation: Evaluation, sample_id: str, place: int) -> dict[st
         "epoch": _number(evaluation.epoch, "epoch"),
         "accuracy": _known(evaluation.accuracy),
         "seconds": _number(evaluation.seconds, "seconds"),
-        "metrics": {name: _known(value) for name, value in evaluation.metrics} or None,
+        "metrics": {printable(name): _known(value) for name, value in evaluation.metrics} or None,
     }
 
 
 def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Row | None) -> Evaluation:
     """Return one point of a curve from its columns."""
-    numbers = tuple((name, math.nan if value is None else value) for name, value in (metrics or {}).items())
+    given: Row = metrics or {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"metrics are {type(given).__name__}, not names and numbers")
+    numbers = tuple((name, math.nan if value is None else float(value)) for name, value in given.items())
     return Evaluation(epoch, math.nan if accuracy is None else accuracy, seconds, numbers)
 
 

@@ -24,6 +24,7 @@ from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.traces import _pollux, _sacct, _tables
 from cotune.cluster.traces._lines import BadLine, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
+from cotune.printable import printable
 from cotune.types import Cluster
 from cotune.units import counted
 
@@ -134,6 +135,6 @@ def _lines(path: Path) -> Iterator[TraceLine]:
     try:
         for row in rows:
             if any(field.strip() for field in row):
-                yield TraceLine(rows.line_num, [field.strip() for field in row])
+                yield TraceLine(rows.line_num, [printable(field.strip()) for field in row])
     except csv.Error as error:
         raise InvalidFile(f"{path}, line {rows.line_num}: {error}") from None

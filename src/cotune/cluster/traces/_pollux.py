@@ -6,6 +6,7 @@ epoch. What a step is worth at another batch is said by the gradients, see `_app
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from cotune.cluster.traces._lines import Make, TraceLine, count, seconds
 from cotune.cluster.work import Pieces
 from cotune.types import Config
 
+_NAME = re.compile(r"\w[\w.-]{0,99}")
 _COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 
 
@@ -85,6 +87,8 @@ class _Pollux:
     def open(self, header: Sequence[str], path: Path) -> Make:
         def make(line: TraceLine) -> Submission:
             row = dict(zip(header, line.columns, strict=True))
+            if not _NAME.fullmatch(row["application"]):
+                raise ValueError(f"application is {row['application'][:80]!r}, not the name of a folder")
             folder = path.resolve().parent.parent / row["application"]
             if not folder.is_dir():
                 raise ValueError(f"no measurements of application {row['application']!r} in {folder.parent}")

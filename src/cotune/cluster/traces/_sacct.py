@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cotune.cluster.policy import Submission
@@ -69,14 +69,15 @@ def _elapsed(row: dict[str, str]) -> float:
         return duration(row["ElapsedRaw"], "ElapsedRaw")
     if row.get("Elapsed"):
         return 0.0 if row["Elapsed"] == "00:00:00" else in_seconds(row["Elapsed"])
-    return (_moment(row["End"], "End") - _moment(row["Start"], "Start")).total_seconds()
+    return (_moment(row.get("End", ""), "End") - _moment(row.get("Start", ""), "Start")).total_seconds()
 
 
 def _moment(text: str, name: str) -> datetime:
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{name} is {text!r}, not a date and time") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 READER = _Sacct()

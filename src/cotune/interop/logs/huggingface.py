@@ -6,11 +6,12 @@ writes with `trainer.save_state()`, and each evaluation takes its `eval_runtime`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from pydantic_core import from_json
 
 from cotune.errors import InvalidFile
 from cotune.interop.logged import Logged, Point, below
@@ -39,8 +40,8 @@ def runs(source: Path) -> Iterator[Logged]:
 
 def _state(path: Path) -> dict[str, Any]:
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        state = from_json(path.read_bytes())
+    except ValueError as error:
         raise InvalidFile(f"{path} is not JSON: {error}") from None
     if not isinstance(state, dict) or "log_history" not in state:
         raise InvalidFile(f"{path} has no log_history: it is not the state of a Trainer")

@@ -5,10 +5,11 @@ A report is an epoch unless it says `epoch` itself; its time is Tune's own total
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json
 
 from cotune.errors import InvalidFile
 from cotune.interop.logged import Logged, Point, below
@@ -51,12 +52,12 @@ def _rows(path: Path) -> tuple[list[dict[str, Any]], bool]:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         for place, line in enumerate(lines):
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
+                rows.append(from_json(line))
+            except ValueError:
                 if place + 1 < len(lines) or not rows:
                     raise
                 return rows, True
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InvalidFile(f"{path} is not of Ray Tune: {error}") from None
     return rows, False
 

@@ -7,7 +7,6 @@ A module that carries a Hugging Face `config` is read by it; another by the shap
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from pydantic_core import from_json
 
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.modelling.memory.architecture import Architecture, guessed
@@ -132,10 +132,10 @@ def _first(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 def _loaded(path: Path) -> Mapping[str, Any]:
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = from_json(path.read_bytes())
     except FileNotFoundError:
         raise NotFound(f"no model config at {path}") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise InvalidFile(f"{path} is not JSON: {error}") from None
     if not isinstance(written, dict):
         raise InvalidFile(f"{path} holds no model config: a JSON object was expected")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from cotune.cli.options import runs_folder
 from cotune.cli.output import emit_json, note, progress, say, table
@@ -48,7 +47,7 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
 def read(path: Path) -> tuple[dict[str, Any], Staged]:
     """Return a plan's document and its stages."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = from_json(path.read_bytes())
         types = {entry["name"]: TypeEntry.model_validate(entry) for entry in document["types"]}
         stages = tuple(
             Stage(stage["type"], int(stage["units"]), int(stage["first"]), int(stage["last"]))
@@ -56,10 +55,12 @@ def read(path: Path) -> tuple[dict[str, Any], Staged]:
         )
     except FileNotFoundError:
         raise NotFound(f"no plan at {path}; write one: cotune place PROFILE --throughput N --json > {path}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValidationError) as error:
-        raise InvalidFile(f"{path}: cannot be read as a plan: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise InvalidFile(f"{path}: cannot be read as a plan: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidFile(f"{path}: not a plan of cotune place --json: {type(error).__name__} {error}") from None
+        raise InvalidFile(
+            f"{path}: not a plan of cotune place --json: {type(error).__name__} {str(error).splitlines()[0]}"
+        ) from None
     if strange := [stage.device for stage in stages if stage.device not in types]:
         raise InvalidFile(f"{path}: a stage is on {strange[0]!r}, and types has {', '.join(types)}")
     return document, Staged(stages, types)
