@@ -36,7 +36,7 @@ from cotune.store.location import (
     write_ahead,
 )
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
-from cotune.store.spool import OUTAGE, SpooledSample, OutagePolicy, Spool
+from cotune.store.spool import OUTAGE, OutagePolicy, Spool, SpooledSample
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
