@@ -77,7 +77,9 @@ def progress(total: float) -> Iterator[Progress]:
     from rich.table import Column
 
     # Where all does not fit on a line, the end of the text is left out rather than the bar.
-    words = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    words = TextColumn(
+        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
     columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
     with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
         shown._bar, shown._task = bar, bar.add_task("", total=total)
