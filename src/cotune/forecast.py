@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.space import Configs
-from cotune.types import Floats, Ints
+from cotune.types import Config, Floats, Goal, Ints
 
 Sources = npt.NDArray[np.object_]
 LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judged by a forecast
@@ -47,6 +47,23 @@ class Learning:
         return self.best + luck * (self.spread if luck > 0 else self.fall)
 
 
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A run from scratch that met its goal in so many seconds."""
+
+    config: Config
+    seconds: float
+    goal: Goal
+
+    def speaks_for(self, goal: Goal, sign: int) -> bool:
+        """Say whether a run that met its own goal would have met another."""
+        if goal.target is not None and (self.goal.target is None or sign * self.goal.target < sign * goal.target):
+            return False
+        if goal.target is None and self.goal.cap < goal.cap:
+            return False
+        return (goal.deadline is None or self.seconds <= goal.deadline) and goal.max_cost is None
+
+
 @dataclass(frozen=True)
 class Outlook:
     """Forecasts of many configs in factored form; nothing is known of accuracy where it is left to the user."""
@@ -63,6 +80,8 @@ class Outlook:
     continued: Learning | None = None  # for a run that goes on from what a probe has left
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
+    successes: tuple[Success, ...] = ()  # the earliest first
+    before: Callable[[Configs, int], Outlook] | None = None  # what was forecast without the last of them
 
     @property
     def draws(self) -> int:

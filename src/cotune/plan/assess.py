@@ -25,6 +25,7 @@ import numpy as np
 
 from cotune.forecast import Learning, Outlook
 from cotune.plan.rates import rates
+from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
 _ROWS = 8192  # rows of draws held in memory at a time
@@ -191,6 +192,7 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
         in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None])
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
+    _credit(outlook, goal, cluster, sign, probability)
     found = Assessment(
         outlook=outlook,
         goal=goal,
@@ -204,6 +206,23 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
     )
     found = _longest(found) if found.all_epochs else found
     return found if trained is None else replace(found, trained=trained)
+
+
+def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probability: Floats) -> None:
+    """Let no success make a goal less likely than it was without it (see `predict/successes.py`)."""
+    for config in {success.config for success in outlook.successes}:
+        own = [one for one in outlook.successes if one.config == config and one.speaks_for(goal, sign)]
+        if own:
+            rows = outlook.configs.same(config)
+            probability[rows] = np.maximum(probability[rows], (len(own) + 0.5) / (len(own) + 1))
+    if outlook.before is None:
+        return
+    last = outlook.successes[-1]
+    rows = outlook.configs.same(last.config)
+    if rows.any():
+        then = assess(outlook.before(Configs.of([last.config]), goal.max_epochs), goal, cluster, sign)
+        if last.seconds <= then.seconds[0]:
+            probability[rows] = np.maximum(probability[rows], then.probability[0])
 
 
 def _left(taken: Floats, trained: Floats) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 
 from cotune import registry
 from cotune.errors import UsageError
-from cotune.forecast import Learning, Outlook, standard_draws
+from cotune.forecast import Learning, Outlook, Success, standard_draws
 from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
@@ -30,6 +30,7 @@ from cotune.predict.recipes import Recipes
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import load_words, starts
+from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
@@ -60,11 +61,15 @@ class Forecaster:
     draws: int
     seed: int
     reason: tuple[str, ...]
+    successes: tuple[Success, ...] = ()
+    before: Callable[[], Forecaster] | None = None  # without the last of them
 
     def knowable(self) -> Forecaster:
         """Return the same as far as probes can tell: what they trained stays so, and other runs differ by little."""
         law = self.continuing or self.accuracy
-        return self if law is None else replace(self, accuracy=_settled(law), continuing=None)
+        return (
+            self if law is None else replace(self, accuracy=_settled(law), continuing=None, successes=(), before=None)
+        )
 
     def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
@@ -101,7 +106,13 @@ class Forecaster:
             learning=self._learning(self.accuracy, configs, max_epochs),
             continued=self._learning(self.continuing, configs, max_epochs),
             notes=notes,
+            successes=self.successes,
+            before=None if self.before is None else self._before,
         )
+
+    def _before(self, configs: Configs, max_epochs: int) -> Outlook:
+        assert self.before is not None
+        return self.before()(configs, max_epochs)
 
     def _learning(self, law: AccuracyOutlook | None, configs: Configs, max_epochs: int) -> Learning | None:
         """Return what configs learn: it is worked out for one config of each recipe."""
@@ -187,6 +198,12 @@ def learn(
     known = timed(samples)
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
+    met = successes(job, samples)
+
+    def before() -> Forecaster:
+        fewer = [sample for place, sample in enumerate(samples) if place != met[-1][0]]
+        return learn(job, fewer, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)
+
     per_node = _per_node(cluster, known)
     seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)
     learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(samples), accuracy)
@@ -207,6 +224,8 @@ def learn(
         draws=draws,
         seed=seed,
         reason=tuple(line for line in (reason, why, load_words(known)) if line),
+        successes=tuple(success for _, success in met),
+        before=before if met and len(known) > 1 else None,
     )
 
 
