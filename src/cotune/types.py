@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -23,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 Value = str | int | float | bool
 Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
-LearningRateRule = Literal["linear", "sqrt", "fixed"]
+_RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
@@ -132,18 +133,27 @@ class Config:
         return f"batch {self.batch_size} on {workers}{whole}" + "".join(f", {word}" for word in extra)
 
 
+def rule_power(rule: str) -> float:
+    """Return the power of the global batch that a learning-rate rule is: linear, sqrt, fixed or power(0.3)."""
+    if rule in _RULES:
+        return _RULES[rule]
+    said = re.fullmatch(r"power\(\s*(\d*\.?\d+)\s*\)", rule)
+    if said is None or float(said[1]) > 1:
+        raise ValueError("linear, sqrt, fixed or power(p) with p from 0 to 1, such as power(0.3)")
+    return float(said[1])
+
+
 @dataclass(frozen=True, slots=True)
 class LearningRate:
     """A learning rate measured at one global batch, and the rule that carries it to others."""
 
     at: float
     global_batch: int
-    rule: LearningRateRule = "linear"
+    rule: str = "linear"
 
     def of(self, global_batch: int) -> float:
         """Return the rate for a global batch."""
-        power = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}[self.rule]
-        return float(self.at * (global_batch / self.global_batch) ** power)
+        return float(self.at * (global_batch / self.global_batch) ** rule_power(self.rule))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cotune import yaml_text
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
 from cotune.printable import printable
-from cotune.types import STOP_GRACE, LearningRateRule, Prefer, Value
+from cotune.types import STOP_GRACE, Prefer, Value, rule_power
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
@@ -37,6 +37,11 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(f"a regular expression ({error})") from None
+    return value
+
+
+def _rule(value: str) -> str:
+    rule_power(value)
     return value
 
 
@@ -96,6 +101,9 @@ def _target(value: object) -> object:
     return value if isinstance(value, Mapping) else {"at_least_as_good": value}
 
 
+Rule = Annotated[
+    str, AfterValidator(_rule), Field(json_schema_extra={"pattern": r"^(linear|sqrt|fixed|power\(\s*\d*\.?\d+\s*\))$"})
+]
 Level = Annotated[float, Field(allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
 Name = Annotated[str, AfterValidator(names.name)]
@@ -124,11 +132,11 @@ class TargetSection(_Section):
 
 
 class LearningRateSection(_Section):
-    """A learning rate known at one global batch, and how it scales."""
+    """A learning rate known at one global batch, and how it scales: without a rule by the script's optimiser."""
 
     at: float = Field(gt=0)
     global_batch: int = Field(gt=0, le=MOST_WHOLE)
-    rule: LearningRateRule = "linear"
+    rule: Rule | None = None
 
 
 class BudgetSection(_Section):

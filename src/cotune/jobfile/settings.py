@@ -16,10 +16,11 @@ import numpy as np
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
-from cotune.jobfile import metric_names, names
+from cotune.jobfile import metric_names, names, script
 from cotune.jobfile.command import instead, require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
+from cotune.jobfile.rate_rule import rule_for
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
@@ -47,6 +48,7 @@ class Settings:
     inputs: tuple[str, ...] = ()
     stop_grace: float = STOP_GRACE
     metric_named: bool = True  # by a target, or by which way is better
+    notes: tuple[str, ...] = ()  # what the file leaves open, and how it was taken
 
 
 def find(start: Path) -> Path | None:
@@ -118,6 +120,7 @@ def _read(path: Path) -> str:
 def _records(file: JobFile, folder: Path, source: str) -> Settings:
     command = _split(file.run, source)
     engine, settings = _engine(file, source)
+    rule = rule_for(script.read(command, folder) if file.lr and file.lr.rule is None else None)
     metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern)) or "accuracy"
     job = Job(
         name=file.name or _name(command, folder),
@@ -125,7 +128,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         examples=file.examples,
         metric=metric,
         better=_better(file, metric),
-        lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule) if file.lr else None,
+        lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or rule.name) if file.lr else None,
         pattern=file.pattern,
         folder=str(folder),
         env=tuple(sorted(file.env.items())),
@@ -163,6 +166,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         inputs,
         file.stop_grace,
         metric_named=file.target is not None or file.better is not None,
+        notes=(str(rule),) if file.lr and file.lr.rule is None else (),
     )
 
 

@@ -89,9 +89,9 @@ def _fill(argument: str, values: Mapping[str, str]) -> str:
         if name in values:
             return values[name]
         if name == "lr":
-            line = "lr: {at: 0.05, global_batch: 64, rule: linear}"
             raise UsageError(
-                f"the command asks for {{lr}}, but the job has no learning rate; add to cotune.yaml: {line}"
+                "the command asks for {lr}, but the job has no learning rate; add to cotune.yaml the one you know, "
+                "and the global batch you know it at: lr: {at: RATE, global_batch: BATCH}"
             )
         known = ", ".join(f"{{{known}}}" for known in values)
         raise UsageError(

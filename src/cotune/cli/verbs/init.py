@@ -9,21 +9,6 @@ import typer
 
 from cotune.cli.options import Command, Examples, Json, Name
 
-TEMPLATE = """\
-# What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
-name: {name}
-run: {run}
-{examples}
-target: {{metric: accuracy, at_least: 0.95}}
-deadline: 10m
-max_epochs: 30
-search: {{workers: 1..{cores}, batch_size: [16, 32, 64, 128, 256]}}
-{lr}lr: {{at: 0.05, global_batch: 64, rule: linear}}     # fills {{lr}}: linear, sqrt or fixed
-# pattern: 'epoch (?P<epoch>\\d+) .*accuracy (?P<accuracy>[\\d.]+)'   # when the script does not call cotune.report
-budget: {{profile: 3m}}
-engine: local
-"""
-
 
 def init(
     command: Command = None,
@@ -38,20 +23,16 @@ def init(
     from cotune.cli.output import emit_json, refuse_overwriting, say, writing
     from cotune.jobfile import settings as job_settings
     from cotune.jobfile.command import line, without_launcher
+    from cotune.jobfile.draft import draft
     from cotune.private import make_folder
     from cotune.store.location import PROJECT_FOLDER
 
     file = Path.cwd() / job_settings.FILE_NAME
     refuse_overwriting(file, force=force)
     given = tuple(command or ("python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"))
-    words = without_launcher(given)
-    text = TEMPLATE.format(
-        name=_yaml(name or Path.cwd().name),
-        run=_yaml(line(words)),
-        examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
-        cores=len(os.sched_getaffinity(0)),
-        lr="" if any("{lr}" in word for word in words) else "# ",
-    )
+    own = without_launcher(given)
+    drafted = draft(own, Path.cwd(), name or Path.cwd().name, examples, len(os.sched_getaffinity(0)))
+    words, text = drafted.command, drafted.text
     job_settings.loads(text, {}, "the command", Path.cwd())
     folder = Path.cwd() / PROJECT_FOLDER
     with writing(file):
@@ -62,13 +43,8 @@ def init(
         emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})
     else:
         say(f"wrote {file.name}: look at target and search, and at pattern if the script never calls cotune.report")
-        if words != given:
+        for remark in drafted.remarks:
+            say(remark)
+        if own != given:
             say(f"cotune starts the workers itself, so torchrun was left out: run is {line(words)}")
         say("next: cotune profile, then cotune plan, then cotune run")
-
-
-def _yaml(text: str) -> str:
-    """Return a text as YAML in one line, quoted only where it must be."""
-    import yaml
-
-    return yaml.safe_dump(text, width=10_000, allow_unicode=True).removesuffix("\n").removesuffix("\n...")

@@ -30,6 +30,7 @@ from cotune.cli.options import (
 )
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
+from cotune.progress import note
 
 
 def profile(
@@ -71,6 +72,8 @@ def profile(
         "budget": {"profile": budget} if budget else None,
     }
     settings = load_settings(file, told | {"search": search_overrides(workers, batch_size, axis)})
+    for words in settings.notes:
+        note(words)
     doubt_batches(settings.job, settings.space.configs())
     with job_project(settings, store) as project:
         doubt_unit(project.settings)

@@ -1,0 +1,139 @@
+"""A job file to start from, with what the command and its script say: batch, rate and length, their flags filled in.
+
+Numbers come from the script's own defaults or the command (`jobfile/script.py`), and where they stand nowhere the line
+is left as a comment to fill in: no learning rate is invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from cotune.jobfile.command import line
+from cotune.jobfile.rate_rule import rule_for
+from cotune.jobfile.script import Script, Setting, read
+
+_BATCHES = (16, 32, 64, 128, 256)
+_AROUND = (0.25, 0.5, 1, 2, 4)  # times the script's own batch
+_PLACEHOLDERS: dict[Setting, str] = {"batch_size": "{batch_size}", "epochs": "{epochs}", "lr": "{lr}"}
+_TEMPLATE = """\
+# What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
+name: {name}
+run: {run}
+{examples}
+{target}
+deadline: 10m
+{length}
+search: {{workers: 1..{cores}, batch_size: [{batches}]}}
+{lr}
+# pattern: 'epoch (?P<epoch>\\d+) .*accuracy (?P<accuracy>[\\d.]+)'   # when the script does not call cotune.report
+budget: {{profile: 3m}}
+engine: local
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text of a job file, its command, and where its numbers come from."""
+
+    text: str
+    command: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def draft(command: Sequence[str], folder: Path, name: str, examples: int | None, cores: int) -> Draft:
+    """Return a job file for a command, with what its script says of itself."""
+    script = read(command, folder)
+    words = _with_placeholders(command, script)
+    batches = _batches(script)
+    text = _TEMPLATE.format(
+        name=_yaml(name),
+        run=_yaml(line(words)),
+        examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
+        target=_target(script),
+        length=_length(script),
+        cores=cores,
+        batches=", ".join(map(str, batches)),
+        lr=_rate(script, asked=any("{lr}" in word for word in words)),
+    )
+    return Draft(text, words, tuple(_remarks(script, words)))
+
+
+def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[str, ...]:
+    """Return the command with a placeholder for each number that one of the script's flags sets."""
+    words = list(command)
+    known = script.defaults if script else {}
+    for setting, flag in (script.flags if script else {}).items():
+        placeholder = _PLACEHOLDERS.get(setting)
+        rate_unknown = setting == "lr" and not {"lr", "batch_size"} <= known.keys()
+        if placeholder is None or rate_unknown or any(placeholder in word for word in words):
+            continue
+        if setting == "epochs" and "epochs" not in known and "steps" in known:
+            continue  # it counts steps
+        words = _set(words, flag, placeholder)
+    return tuple(words)
+
+
+def _set(words: list[str], flag: str, placeholder: str) -> list[str]:
+    for place, word in enumerate(words):
+        if word == flag and place + 1 < len(words):
+            return [*words[: place + 1], placeholder, *words[place + 2 :]]
+        if word.startswith(f"{flag}="):
+            return [*words[:place], f"{flag}={placeholder}", *words[place + 1 :]]
+    return [*words, flag, placeholder]
+
+
+def _batches(script: Script | None) -> list[int]:
+    own = script.defaults.get("batch_size") if script else None
+    if own is None:
+        return list(_BATCHES)
+    return sorted({max(1, round(own.value * times)) for times in _AROUND})
+
+
+def _target(script: Script | None) -> str:
+    if script is not None and not script.evaluates_accuracy:
+        return "# target: {metric: loss, at_most: 3.0}      # by the name that the job tells it by"
+    return "target: {metric: accuracy, at_least: 0.95}"
+
+
+def _length(script: Script | None) -> str:
+    epochs = script.defaults.get("epochs") if script else None
+    if epochs is None:
+        return "# max_epochs: 30       # the most that a run may take"
+    return f"max_epochs: {max(1, round(epochs.value))}       # {epochs.where}"
+
+
+def _rate(script: Script | None, *, asked: bool) -> str:
+    """Return the line of the learning rate: what the script has by default, or a comment that asks for it."""
+    known = script.defaults if script else {}
+    if "lr" in known and "batch_size" in known:
+        accumulate = known["accumulate"].value if "accumulate" in known else 1.0
+        at, batch = known["lr"], round(known["batch_size"].value * accumulate)
+        rule = rule_for(script)
+        told = f"lr: {{at: {at.value:.10g}, global_batch: {batch}, rule: {rule.name}}}     # {at.where}; {rule.reason}"
+        return told if asked else f"# {told}"
+    why = (
+        "fills {lr}: the rate that is known, at the global batch it is known at; rule: linear, sqrt, fixed or power(p)"
+    )
+    return f"# lr: {{at: RATE, global_batch: BATCH}}     # {why}"
+
+
+def _remarks(script: Script | None, words: Sequence[str]) -> list[str]:
+    """Return what was read of the script, and what is left to fill in."""
+    if script is None:
+        return []
+    found = [f"{setting} {default.value:g} ({default.where})" for setting, default in script.defaults.items()]
+    remarks = [f"read of {script.name}: {', '.join(found)}"] if found else []
+    if any("{lr}" in word for word in words) and not {"lr", "batch_size"} <= script.defaults.keys():
+        remarks.append(
+            "the command asks for {lr}: fill in the line lr with the rate and the global batch it is known at"
+        )
+    return remarks
+
+
+def _yaml(text: str) -> str:
+    """Return a text as YAML in one line, quoted only where it must be."""
+    return yaml.safe_dump(text, width=10_000, allow_unicode=True).removesuffix("\n").removesuffix("\n...")

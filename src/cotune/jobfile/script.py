@@ -1,0 +1,229 @@
+"""What a training script says of itself, read and never run: its defaults, its optimiser, its framework.
+
+    parser.add_argument("--lr", default=3e-4)          argparse and click, with the flag that sets it
+    learning_rate: float = 3e-4                        dataclasses and plain settings
+    TrainingArguments(learning_rate=3e-4)              keywords of a framework's own arguments
+    --config train.yaml, --lr 3e-4                     a file and words of the command, which win over the script
+
+Nothing is guessed: a number that stands nowhere is None.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cotune import yaml_text
+
+Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
+Framework = Literal["transformers", "lightning"]
+
+_NAMES: dict[Setting, tuple[str, ...]] = {
+    "batch_size": (
+        *("batch_size", "per_device_train_batch_size", "train_batch_size", "batchsize", "bs", "micro_batch_size"),
+        *("per_gpu_train_batch_size", "device_batch_size", "bsz", "b"),
+    ),
+    "lr": ("lr", "learning_rate", "base_lr"),
+    "epochs": ("epochs", "num_train_epochs", "max_epochs", "num_epochs", "n_epochs", "epoch"),
+    "steps": ("max_steps", "max_iters", "num_steps", "train_steps", "train_iters", "max_train_steps", "steps"),
+    "tokens": ("max_tokens", "train_tokens", "total_tokens", "num_tokens"),
+    "accumulate": ("gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum", "accumulation_steps"),
+}
+_ADAM = re.compile(
+    r"\b(?:Adam|AdamW|RAdam|NAdam|Adamax|Adam8bit|AdamW8bit|FusedAdam|Adagrad|Adafactor|LAMB|Lamb|Lion|RMSprop|Sophia\w*)\b"
+    r"|\b(?:adam|adamw|adafactor|adagrad|rmsprop|lion|lamb)(?:_\w+)?\b"
+)
+_SGD = re.compile(r"\bSGD\b|\bsgd\b")
+_FRAMEWORKS: tuple[tuple[Framework, re.Pattern[str]], ...] = (
+    ("transformers", re.compile(r"^\s*(?:from|import)\s+(?:transformers|trl)\b", re.MULTILINE)),
+    ("lightning", re.compile(r"^\s*(?:from|import)\s+(?:lightning|pytorch_lightning)\b", re.MULTILINE)),
+)
+_OPTIMISER_FLAGS = ("--optimizer", "--optimiser", "--optim", "--opt")
+_FRAMEWORK_DEFAULT = "AdamW, which transformers takes by default"
+_MOST_BYTES = 1_000_000  # of a script or a file of settings
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A number that a script or its command names, the flag that sets it where there is one, and where it stands."""
+
+    value: float
+    where: str
+    flag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimiser:
+    """The optimiser that a script names, and whether it scales each parameter by itself, as Adam does."""
+
+    name: str
+    adam_like: bool
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What was read of a command's script."""
+
+    name: str
+    defaults: dict[Setting, Default]
+    optimiser: Optimiser | None
+    framework: Framework | None
+    flags: dict[Setting, str]  # that set a number, whether or not it has a default
+    evaluates_accuracy: bool
+
+
+def read(command: Sequence[str], folder: Path) -> Script | None:
+    """Return what the command's Python script says, or None where there is no script to read."""
+    path = next((folder / word for word in command if word.endswith(".py")), None)
+    if path is None or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        return None
+    text = path.read_text(errors="replace")
+    try:
+        stated = list(_stated(ast.parse(text), path.name))
+    except (SyntaxError, ValueError, RecursionError):
+        stated = []
+    stated += [*_in_files(command, folder), *_in_command(command)]
+    defaults: dict[Setting, Default] = {}
+    flags: dict[Setting, str] = {}
+    for setting, found in stated:
+        flags |= {setting: found.flag} if found.flag else {}
+        if found.value > 0:
+            defaults[setting] = Default(found.value, found.where, flags.get(setting))
+    framework = next((name for name, sign in _FRAMEWORKS if sign.search(text)), None)
+    optimiser = _optimiser(command, text, path.name, framework)
+    return Script(path.name, defaults, optimiser, framework, flags, re.search(r"\bacc(?:uracy)?\b", text) is not None)
+
+
+def _setting(name: str) -> Setting | None:
+    plain = name.lstrip("-").replace("-", "_").lower()
+    return next((setting for setting, names in _NAMES.items() if plain in names), None)
+
+
+def _stated(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
+    """Yield the numbers that a script states: settings of the module first, so that flags win over them."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield from _number(node.target.id, _field(node.value), script)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name):
+                yield from _number(target.id, statement.value, script)
+    for call in calls:
+        called = _called(call)
+        if called.endswith(("Arguments", "Config", "Trainer")):
+            for word in call.keywords:
+                yield from _number(word.arg or "", word.value, f"{called} of {script}")
+    for call in calls:
+        if _called(call) in ("add_argument", "option"):
+            yield from _flagged(call, script)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _field(value: ast.expr) -> ast.expr | None:
+    """Return the default of a dataclass's field, or the value itself."""
+    if isinstance(value, ast.Call) and _called(value) in ("field", "Field"):
+        return next((word.value for word in value.keywords if word.arg == "default"), None)
+    return value
+
+
+def _flagged(call: ast.Call, script: str) -> Iterator[tuple[Setting, Default]]:
+    """Yield the number that a flag of argparse or click sets; it is 0 where it has no default."""
+    names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    long = [name for name in names if name.startswith("-")]
+    setting = next((found for name in long if (found := _setting(name)) is not None), None)
+    if setting is None:
+        return
+    default = next((word.value for word in call.keywords if word.arg == "default"), None)
+    flag = max(long, key=len)
+    yield setting, Default(_value(default) or 0.0, f"{flag} of {script}", flag)
+
+
+def _number(name: str, value: ast.expr | None, where: str) -> Iterator[tuple[Setting, Default]]:
+    setting, number = _setting(name), _value(value)
+    if setting is not None and number is not None:
+        yield setting, Default(number, f"{name} of {where}")
+
+
+def _value(node: ast.expr | None) -> float | None:
+    """Return a plain number, also as a product or a power of such (5 * 8, 2**10)."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow):
+        left, right = _value(node.left), _value(node.right)
+        if left is None or right is None or (isinstance(node.op, ast.Pow) and abs(right) > 64):
+            return None
+        return left * right if isinstance(node.op, ast.Mult) else float(left**right)
+    return None
+
+
+def _in_files(command: Sequence[str], folder: Path) -> Iterator[tuple[Setting, Default]]:
+    """Yield the numbers of the YAML and JSON files that a command names."""
+    for word in command:
+        path = folder / word.rpartition("=")[2]
+        if not word.endswith((".yaml", ".yml", ".json")) or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            continue
+        try:
+            raw = yaml_text.read(path.read_text(errors="replace"))
+        except yaml_text.NotYaml:
+            continue
+        for name, value in _entries(raw):
+            setting = _setting(name)
+            if setting is not None:
+                yield setting, Default(value, f"{name} of {path.name}")
+
+
+def _entries(raw: object) -> Iterator[tuple[str, float]]:
+    if not isinstance(raw, dict):
+        return
+    for name, value in raw.items():
+        if isinstance(value, dict):
+            yield from _entries(value)
+        elif (number := _as_number(value)) is not None:
+            yield str(name), number
+
+
+def _in_command(command: Sequence[str]) -> Iterator[tuple[Setting, Default]]:
+    """Yield the numbers that stand in the command itself: `--lr 0.1`, `--lr=0.1` and `lr=0.1`."""
+    for word, after in zip(command, (*command[1:], ""), strict=True):
+        name, sign, value = word.partition("=")
+        number = _as_number(value if sign else after)
+        setting = _setting(name) if name.startswith("-") or sign else None
+        if setting is not None and number is not None:
+            yield setting, Default(number, f"{name} of the command", name if name.startswith("-") else None)
+
+
+def _as_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _optimiser(command: Sequence[str], text: str, script: str, framework: Framework | None) -> Optimiser | None:
+    """Return the optimiser that the command names, or else the only kind that the script does."""
+    for word, after in zip(command, (*command[1:], ""), strict=True):
+        name, sign, value = word.partition("=")
+        if name in _OPTIMISER_FLAGS:
+            chosen = value if sign else after
+            if _ADAM.search(chosen) or _SGD.search(chosen):
+                return Optimiser(chosen, _SGD.search(chosen) is None, "the command")
+    adam, sgd = _ADAM.search(text), _SGD.search(text)
+    if adam and not sgd:
+        return Optimiser(adam[0], True, script)
+    if sgd and not adam:
+        return Optimiser(sgd[0], False, script)
+    if framework == "transformers" and not sgd:
+        return Optimiser(_FRAMEWORK_DEFAULT, True, script)
+    return None

@@ -1,0 +1,124 @@
+"""What is read of scripts, and the job files that are drafted from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotune.errors import InvalidFile
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.draft import draft
+from cotune.jobfile.script import Script, read
+from cotune.types import LearningRate
+
+ARGPARSE = """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("-b", "--batch-size", type=int, default=32)
+parser.add_argument("--lr", type=float, default=3e-4)
+parser.add_argument("--epochs", type=int, default=12)
+torch.optim.AdamW([])
+"""
+TRAINER = """
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments(per_device_train_batch_size=8, gradient_accumulation_steps=4,
+    learning_rate=2e-5, max_steps=500)
+"""
+PLAIN = """
+batch_size = 12
+learning_rate: float = 6e-4
+max_iters = 600 * 1000
+opt = SGD(lr=learning_rate)
+"""
+
+
+def test_flags_of_argparse_give_their_defaults_and_their_names(tmp_path: Path) -> None:
+    found = _read(ARGPARSE, tmp_path)
+    assert {name: default.value for name, default in found.defaults.items()} == {
+        "batch_size": 32,
+        "lr": 3e-4,
+        "epochs": 12,
+    }
+    assert found.flags == {"batch_size": "--batch-size", "lr": "--lr", "epochs": "--epochs"}
+
+
+def test_arguments_of_a_framework_are_read(tmp_path: Path) -> None:
+    found = _read(TRAINER, tmp_path)
+    assert found.framework == "transformers"
+    assert {name: default.value for name, default in found.defaults.items()} == {
+        "batch_size": 8,
+        "accumulate": 4,
+        "lr": 2e-5,
+        "steps": 500,
+    }
+    assert found.optimiser is not None
+    assert found.optimiser.adam_like
+
+
+def test_plain_settings_are_read_with_products(tmp_path: Path) -> None:
+    found = _read(PLAIN, tmp_path)
+    assert found.defaults["steps"].value == 600_000
+    assert found.optimiser is not None
+    assert not found.optimiser.adam_like
+
+
+def test_a_file_of_settings_wins_over_the_script_and_the_command_over_both(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("train: {batch_size: 48, lr: 0.1}")
+    found = _read(ARGPARSE, tmp_path, "--config", "c.yaml", "--lr=0.2")
+    assert (found.defaults["batch_size"].value, found.defaults["lr"].value) == (48, 0.2)
+
+
+def test_two_kinds_of_optimisers_are_none_unless_the_command_names_one(tmp_path: Path) -> None:
+    both = ARGPARSE + "torch.optim.SGD([])"
+    assert _read(both, tmp_path).optimiser is None
+    chosen = _read(both, tmp_path, "--optimizer", "sgd").optimiser
+    assert chosen is not None
+    assert not chosen.adam_like
+
+
+@pytest.mark.parametrize("text", ["def broken(:", "\0", "", "x" * 10])
+def test_a_script_that_cannot_be_read_says_nothing(text: str, tmp_path: Path) -> None:
+    assert _read(text, tmp_path).defaults == {}
+
+
+def test_a_draft_fills_in_the_flags_and_takes_the_scripts_own_rate(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ARGPARSE)
+    found = draft(("python", "train.py", "--epochs", "3"), tmp_path, "job", 1000, 2)
+    assert found.command[2:] == ("--epochs", "{epochs}", "--batch-size", "{batch_size}", "--lr", "{lr}")
+    settings = job_settings.loads(found.text, {}, "draft", tmp_path)
+    assert settings.job.lr == LearningRate(3e-4, 32, "sqrt")
+    assert settings.goal.max_epochs == 3
+    assert "AdamW" in found.text
+
+
+def test_a_draft_invents_no_learning_rate(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch; torch.optim.AdamW")
+    found = draft(("python", "train.py", "{batch_size}", "{lr}"), tmp_path, "job", None, 2)
+    assert job_settings.loads(found.text, {}, "draft", tmp_path).job.lr is None
+    assert any("fill in the line lr" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(("optimiser", "rule"), [("Adam", "sqrt"), ("SGD", "linear"), ("Novel", "linear")])
+def test_a_rule_that_is_left_open_follows_the_optimiser_and_is_told(optimiser: str, rule: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"opt = torch.optim.{optimiser}(p)")
+    text = "run: python train.py {batch_size} {lr}\nlr: {at: 0.1, global_batch: 4}"
+    settings = job_settings.loads(text, {}, "cotune.yaml", tmp_path)
+    assert settings.job.lr == LearningRate(0.1, 4, rule)
+    assert f"rule {rule}" in settings.notes[0]
+
+
+def test_a_power_of_the_batch_is_a_rule(tmp_path: Path) -> None:
+    text = "run: python train.py {batch_size} {lr}\nlr: {at: 0.1, global_batch: 4, rule: power(0.25)}"
+    rate = job_settings.loads(text, {}, "cotune.yaml", tmp_path).job.lr
+    assert rate is not None
+    assert rate.of(64) == pytest.approx(0.2)
+    with pytest.raises(InvalidFile, match="power"):
+        job_settings.loads(text.replace("0.25", "2"), {}, "cotune.yaml", tmp_path)
+
+
+def _read(text: str, folder: Path, *words: str) -> Script:
+    (folder / "train.py").write_text(text)
+    found = read(("python", "train.py", *words), folder)
+    assert found is not None
+    return found
