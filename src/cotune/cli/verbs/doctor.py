@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 
 import typer
 
-from cotune.cli.options import Json, StoreUrl
+from cotune.cli.options import Json, StoreUrl, open_store
+from cotune.cli.output import emit_json, table
+from cotune.devices.present import described_gpus, visible_gpus
+from cotune.errors import CotuneError
+from cotune.run.local.keeper import can_isolate
 
-PACKAGES = {"torch": "torch", "sklearn": "workloads", "optuna": "optuna", "ray": "ray", "plotly": "plots"}
+PACKAGES = {  # module: its extra, its distribution, what it is for
+    "torch": ("torch", "torch", "training with torch, and models before they run"),
+    "sklearn": ("workloads", "scikit-learn", "the ready-made digits"),
+    "optuna": ("optuna", "optuna", "the Bayesian rivals"),
+    "ray": ("ray", "ray", "the engine ray"),
+    "plotly": ("plots", "plotly", "pictures in reports"),
+    "fastapi": ("dashboard", "fastapi", "the dashboard"),
+    "psycopg": ("postgres", "psycopg", "a team's PostgreSQL store"),
+}
+PROGRAMS = {
+    "sbatch": "the engine slurm: run cotune on a login node",
+    "ip": "emulated nodes with real links: apt install iproute2",
+}
+BUSY = 0.5  # runnable processes of others for each core, from which measured seconds are no longer this job's own
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found of one thing: good, absent (None) or a problem, with the exit code of verbs that meet it."""
+    """What one thing is like: good, absent (None) or a problem, with the exit code of verbs that meet it."""
 
     name: str
     ok: bool | None
@@ -23,18 +43,14 @@ class Check:
     exit_code: int = 0
 
 
-def doctor(
-    store: StoreUrl = None,
-    json: Json = False,
-) -> None:
+def doctor(store: StoreUrl = None, json: Json = False) -> None:
     """Check this machine: its cores, GPUs and packages, the store. And whether workers can be isolated."""
-    from cotune.cli.output import emit_json, table
-
     checks = [
         Check("python", True, f"{sys.version.split()[0]} at {sys.executable}"),
-        Check("cores", True, f"{len(os.sched_getaffinity(0))} usable, load {os.getloadavg()[0]:.1f}"),
-        _gpus(),
-        *(_package(name, extra) for name, extra in PACKAGES.items()),
+        _cores(),
+        *_gpus(),
+        *(_package(name) for name in PACKAGES),
+        *(_program(name) for name in PROGRAMS),
         _isolation(),
         _store(store),
     ]
@@ -49,39 +65,49 @@ def doctor(
         raise typer.Exit(problems[0].exit_code)
 
 
-def _gpus() -> Check:
-    from cotune.devices.present import visible_gpus
+def _cores() -> Check:
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    busy = ": busy, so what is measured now holds the others' share too" if load > BUSY * cores else ""
+    return Check("cores", True, f"{cores} usable, load {load:.1f}{busy}")
 
-    found = visible_gpus()
-    return Check(
-        "gpus", True if found else None, f"{len(found)} visible" if found else "none: workers are CPU processes"
+
+def _gpus() -> list[Check]:
+    """Return what GPUs there are, and whether several workers can share one."""
+    visible = visible_gpus()
+    if not visible:
+        return [Check("gpus", None, "none: workers are CPU processes")]
+    described = "; ".join(described_gpus()) or "nvidia-smi does not answer"
+    control = shutil.which("nvidia-cuda-mps-control")
+    sharing = (
+        "gpu_slices can cut a GPU" if control else "without it each worker needs a GPU of its own; it comes with CUDA"
     )
+    return [
+        Check("gpus", True, f"{len(visible)} visible: {described}"),
+        Check("mps", True if control else None, sharing),
+    ]
 
 
-def _package(name: str, extra: str) -> Check:
-    import importlib.metadata
-    import importlib.util
-
+def _package(name: str) -> Check:
+    extra, distribution, purpose = PACKAGES[name]
     if importlib.util.find_spec(name) is None:
-        return Check(name, None, f"pip install 'cotune[{extra}]'")
-    distribution = {"sklearn": "scikit-learn"}.get(name, name)
+        return Check(name, None, f"for {purpose}: pip install 'cotune[{extra}]'")
     return Check(name, True, importlib.metadata.version(distribution))
 
 
-def _isolation() -> Check:
-    from cotune.run.local.keeper import can_isolate
+def _program(name: str) -> Check:
+    place = shutil.which(name)
+    return Check(name, True, place) if place else Check(name, None, f"for {PROGRAMS[name]}")
 
+
+def _isolation() -> Check:
     if can_isolate():
         return Check("isolation", True, "a process namespace ends every worker with its engine")
     return Check("isolation", None, "no process namespaces: workers end by signals, which a killed engine may delay")
 
 
 def _store(url: str | None) -> Check:
-    from cotune.cli.options import open_store
-    from cotune.errors import CotuneError
-
     try:
-        with open_store(url) as kept:
-            return Check("store", True, f"{kept.label}: {len(kept.samples())} samples")
+        with open_store(url) as store:
+            return Check("store", True, f"{store.label}: {len(store.samples())} samples")
     except CotuneError as error:
         return Check("store", False, str(error), error.exit_code)
