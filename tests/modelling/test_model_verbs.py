@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cotune.cli.app import app
 from cotune.cli.main import main
 from cotune.devices import table
-from cotune.errors import InvalidFile
+from cotune.errors import InvalidFile, UsageError
 from cotune.modelling.counting.profiler import profiled
 from cotune.modelling.counting.trace import count
 from cotune.modelling.verbs._modelling import carried
@@ -72,6 +72,34 @@ def test_a_model_is_predicted_on_a_device_that_is_not_here(project: Path) -> Non
     assert found["counts"][0]["parameters"] == 61_706
 
 
+def test_devices_are_compared_in_one_answer_as_each_would_be_alone(project: Path) -> None:
+    (project / "cotune.yaml").write_text("devices: {t4: {price_per_hour: 0.36}, a100: {price_per_hour: 3.6}}\n")
+    asked = (
+        "predict",
+        "--model",
+        "lenet5",
+        "--batch-size",
+        "16,64",
+        "--examples",
+        "50000",
+        "--epochs",
+        "3",
+        "--device",
+    )
+    together = cotune(*asked, "t4,a100")
+    assert together["devices"] == ["t4", "a100"]
+    assert together["rows"] == cotune(*asked, "t4")["rows"] + cotune(*asked, "a100")["rows"]
+    assert [row["device"] for row in together["rows"]] == ["t4", "t4", "a100", "a100"]
+    shown = CliRunner().invoke(app, ["model", "predict", *asked[2:], "t4,a100"], catch_exceptions=False).stdout
+    assert [line.split()[0] for line in shown.splitlines()[1:6]] == ["device", "t4", "t4", "a100", "a100"]
+
+
+@pytest.mark.parametrize("devices", ["t4,", "t4,t4", ","])
+def test_devices_that_cannot_be_told_apart_are_refused(project: Path, devices: str) -> None:
+    with pytest.raises(UsageError, match="name each device once"):
+        cotune("model", "predict", "lenet5", "--device", devices)
+
+
 def test_an_unknown_device_has_wide_bounds_and_the_reason(project: Path) -> None:
     (row,) = cotune("predict", "--model", "resnet18", "-b", "8", "--device", "z9")["rows"]
     assert row["step_seconds"]["high"] / row["step_seconds"]["low"] > 10
@@ -127,7 +155,7 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
         (("predict", "--model", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),
-        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "no scheme 'star'"),
+        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "not 'star'"),
         (("predict", "--model", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
         (("predict", "--model", "job"), 3, "model: package.module:callable"),
         (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
 from cotune.predict import forecaster
-from cotune.predict.loss_curve import fit_loss
+from cotune.predict.loss_curve import fit_loss, without_outliers
 from cotune.predict.predictors.amdahl import Amdahl
 from cotune.predict.predictors.optimus import Optimus, epochs_to, slowest_share
 from cotune.space import Configs
@@ -121,6 +123,29 @@ def test_a_run_under_way_is_told_when_it_will_meet_its_target() -> None:
     assert epochs_to(JOB, run(0), target).epoch is None
     assert "never gets" in epochs_to(JOB, run(12), 0.99).reason
     assert epochs_to(Job("loss", better="lower"), run(2), 0.1).epoch is None
+
+
+def test_a_spoilt_evaluation_does_not_move_the_end_of_a_run() -> None:
+    def run(spoilt: tuple[int, ...] = ()) -> Sample:
+        scores = [0.1 if e in spoilt else 0.95 - 1 / (0.5 * e + 1.5) for e in range(1, 13)]
+        curve = tuple(Evaluation(e, score, 0.0) for e, score in enumerate(scores, start=1))
+        return Sample(Config.data_parallel(32, 1), 12.0, curve=curve)
+
+    target = 0.95 - 1 / (0.5 * 20 + 1.5)
+    clean, spoilt = epochs_to(JOB, run(), target), epochs_to(JOB, run((8,)), target)
+    assert clean.epoch == pytest.approx(20, rel=0.05)
+    assert spoilt.epoch == pytest.approx(clean.epoch, rel=0.05)
+    steps = round((clean.epoch or 0) * EXAMPLES / 32)
+    assert clean.reason.endswith(f"gets to the target, after {steps:,} steps")
+    assert "steps" not in epochs_to(replace(JOB, examples=None), run(), target).reason
+
+
+@given(st.lists(st.floats(0, 1), min_size=0, max_size=30))
+def test_no_point_of_a_falling_loss_is_an_outlier_and_the_ends_always_stay(losses: list[float]) -> None:
+    assert without_outliers(np.array(sorted(losses, reverse=True))).all()
+    kept = without_outliers(np.array(losses))
+    assert kept[:2].all()
+    assert kept[-2:].all()
 
 
 def test_accuracy_at_another_batch_is_that_of_the_nearest_one() -> None:

@@ -2,8 +2,9 @@
 
     loss(k) = 1 / (b0 k + b1) + b2                                        all letters >= 0
 
-k counts epochs. The points are cut into three equal parts whose squared errors weigh 1, 4
-and 16: later ones tell more of the end. For a given b2 the curve is a line in 1 / (loss - b2),
+k counts epochs here, and may as well count steps: the letters take up the factor. Single points far
+from their neighbours are taken out first (`without_outliers`). The points are cut into three equal
+parts whose squared errors weigh 1, 4 and 16: later ones tell more of the end. For a given b2 the curve is a line in 1 / (loss - b2),
 weighted by the fourth power of what is inverted, so that it is the error of the loss that
 counts; b2 is found on a grid that is refined around its best point.
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.types import Floats
+from cotune.types import Floats, Mask
 
 LEAST_POINTS = 3
 GIVES_UP = 100
@@ -29,6 +30,7 @@ _SMOOTH = 0.6  # share of the variance of the losses that a curve must explain t
 _WEIGHTS = (1.0, 4.0, 16.0)
 _GRID, _ROUNDS = 24, 5
 _LEAST_LOSS = 1e-9
+_BESIDE = 2  # neighbours on either side that a point is held to; Optimus does not give its number
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,20 @@ class LossCurve:
         if self.explained < _SMOOTH:
             return f"the loss is not smooth: a curve explains {max(self.explained, 0.0):.0%} of its changes"
         return None
+
+
+def without_outliers(losses: Floats) -> Mask:
+    """Return which losses are kept: not those further from their four neighbours than these are from each other.
+
+    A falling loss lies between the two before it and the two after it, so that no point of a smooth curve is lost;
+    the first two and the last two points always stay.
+    """
+    kept = np.ones(len(losses), dtype=bool)
+    for place in range(_BESIDE, len(losses) - _BESIDE):
+        beside = np.concatenate([losses[place - _BESIDE : place], losses[place + 1 : place + 1 + _BESIDE]])
+        low, high = float(beside.min()), float(beside.max())
+        kept[place] = 2 * low - high <= losses[place] <= 2 * high - low
+    return kept
 
 
 def fit_loss(epochs: Floats, losses: Floats) -> LossCurve:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cotune.types import Quantity
 
 DeviceName = Annotated[
-    str | None, typer.Option("--device", help="Where it would be trained: a100, t4, cpu (default: this machine).")
+    str | None,
+    typer.Option("--device", help="Where it would be trained: a100, or v100,t4,a100 to compare (default: here)."),
 ]
 Inputs = Annotated[
     list[str] | None, typer.Option("--input", help="One example's shape: 3x224x224, or int1000:128. Repeat for more.")
@@ -57,10 +58,10 @@ def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, ex
     settings = job_settings.load(file or job_settings.find(Path.cwd()), {})
     require_model_file(flags.model)
     with waiting("loading torch"):
-        from cotune.modelling.verbs._model_query import query_of
+        from cotune.modelling.verbs._model_query import queries_of
         from cotune.modelling.verbs._modelling import answer
     with open_store(store) as kept, waiting(f"counting {flags.model}, and measuring it where it can run"):
-        answered = answer(query_of(flags, settings), settings.cluster, kept)
+        answered = answer(queries_of(flags, settings), settings.cluster, kept)
     if json:
         emit_json("predict.model", _document(answered, explain))
         return
@@ -70,7 +71,14 @@ def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, ex
 def _document(answered: ModelAnswer, explain: bool) -> dict[str, Any]:
     rows = [_row(prediction, explain) for prediction in answered.predictions]
     counts = [_counts(one) for one in answered.counts]
-    return {"model": answered.workload.name, "device": answered.device, "rows": rows, "counts": counts}
+    devices = list(answered.devices)
+    return {
+        "model": answered.workload.name,
+        "device": ",".join(devices),
+        "devices": devices,
+        "rows": rows,
+        "counts": counts,
+    }
 
 
 def _row(found: Prediction, explain: bool) -> dict[str, Any]:
@@ -107,8 +115,10 @@ def _show(answered: ModelAnswer, explain: bool) -> None:
     from cotune.documents import spread
     from cotune.units import gibibytes
 
+    several = len(answered.devices) > 1
     rows = [
         (
+            *((found.config.device,) if several else ()),
             found.config.workers,
             found.config.batch_size,
             found.config.global_batch,
@@ -122,12 +132,28 @@ def _show(answered: ModelAnswer, explain: bool) -> None:
         for found in answered.predictions
     ]
     head = ("workers", "batch", "global batch", "step", "epoch", "training", "memory", "cost", "known from")
-    table(head, rows, title=f"{answered.workload.name} on {answered.device}: mid (10th..90th percentile)")
-    say(f"by        {answered.predictions[0].known_from}")
+    where = ", ".join(answered.devices)
+    table(
+        (*(("device",) if several else ()), *head),
+        rows,
+        title=f"{answered.workload.name} on {where}: mid (10th..90th percentile)",
+    )
+    for line in _known_from(answered):
+        say(f"by        {line}")
     if explain:
         _explain(answered)
     for line in dict.fromkeys(note for found in answered.predictions for note in found.notes):
         say(f"note      {line}")
+
+
+def _known_from(answered: ModelAnswer) -> list[str]:
+    """Return what the predictions were made from, with the devices it holds for where that is not all of them."""
+    devices: dict[str, list[str]] = {}
+    for found in answered.predictions:
+        devices.setdefault(found.known_from, []).append(found.config.device)
+    if len(devices) == 1 or len(answered.devices) == 1:
+        return list(devices)[:1]
+    return [f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in devices.items()]
 
 
 def _time(quantity: Quantity | None) -> str:
@@ -144,8 +170,10 @@ def _explain(answered: ModelAnswer) -> None:
     from cotune.units import number, short_duration
 
     parts = ("compute", "communication", "input", "overhead")
+    several = len(answered.devices) > 1
     rows = [
         (
+            *((found.config.device,) if several else ()),
             found.config.workers,
             found.config.batch_size,
             *(
@@ -156,7 +184,7 @@ def _explain(answered: ModelAnswer) -> None:
         for found in answered.predictions
     ]
     say()
-    table(("workers", "batch", *parts), rows)
+    table((*(("device",) if several else ()), "workers", "batch", *parts), rows)
     for counts in answered.counts:
         families = ", ".join(
             f"{family} {share:.0%}" for family, share in sorted(counts.mix.items(), key=lambda one: -one[1])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cotune.cli.options import one_of, whole_numbers
 from cotune.devices import PRECISIONS, Precision
-from cotune.errors import NotFound
+from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.update import STATES, Optimiser
 from cotune.modelling.prediction import TrainingWork
 from cotune.types import Cluster
@@ -37,7 +37,17 @@ class ModelQuery:
     seconds: float = 20.0
 
 
-def query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
+def queries_of(flags: ModelFlags, settings: Settings) -> list[ModelQuery]:
+    """Return what is asked, once for each device that is named; without a name it is this machine."""
+    if flags.device is None:
+        return [_query_of(flags, settings)]
+    names = [name.strip() for name in flags.device.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"cannot read --device {flags.device!r}; name each device once: --device v100,t4,a100")
+    return [_query_of(replace(flags, device=name), settings) for name in names]
+
+
+def _query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
     """Return the flags as numbers, with what the job file says where they say nothing."""
     name, own_inputs = _model_of(flags.model, settings)
     return ModelQuery(

@@ -7,7 +7,7 @@ elsewhere   what similar models took there, if the store knows any; else operato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cotune import registry
@@ -32,38 +32,38 @@ from cotune.types import Cluster, Config
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The predictions of every config asked for, with the counts behind them."""
+    """The predictions of every device and config asked for, with the counts behind them."""
 
     workload: Workload
-    device: str
+    devices: tuple[str, ...]
     counts: tuple[Counts, ...]
     predictions: tuple[Prediction, ...]
 
 
-def answer(asked: ModelQuery, cluster: Cluster, store: Store) -> ModelAnswer:
-    """Return what is expected of every batch and number of workers asked for."""
+def answer(queries: Sequence[ModelQuery], cluster: Cluster, store: Store) -> ModelAnswer:
+    """Return what is expected on every device, of every batch and number of workers; queries differ in devices only."""
+    asked = queries[0]
     workload = find(asked.model, asked.inputs)
     batches = asked.batches or (workload.batch_size,)
     counted = {batch: count(asked, workload, batch) for batch in batches}
-    place = device_of(asked, cluster)
-    times = step_times(asked, place, workload, counted, store)
+    places = [device_of(one, cluster) for one in queries]
     predictions = [
-        trained(
-            _predicted(
-                asked,
-                place,
-                workload,
-                counted[batch],
-                Config.data_parallel(batch, workers, place.identity),
-                times,
-                store,
-            ),
-            replace(asked.work, price=asked.work.price * workers),
-        )
-        for workers in asked.workers
-        for batch in batches
+        prediction
+        for one, place in zip(queries, places, strict=True)
+        for prediction in _on_device(one, place, workload, counted, store)
     ]
-    return ModelAnswer(workload, place.identity, tuple(counted.values()), tuple(predictions))
+    return ModelAnswer(workload, tuple(place.identity for place in places), tuple(counted.values()), tuple(predictions))
+
+
+def _on_device(
+    asked: ModelQuery, place: ModelDevice, workload: Workload, counted: dict[int, Counts], store: Store
+) -> Iterator[Prediction]:
+    times = step_times(asked, place, workload, counted, store)
+    for workers in asked.workers:
+        for batch, counts in counted.items():
+            config = Config.data_parallel(batch, workers, place.identity)
+            found = _predicted(asked, place, workload, counts, config, times, store)
+            yield trained(found, replace(asked.work, price=asked.work.price * workers))
 
 
 def carried(counts: Counts, found: StepProfile, origin: Spec, destination: Spec, precision: str = "fp32") -> float:

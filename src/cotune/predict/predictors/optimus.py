@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from cotune.bounds import Count
-from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss
+from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss, without_outliers
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curve_of, curves, timings
 from cotune.space import Configs
@@ -71,7 +71,11 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
     if not len(curve.epochs):
         return Verdict(None, f"no evaluation of {job.metric} yet")
     perfect = max(_perfect(job, [curve]), job.sign * target)
-    return _joined([curve], perfect).reaches(perfect - job.sign * target)
+    steps = job.examples / max(sample.config.global_batch, 1) if job.examples else None
+    found = _joined([curve], perfect, steps or 1.0).reaches(perfect - job.sign * target)
+    if found.epoch is None or steps is None:
+        return found
+    return Verdict(found.epoch / steps, f"{found.reason}, after {found.epoch:,.0f} steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +149,13 @@ def _perfect(job: Job, found: Sequence[LearningCurve]) -> float:
     return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
 
 
-def _joined(found: Sequence[LearningCurve], perfect: float) -> LossCurve:
-    """Return the loss curve through all points of some curves."""
-    epochs = np.concatenate([curve.epochs for curve in found])
-    losses = np.maximum(perfect - np.concatenate([curve.accuracy for curve in found]), 0.0)
+def _joined(found: Sequence[LearningCurve], perfect: float, steps: float = 1.0) -> LossCurve:
+    """Return the loss curve, over epochs or their steps, through all points of some curves but their outliers."""
+    kept = [without_outliers(curve.accuracy) for curve in found]
+    epochs = np.concatenate([curve.epochs[rows] for curve, rows in zip(found, kept, strict=True)])
+    accuracy = np.concatenate([curve.accuracy[rows] for curve, rows in zip(found, kept, strict=True)])
     order = np.argsort(epochs, kind="stable")
-    return fit_loss(epochs[order], losses[order])
+    return fit_loss(epochs[order] * steps, np.maximum(perfect - accuracy[order], 0.0))
 
 
 _kept = lru_cache(CURVES)(_joined)  # leaving other batches out asks for the same again
