@@ -87,8 +87,8 @@ def test_a_pattern_that_finds_no_number_is_a_failure(play: Play) -> None:
 
 def test_a_pattern_of_several_metrics_must_name_the_one_asked_for(play: Play) -> None:
     pattern = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+) loss (?P<loss>\S+)"
-    with pytest.raises(UsageError, match="the pattern names accuracy, loss, not acc; did you mean 'accuracy'"):
-        play("", job=Job("test", pattern=pattern, metric="acc"))
+    with pytest.raises(UsageError, match="the pattern names accuracy, loss, not acuracy; did you mean 'accuracy'"):
+        play("", job=Job("test", pattern=pattern, metric="acuracy"))
 
 
 def test_an_abort_after_a_complete_record_is_only_a_warning(play: Play) -> None:

@@ -21,8 +21,8 @@ BUSY_SECONDS = 60  # what a busy machine may take for what else is over in a mom
 ENGINE = """
 import sys
 from pathlib import Path
-from cotune.run import Launch
-from cotune.run.local import Local
+from cotune.run.launch import Launch
+from cotune.run.engines.local import Local
 from cotune.types import Config, Job
 
 folder = Path(sys.argv[1])

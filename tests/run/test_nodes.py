@@ -120,9 +120,9 @@ open("/proc/sys/user/max_net_namespaces", "w").write("0")
 
 from dataclasses import asdict
 from pathlib import Path
-from cotune.run import Launch
+from cotune.run.launch import Launch
 from cotune.run.attempt import Until, attempt
-from cotune.run.local import Local
+from cotune.run.engines.local import Local
 from cotune.types import Config, Job, Sample
 
 folder, script = Path(sys.argv[1]), sys.argv[2]

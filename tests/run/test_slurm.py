@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from cotune.run.local.messages import Record
 from cotune.run.slurm.batch import time_limit
 from cotune.types import Cause, Config, Failure, Job
 
-from launching import Make, PLAIN, Play, player, stopped, workers_of  # isort: skip
+from launching import Make, PLAIN, Play, player, stopped, until_ended, workers_of  # isort: skip
+from test_lease import STUBBORN, killed_while_it_runs, overlap  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
 
 pytestmark = pytest.mark.xdist_group("slurm")  # one cluster for all
@@ -198,3 +200,25 @@ def test_without_slurm_the_missing_program_is_named(launch: Make, monkeypatch: p
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NotFound, match="the slurm engine needs sbatch"):
         Slurm().start(launch(""))
+
+
+@needs_slurm
+def test_a_killed_cotune_leaves_no_job_that_writes_beside_the_next(engine: Slurm, launch: Make) -> None:
+    first = launch(STUBBORN, command=PLAIN)
+    killed_while_it_runs(Slurm(ask_seconds=0.5, term_seconds=1.0), first)
+    assert len(in_queue()) == 1, "Slurm knows nothing of the kill"
+    engine.start(replace(first, id="second", resume=True))
+    ended = until_ended(engine, "second")[-1]
+    assert (ended.outcome, ended.failure) == ("done", None)  # type: ignore[union-attr]
+    assert not overlap(first.folder / "checkpoint" / "trail")
+    assert in_queue() == {}
+
+
+@needs_slurm
+def test_a_job_that_waited_until_another_start_had_the_folder_does_not_begin(engine: Slurm, launch: Make) -> None:
+    first = launch(STUBBORN, command=PLAIN)
+    engine.start(first)
+    (first.folder / "lease.json").write_text('{"fence": 9, "pid": 1}')
+    ended = until_ended(engine, first.id)[-1]
+    assert "another start has taken over" in str(ended.failure)  # type: ignore[union-attr]
+    assert in_queue() == {}

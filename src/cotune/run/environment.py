@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cotune.run.launch import Launch
+from cotune.run.lease import Lease
 from cotune.run.local.network import LINK, address
 
 # Large blocks are otherwise returned and mapped anew in some steps and not in others: times become bimodal.
@@ -24,9 +25,10 @@ _PORTS = range(20000, 32000)  # below those the system gives to outgoing connect
 
 
 def group_env(
-    launch: Launch, numbers: Mapping[str, str], folder: Path, temporary: Path, ports: Sequence[int]
+    launch: Launch, numbers: Mapping[str, str], lease: Lease, temporary: Path, ports: Sequence[int]
 ) -> dict[str, str]:
     """Return the variables that all workers of a launch share; ports[0] is the rendezvous."""
+    folder = lease.folder
     told = {f"COTUNE_{re.sub(r'[^A-Z0-9]', '_', name.upper())}": value for name, value in numbers.items()}
     told["COTUNE_METRIC"] = launch.job.metric
     if launch.target is not None:
@@ -46,6 +48,7 @@ def group_env(
         "TMPDIR": str(temporary),
         "COTUNE_STOP": str(folder / "stop"),
         "COTUNE_CHECKPOINT": str(folder / "checkpoint"),
+        **lease.env(),
         **told,
     }
 

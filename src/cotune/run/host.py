@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cotune.run.lease import LOOK_SECONDS, Watch
 from cotune.run.local.messages import Group, Record, Slice, write_whole
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind
@@ -81,6 +82,8 @@ class _Host:
         self.group, self.seat, self.rank, self.workers, self.leash = group, seat, seat.rank, len(seat.peers), leash
         self.began: float | None = None
         self.exit: Exit | None = None
+        self.watch = Watch(group.env, f"rank-{seat.rank}")
+        self.fenced_off = False
         self.done = False
         self.deadline: float | None = None
         self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
@@ -89,12 +92,16 @@ class _Host:
         self.port, self.give_port = os.pipe()
 
     def run(self) -> None:
+        if self.watch.is_fenced_off():
+            raise SystemExit("a later start has this run's folder")
         os.write(self.give_port, PORT.pack(0))  # rank 0 opens the store, as under plain variables
         pid = self._fork()
         for inherited in (self.tell, self.held, self.port):
             os.close(inherited)
         while self.exit is None and (self.deadline is None or time.monotonic() < self.deadline):
             self._look(pid)
+        if self.fenced_off:  # what lies in the folder now is another start's
+            return
         peak_bytes = (self.exit or end_descendants()[pid]).peak_bytes
         leave_behind(self.group.folder, self.rank, self.group.env, as_counted(peak_bytes, self.seat.sharing))
         self._record()
@@ -116,9 +123,12 @@ class _Host:
     def _look(self, pid: int) -> None:
         """Wait for the next thing to happen, and note it."""
         waiting = self.done and self.release >= 0
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        if self.watch.is_fenced_off():
+            self.fenced_off, self.deadline = True, time.monotonic()
+            return
+        left = LOOK_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         sources = [source for source in (self.signals, self.told, self.leash) if source is not None and source >= 0]
-        readable, _, _ = select.select(sources, [], [], _LOOK_SECONDS if waiting else left)
+        readable, _, _ = select.select(sources, [], [], _LOOK_SECONDS if waiting else min(left, LOOK_SECONDS))
         if self.leash in readable and not os.read(self.leash, _CHUNK):
             self.leash, self.deadline = None, time.monotonic()
         if self.signals in readable:

@@ -20,6 +20,7 @@ from cotune.errors import CotuneError
 from cotune.jobfile.command import shares_work
 from cotune.jobfile.pattern import other_name
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
+from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
 from cotune.run.logged import Files, ToolLog
 from cotune.run.memory import most
@@ -44,6 +45,7 @@ class Hearing:
     """The ear of an engine for one launch: where it speaks, and what it has said."""
 
     launch: Launch
+    lease: Lease | None = None  # of its folder
     report: Tail
     log: Tail | Files
     tool: ToolLog | None
@@ -141,6 +143,9 @@ class Hearing:
 
     def _outcome(self, at: float, why: Failure | None, warnings: list[str | None]) -> Ended:
         name = self.launch.id
+        if self.lease is not None and self.lease.is_lost:
+            words = f"another start has taken over {self.lease.folder}, so this one was ended"
+            return Ended(name, at, "failed", Failure(words), _joined(warnings))
         if self.learnt and self.apart and not shares_work(self.launch.job):
             words = f"{self.launch.config.workers} workers {_APART}"
             if self.launch.probe_epochs is not None:

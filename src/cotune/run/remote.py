@@ -24,6 +24,7 @@ from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, group_env
 from cotune.run.host import RELEASED, Begun
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
+from cotune.run.lease import Lease
 from cotune.run.local.messages import Group, Program, Record
 from cotune.run.logged import log_of, tool_of
 from cotune.run.monitor import Hearing
@@ -51,9 +52,9 @@ class Away(Hearing):
     failed_at: float | None = None
 
     @classmethod
-    def of(cls, launch: Launch, program: Program, now: float) -> Away:
-        """Make the launch's folder, without the marks of an earlier start."""
-        folder = launch.folder.absolute()
+    def of(cls, launch: Launch, program: Program, now: float, lease: Lease) -> Away:
+        """Clear the launch's folder, which is ours by the lease, of the marks of an earlier start."""
+        folder = lease.folder
         pattern = pattern_of(launch.job)
         try:
             make_folder(folder)
@@ -72,6 +73,7 @@ class Away(Hearing):
             tool=tool_of(launch),
             pattern=pattern,
             since=now,
+            lease=lease,
         )
 
     @property
@@ -138,6 +140,11 @@ class Away(Hearing):
         self.apart = self.workers > 1 and all(record is not None and record.alone for record in known)
         return super().ended(at, why, warning)
 
+    def let_go(self) -> None:
+        """Let others have the folder."""
+        if self.lease is not None:
+            self.lease.release()
+
     def _began(self, rank: int, begun: Begun, now: float) -> None:
         shift = (begun.wall - begun.at) - (time() - monotonic())
         at = min(max(begun.at + shift, self.since), now)
@@ -163,13 +170,14 @@ class Away(Hearing):
         yield from self.warnings
 
 
-def group_of(launch: Launch, folder: Path, term_seconds: float) -> Group:
+def group_of(launch: Launch, lease: Lease, term_seconds: float) -> Group:
     """Return what every worker of a launch is told; what cannot work is said now."""
     job, known = launch.job, numbers(launch)
     cwd, own = Path(job.folder).absolute(), dict(job.env)
     found = program(fill(job.command, known), cwd, {**os.environ, **own}, own)
     check_servers(launch.config, found)
-    told = group_env(launch, known, folder, folder, [0])
+    folder = lease.folder
+    told = group_env(launch, known, lease, folder, [0])
     for decided_there in ("GLOO_SOCKET_IFNAME", "MASTER_ADDR", "MASTER_PORT", "TMPDIR", "LOCAL_WORLD_SIZE"):
         told.pop(decided_there, None)
     env = {"PYTHONUNBUFFERED": "1", **MALLOC, **own, **told}

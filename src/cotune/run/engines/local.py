@@ -25,10 +25,10 @@ from typing import Any
 from cotune.devices.present import visible_gpus
 from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
-from cotune.private import make_folder
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, free_ports, group_env, node_env, rank_env
 from cotune.run.launch import Event, Launch, Started
+from cotune.run.lease import Lease, leased
 from cotune.run.local.connection import Connection
 from cotune.run.local.gpus import gpu_env, mps_daemon, needs_mps
 from cotune.run.local.launch import LocalLaunch
@@ -112,9 +112,15 @@ class Local:
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
-        running = self._take(launch, found, pattern_of(job))
+        pattern, lease = pattern_of(job), leased(launch.folder)
         try:
-            env = {**base, **group_env(launch, known, running.folder, running.temporary, running.ports)}
+            lease.settle()
+            running = self._take(launch, found, pattern, lease)
+        except BaseException:
+            lease.release()
+            raise
+        try:
+            env = {**base, **group_env(launch, known, lease, running.temporary, running.ports)}
             slices = self._slices(running, own)
         except BaseException:
             self._give_back(running)
@@ -161,20 +167,21 @@ class Local:
             self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None) -> LocalLaunch:
-        """Make the launch's folder, and take a share of the machine for each worker."""
+    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None, lease: Lease) -> LocalLaunch:
+        """Clear the launch's folder, and take a share of the machine for each worker."""
         if launch.config.units > MOST_PROCESSES:
             asked = f"{launch.config.units:,} workers and servers"
             raise UsageError(
                 f"one machine runs at most {MOST_PROCESSES:,} worker processes, not {asked}; ask for fewer"
             )
-        folder = launch.folder.absolute()
+        folder = lease.folder
         _clear(folder)
         workers, on_gpu = launch.config.workers, _on_gpu(launch.config)
         share = self._share(on_gpu)
         taken = {port for running in self._running.values() for port in running.ports}
         return LocalLaunch(
             launch=launch,
+            lease=lease,
             program=found,
             folder=folder,
             temporary=Path(tempfile.mkdtemp(dir=self._connect().folder)),
@@ -202,6 +209,8 @@ class Local:
         for cores in running.cores:
             self._cores.give_back(cores)
         self._gpus.give_back(running.gpus)
+        if running.lease is not None:
+            running.lease.release()
         shutil.rmtree(running.temporary, ignore_errors=True)
 
     def _slices(self, running: LocalLaunch, own: Mapping[str, str]) -> tuple[Slice, ...]:
@@ -295,9 +304,8 @@ def _on_gpu(config: Config) -> list[bool]:
 
 
 def _clear(folder: Path) -> None:
-    """Make the launch's folder, without the marks of an earlier start."""
+    """Clear the launch's folder of the marks of an earlier start."""
     try:
-        make_folder(folder)
         (folder / "checkpoint").mkdir(exist_ok=True)
         for old in [folder / "stop", *folder.glob("rank-*.json")]:
             old.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotune.errors import UsageError, missing_extra
 from cotune.run.launch import Event, Launch
+from cotune.run.lease import leased
 from cotune.run.remote import Away, group_of
 from cotune.types import Failure
 
@@ -63,13 +64,19 @@ class Ray:
         """Start a launch; what cannot work is said now, before anything is placed."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        group = group_of(launch, launch.folder.absolute(), self.term_seconds)
-        self._connect()
-        from cotune.run.ray.launch import RayLaunch, ask
+        lease = leased(launch.folder)
+        try:
+            group = group_of(launch, lease, self.term_seconds)
+            self._connect()
+            from cotune.run.ray.launch import RayLaunch, ask
 
-        asked = ask(launch.config, self.cpus, self.strategy)
-        away = Away.of(launch, group.program, self.now())
-        self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
+            asked = ask(launch.config, self.cpus, self.strategy)
+            lease.settle()
+            away = Away.of(launch, group.program, self.now(), lease)
+            self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
+        except BaseException:
+            lease.release()
+            raise
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and end it after `grace` seconds."""
@@ -96,6 +103,7 @@ class Ray:
         """End everything this engine started, and leave the cluster."""
         for running in self._running.values():
             running.end()
+            running.away.let_go()
         self._running.clear()
         if self._cluster is not None:
             self._cluster.close()
@@ -154,3 +162,4 @@ class Ray:
             why = Failure("its workers ended without a word")
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))
+        away.let_go()

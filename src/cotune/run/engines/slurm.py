@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from cotune import private
 from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
+from cotune.run.lease import leased
 from cotune.run.remote import STOP, Away, group_of
-from cotune.run.slurm.batch import FINISHED_MARK, GROUP, LOG, SCRIPT, batch_script, resources, time_limit
+from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
-from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, require_slurm, submit
+from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
 from cotune.types import Cause, Failure
 
 _CLOSE_SECONDS = 15.0
@@ -83,12 +84,20 @@ class Slurm:
             raise UsageError("the slurm engine has no parameter servers; use 0 servers")
         require_slurm()
         folder = launch.folder.absolute()
-        group = group_of(launch, folder, self.term_seconds)
-        away = Away.of(launch, group.program, self.now())
-        private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
-        script = folder / SCRIPT
-        script.write_text(batch_script(launch, folder, self._options(launch)))
-        self._running[launch.id] = _Submitted(away, submit(script))
+        lease = leased(launch.folder)
+        try:
+            group = group_of(launch, lease, self.term_seconds)
+            end_earlier(folder)
+            lease.settle()
+            away = Away.of(launch, group.program, self.now(), lease)
+            private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
+            script = folder / SCRIPT
+            script.write_text(batch_script(launch, folder, lease.fence, self._options(launch)))
+            self._running[launch.id] = _Submitted(away, submit(script))
+            (folder / JOB).write_text(self._running[launch.id].job)
+        except BaseException:
+            lease.release()
+            raise
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
@@ -115,7 +124,7 @@ class Slurm:
 
     def close(self) -> None:
         """Cancel the jobs of this engine, and return when they are over."""
-        jobs = [running.job for running in self._running.values()]
+        jobs, ending = [running.job for running in self._running.values()], list(self._running.values())
         self._running.clear()
         cancel(jobs)
         until = self.now() + _CLOSE_SECONDS
@@ -123,6 +132,8 @@ class Slurm:
             states = Asking(jobs).answer(_CLOSE_SECONDS) or {}
             jobs = [job for job in jobs if states.get(job) not in (*FINISHED, GONE)]
             time.sleep(self.poll if jobs else 0)
+        for running in ending:
+            running.away.let_go()
         if self._asking is not None:
             self._asking.close()
             self._asking = None
@@ -197,6 +208,7 @@ class Slurm:
         (away.folder / GROUP).unlink(missing_ok=True)
         del self._running[away.launch.id]
         self._events.append(away.ended(at, why, away.abort_warning()))
+        away.let_go()
 
     def _without_a_word(self, running: _Submitted) -> Failure:
         """Return why a job is over whose workers have not said how they ended."""

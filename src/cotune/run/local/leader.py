@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from cotune.run.lease import LOOK_SECONDS, Watch
 from cotune.run.local.messages import Group, Record, Slice, tell
 from cotune.run.local.network import BRIDGE_ADDRESS, EmulatedNetwork
 from cotune.run.local.worker import PORT, work
@@ -70,10 +71,13 @@ class _Leader:
         self.servers = {worker.rank for worker in self.group.workers if worker.server}
         self.workers = len(self.group.workers) - len(self.servers)
         self.dismissed: set[int] = set()
+        self.watch = Watch(group.env, "leader")
         self.network: EmulatedNetwork | None = None
         self.modelled: str | None = None
 
     def run(self) -> None:
+        if self.watch.is_fenced_off():
+            raise RuntimeError("a later start has this run's folder")
         self._lay_network()
         self.alive = {self._fork(worker): worker.rank for worker in self.group.workers}
         for inherited in (self.tell, self.held, self.port):
@@ -137,9 +141,12 @@ class _Leader:
 
     def _look(self) -> None:
         """Wait for the next thing to happen, and note it."""
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        if self.watch.is_fenced_off():
+            end_descendants()
+            os._exit(1)
+        left = LOOK_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         sources = [self.signals] if self.deaf else [self.signals, self.told]
-        readable, _, _ = select.select(sources, [], [], left)
+        readable, _, _ = select.select(sources, [], [], min(left, LOOK_SECONDS))
         if self.signals in readable:
             self._hear(os.read(self.signals, _CHUNK))
         silent = self._bury(reap())

@@ -23,12 +23,13 @@ FINISHED_MARK = "slurm.exit"
 LOG = "slurm.log"
 GROUP = "slurm.group.json"
 SCRIPT = "slurm.sh"
+JOB = "slurm.job"  # the number that Slurm gave it
 _LABEL_LETTERS = 100
 
 
-def batch_script(launch: Launch, folder: Path, options: Sequence[str]) -> str:
-    """Return the script that Slurm runs on the first node of the job."""
-    task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder)])
+def batch_script(launch: Launch, folder: Path, fence: int, options: Sequence[str]) -> str:
+    """Return the script that Slurm runs on the first node of the job, which knows by its fence which start it is."""
+    task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder), str(fence)])
     log, mark = folder / LOG, shlex.quote(str(folder / FINISHED_MARK))
     given = [
         f"--job-name={_label(launch.job.name)}",

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from cotune.errors import EngineError, NotFound
+from cotune.run.slurm.batch import JOB, SCRIPT
 
 _ASK_SECONDS = 60.0
+_PAUSE = 0.2
 FINISHED = (
     "BOOT_FAIL",
     "CANCELLED",
@@ -46,6 +49,26 @@ def cancel(jobs: Collection[str]) -> None:
     """Cancel jobs that we submitted; what is already over stays so."""
     if jobs:
         subprocess.run(["scancel", *jobs], capture_output=True, check=False, timeout=_ASK_SECONDS)
+
+
+def end_earlier(folder: Path, seconds: float = _ASK_SECONDS) -> None:
+    """Cancel the job of an earlier start in a folder, whose cotune is gone, and return when it is over."""
+    noted = folder / JOB
+    number = noted.read_text().strip() if noted.exists() else ""
+    until = time.monotonic() + seconds
+    while number and _runs(number, folder / SCRIPT):
+        cancel([number])
+        if time.monotonic() > until:
+            raise EngineError(f"Slurm job {number} of an earlier start still runs in {folder}: scancel {number}")
+        time.sleep(_PAUSE)
+
+
+def _runs(number: str, script: Path) -> bool:
+    """Return whether a job is not over, and is the one of this script: numbers are given out again some day."""
+    command = ["squeue", "--noheader", "--format=%T %o", f"--jobs={number}"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ASK_SECONDS)
+    state, _, ran = told.stdout.strip().partition(" ")
+    return bool(state) and state not in FINISHED and ran.strip() == str(script)
 
 
 class Asking:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cotune.run.environment import free_ports
 from cotune.run.host import host
+from cotune.run.lease import current
 from cotune.run.local.messages import Group, write_whole
 from cotune.run.seat import Peer, WorkerSeat
 from cotune.run.slurm.batch import GROUP
@@ -25,7 +26,9 @@ _PEER_SECONDS = 300.0  # for the slowest node to start its task
 
 def main() -> None:
     """Host the worker of this task; its rank is Slurm's."""
-    folder = Path(sys.argv[1])
+    folder, fence = Path(sys.argv[1]), int(sys.argv[2])
+    if current(folder) != fence:  # it waited in the queue until another start had the folder
+        raise SystemExit(f"start {current(folder)} has {folder}, and this is start {fence}")
     rank, workers = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
     own = Peer(int(os.environ["SLURM_NODEID"]), os.environ["SLURMD_NODENAME"], free_ports(1, set())[0])
     write_whole(folder / f"rank-{rank}.address.json", json.dumps(asdict(own)))
