@@ -3,11 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs schema clean
+.PHONY: demo test lint bench docs schema lock sbom audit clean
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
@@ -36,5 +36,22 @@ schema: $(VENV)/.installed
 	$(BIN)/python -c "import json; from cotune.jobfile.file import json_schema; \
 	print(json.dumps(json_schema(), indent=2, sort_keys=True))" > docs/cotune.schema.json
 
+lock: $(VENV)/.installed
+	$(BIN)/python .ci/lock_hashes.py
+
+# Tools of the supply chain have an environment of their own: what they need is no part of ours.
+$(VENV)-tools/.installed:
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	touch $@
+
+sbom: $(VENV)-tools/.installed
+	mkdir -p build
+	$(VENV)-tools/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
+	--output-file build/sbom.cdx.json requirements-runtime.lock
+
+audit: $(VENV)-tools/.installed
+	.ci/audit.sh $(VENV)-tools/bin/pip-audit
+
 clean:
-	rm -rf $(VENV) .cotune build dist
+	rm -rf $(VENV) $(VENV)-tools .cotune build dist
