@@ -11,17 +11,13 @@ is not believed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from cotune.errors import UsageError, suggestion
 from cotune.jobfile import metric_names
 from cotune.types import Job
 from cotune.worker.report import TERMS, as_word, stands_for
 
-_EPOCH = re.compile(r"(?P<word>\b(?:epoch|pass|round|ep)s?\b[^\w.\n]{0,4})(?P<number>\d+(?:\.\d+)?)", re.IGNORECASE)
-_VALUE = r"(?P<word>(?:(?:val|test|eval|dev)\w* )?[\w/]*{stem}[\w/]*[^\w.\n]{{1,4}})(?P<number>\d*\.?\d+)"
-_STEM = 3  # letters by which a metric is known: acc, f1, los
 _LABEL = re.compile(r"(?P<name>[A-Za-z][\w/@.-]*)[^\w\n]{0,6}$")  # the word right before a number
 _KINDS = {
     "accuracy": ("acc", "accuracy", "accuracies", "precision", "top1", "top5"),
@@ -40,42 +36,6 @@ _KINDS = {
     "seconds": ("time", "runtime", "seconds", "sec"),
 }
 _BODY = r"(?:[^()\\]|\\.)*"  # of a group without groups in it
-_MOST_LETTERS = 2000  # of a line: the time to look for numbers grows with their square
-_HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class SuggestedPattern:
-    """A pattern that reads a line."""
-
-    line: str
-    pattern: str
-
-
-def suggested(lines: Iterable[str], metric: str) -> SuggestedPattern | None:
-    """Return a pattern for the first line that seems to tell an epoch and the metric, what was held out preferred."""
-    value = re.compile(_VALUE.format(stem=re.escape(metric[:_STEM])), re.IGNORECASE)
-    group = as_word(metric)
-    for line in (whole[:_MOST_LETTERS] for whole in lines):
-        epoch, values = _EPOCH.search(line), list(value.finditer(line))
-        if epoch is None or not values:
-            continue
-        told = next((one for one in values if _HELD_OUT.search(one["word"])), values[0])
-        count = r"[\d.]+" if "." in epoch["number"] else r"\d+"
-        parts = {
-            epoch.start(): f"{_literal(epoch['word'])}(?P<epoch>{count})",
-            told.start(): rf"{_literal(told['word'])}(?P<{group}>[\d.]+)",
-        }
-        pattern = ".*".join(parts[place] for place in sorted(parts))
-        found = re.search(pattern, line)
-        if found and (found["epoch"], found[group]) == (epoch["number"], told["number"]):
-            return SuggestedPattern(line.strip()[:80], pattern)
-    return None
-
-
-def _literal(text: str) -> str:
-    """Return an expression for a text: any number of blanks for blanks, and no quotes, which shells and YAML read."""
-    return re.sub("['\"]", ".", re.sub(r"(\\\s)+", r"\\s+", re.escape(text)))
 
 
 def pattern_of(job: Job) -> re.Pattern[str] | None:

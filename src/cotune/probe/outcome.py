@@ -8,11 +8,17 @@ from itertools import islice
 from pathlib import Path
 
 from cotune.errors import CotuneError, EngineError, OverBudget
-from cotune.jobfile.pattern import suggested
+from cotune.jobfile.finder import suggested
+from cotune.jobfile.script import Framework
+from cotune.jobfile.script import read as read_script
 from cotune.probe.measure import Limits
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
 
+_CALLBACKS: dict[Framework, tuple[str, str]] = {
+    "transformers": ("transformers' Trainer", "cotune.callbacks.huggingface"),
+    "lightning": ("Lightning", "cotune.callbacks.lightning"),
+}
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
 
@@ -71,12 +77,17 @@ class ProfileOutcome:
 
 
 def readable(job: Job, sample: Sample) -> str:
-    """Return the pattern that would read what a start of which nothing was heard has printed, if one can be told."""
+    """Return what would let a start be heard of which nothing was: a pattern for what it printed, or a callback."""
     if sample.curve or sample.epoch_seconds is not None:
         return ""
     try:
         with (Path(sample.folder) / "rank-0.log").open(errors="replace") as log:
-            match = suggested(islice(log, MOST_LINES), job.metric)
+            match = suggested(islice(log, MOST_LINES), job.metric, named=job.metric != "accuracy")
     except OSError:
         return ""
-    return f"; it printed {match.line!r}, which the pattern '{match.pattern}' would read" if match else ""
+    if match is not None:
+        read = f"would read as {match.metric} {match.value:g}"
+        return f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}"
+    script = read_script(job.command, Path(job.folder))
+    callback = _CALLBACKS.get(script.framework) if script and script.framework else None
+    return f"; it trains with {callback[0]}: callbacks=[{callback[1]}.Report()] lets it be heard" if callback else ""

@@ -1,0 +1,199 @@
+"""Finding the pattern that would read a job's output, or nothing: a wrong number is worse than none.
+
+A number belongs to the name right before it on its line (`loss: 0.3`, `'loss': 0.3`, `valid loss 0.3`), never to one
+that follows it or stands elsewhere. A name is held-out by its own words (`val_loss`) or by the part of the line that it
+is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is told within an
+epoch is not believed, since its number is of a part of the training data. Two numbers that could be meant are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cotune.jobfile import metric_names
+from cotune.worker.report import as_word
+
+_MOST_LETTERS = 2000  # of a line: the time to look for numbers grows with their square
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w]|\.\d|,\d{3})")
+_NAME = r"[A-Za-z][\w/@.\-]*(?:'s)?"
+_LABEL = re.compile(rf"(?<![\w/@.\-])(?P<name>(?:{_NAME} ){{0,2}}{_NAME})(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$")
+_EPOCH = re.compile(r"(?<![\w/])(?P<name>epoch|pass|round|ep)s?(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?<![\w/])(?P<name>(?:global[_ ])?(?:step|iter|iteration)|num_updates)s?(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$",
+    re.IGNORECASE,
+)
+_TRAINING = re.compile(r"(?<![A-Za-z])(?:train|training)(?![A-Za-z])", re.IGNORECASE)
+_HELD_OUT = re.compile(r"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|dev|test)(?![A-Za-z])", re.IGNORECASE)
+_WITHIN = re.compile(r"\d\s*/\s*\d|\d+%\|", re.IGNORECASE)  # of so many steps
+_FILLERS = {"avg", "average", "mean", "total", "lm", "value", "overall", "global", "set", "subset", "epoch", "averaged"}
+_ALIKE = {"acc": "accuracy", "accuracies": "accuracy", "ppl": "perplexity", "losses": "loss", "err": "error"}
+_ALIKE |= {"acc1": "accuracy", "top1": "accuracy"}
+_NOT_MEANT = {"best", "last", "min", "max", "scale", "prev", "previous"}
+_UNITS = (("epoch", _EPOCH),)  # of progress, in the order in which a line is believed
+_OPENERS = ("accuracy", "loss", "perplexity", "wer", "cer", "f1", "rmse", "mae", "mse", "dice", "miou", "map", "bleu")
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPattern:
+    """A pattern that reads a line, and the numbers that it would read there."""
+
+    line: str
+    pattern: str
+    metric: str
+    value: float
+    progress: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """A number of a line, with the name before it; `begin` is where the name begins."""
+
+    words: tuple[str, ...]
+    name: str
+    begin: int
+    start: int
+    end: int
+    held_out: bool | None  # None where nothing says
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Return what the name says besides whose value it is."""
+        plain = (word for word in self.words if not metric_names.is_held_out(word) and word not in _FILLERS)
+        return tuple(_ALIKE.get(word, word) for word in plain if word not in ("train", "training"))
+
+
+def suggested(lines: Iterable[str], metric: str, *, named: bool = True) -> SuggestedPattern | None:
+    """Return a pattern for a line that tells progress and the metric, one of held-out values preferred.
+
+    A metric that nobody has `named` may also be another that is told of held-out data.
+    """
+    second: SuggestedPattern | None = None
+    for whole in lines:
+        line = whole[:_MOST_LETTERS].rstrip("\r\n")
+        for wanted in (metric,) if named else (metric, *(name for name in _OPENERS if name != metric)):
+            found = _in_line(line, wanted, only_held_out=wanted != metric)
+            if found is not None and found[1]:
+                return found[0]
+            second = second or (found[0] if found else None)
+    return second
+
+
+def _in_line(line: str, metric: str, *, only_held_out: bool) -> tuple[SuggestedPattern, bool] | None:
+    """Return what a line suggests for a metric, and whether that is of held-out data."""
+    progress = _progress(line)
+    if progress is None:
+        return None
+    unit, counted = progress
+    value = _meant(list(_labelled(line, counted)), metric, within=_is_within(line, unit, counted))
+    if value is None or (only_held_out and not value.held_out):
+        return None
+    section = _section(line, value) if value.held_out and not metric_names.is_held_out(value.name) else None
+    own = only_held_out and not metric_names.is_held_out(metric)
+    group = as_word(f"val_{metric}" if own else metric)
+    pattern = _pattern(line, (unit, counted), (group, value), section)
+    match = re.search(pattern, line)
+    numbers = (line[value.start : value.end], line[counted.start : counted.end])
+    if match is None or (match[group], match[unit]) != numbers:
+        return None
+    told = SuggestedPattern(line.strip()[:120], pattern, group, float(numbers[0]), float(numbers[1]))
+    return told, bool(value.held_out)
+
+
+def _labelled(line: str, but: _Labelled) -> Iterator[_Labelled]:
+    """Yield the numbers of a line that a name stands right before."""
+    for number in _NUMBER.finditer(line):
+        said = _LABEL.search(line, 0, number.start())
+        if said is None or number.start() == but.start:
+            continue
+        name, begin = _nearest(said["name"], said.start("name"))
+        words = tuple(re.findall("[a-z]+[0-9]*|[0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+        yield _Labelled(words, name, begin, number.start(), number.end(), _whose(line, name, begin))
+
+
+def _nearest(name: str, begin: int) -> tuple[str, int]:
+    """Return the words of a name that belong to it: those before the last that say whose value it is."""
+    words = name.split(" ")
+    kept = [words[-1]]
+    for word in reversed(words[:-1]):
+        nameless = all(part.lower() in _FILLERS for part in kept)
+        whose = metric_names.is_held_out(word) or _TRAINING.search(word) or word.lower() in _FILLERS | _NOT_MEANT
+        if not (nameless or whose):
+            break
+        kept.insert(0, word)
+    short = " ".join(kept)
+    return short, begin + len(name) - len(short)
+
+
+def _whose(line: str, name: str, begin: int) -> bool | None:
+    """Return whether a value is of held-out data, by its name or the last part of the line that says."""
+    if metric_names.is_held_out(name) or _TRAINING.search(name):
+        return metric_names.is_held_out(name)
+    said = [(match.start(), True) for match in _HELD_OUT.finditer(line, 0, begin)]
+    said += [(match.start(), False) for match in _TRAINING.finditer(line, 0, begin)]
+    return max(said)[1] if said else None
+
+
+def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool) -> _Labelled | None:
+    """Return the only number that can be the metric, one of held-out data first."""
+    wanted = _Labelled(tuple(re.findall("[a-z]+[0-9]*", metric.lower())), metric, 0, 0, 0, None).said
+    alike = [one for one in labelled if one.said == wanted and not _NOT_MEANT & set(one.words)]
+    held_out = [one for one in alike if one.held_out]
+    if held_out:
+        exact = [one for one in held_out if as_word(one.name).lower() == as_word(metric).lower()]
+        no_test = [one for one in held_out if "test" not in one.words]
+        choice = next((part for part in (exact, held_out, no_test) if len(part) == 1), [])
+        return choice[0] if choice else None
+    unsaid = [one for one in alike if one.held_out is None]
+    if within or metric_names.is_held_out(metric) or len(unsaid) != 1:
+        return None
+    return unsaid[0]
+
+
+def _progress(line: str) -> tuple[str, _Labelled] | None:
+    """Return what counts the progress of a line, and its number."""
+    for unit, sign in _UNITS:
+        for number in _NUMBER.finditer(line):
+            said = sign.search(line, 0, number.start())
+            if said is not None and float(number[0]) >= 0:
+                return unit, _Labelled((), said["name"], said.start("name"), number.start(), number.end(), None)
+    return None
+
+
+def _is_within(line: str, unit: str, counted: _Labelled) -> bool:
+    """Return whether a line that counts epochs is told in the midst of one: it counts steps too."""
+    if unit != "epoch":
+        return False
+    total = re.match(r"\s*/\s*\d+", line[counted.end :])
+    rest = line[: counted.begin] + line[counted.end + (total.end() if total else 0) :]
+    stepping = any(_STEP.search(rest, 0, number.start()) for number in _NUMBER.finditer(rest))
+    return stepping or _WITHIN.search(rest) is not None
+
+
+def _section(line: str, value: _Labelled) -> re.Match[str] | None:
+    """Return the last word before a value that says that it is of held-out data."""
+    return max(_HELD_OUT.finditer(line, 0, value.begin), key=lambda match: match.start(), default=None)
+
+
+def _pattern(
+    line: str, progress: tuple[str, _Labelled], value: tuple[str, _Labelled], section: re.Match[str] | None
+) -> str:
+    """Return an expression for two named numbers of a line, in their order, and the part of the line they are in."""
+    unit, counted = progress
+    group, told = value
+    count = r"[\d.]+" if re.search(r"[.eE]", line[counted.start : counted.end]) else r"\d+"
+    per_cent = r"\s*%" if re.match(r"\s?%(?!\|)", line[told.end :]) else ""
+    number = r"[-+.\deE]+" if re.search(r"[-+eE]", line[told.start : told.end]) else r"[\d.]+"
+    parts = {
+        counted.begin: f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count})",
+        told.begin: rf"\b{_literal(line[told.begin : told.start])}(?P<{group}>{number}){per_cent}",
+    }
+    if section is not None and not counted.begin <= section.start() < counted.start:
+        parts[section.start()] = rf"\b{_literal(section[0])}\b"
+    return ".*?".join(parts[place] for place in sorted(parts))
+
+
+def _literal(text: str) -> str:
+    """Return an expression for a text: any number of blanks for blanks, and no quotes, which shells and YAML read."""
+    return re.sub("['\"]", ".", re.sub(r"(\\\s)+", r"\\s+", re.escape(text)))

@@ -1,0 +1,44 @@
+"""The pattern finder on lines of many frameworks: the right number, or none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cotune.jobfile import finder
+from cotune.jobfile.finder import suggested
+from jobfile.log_lines import LINES, LogLine
+
+UNITS = [unit for unit, _ in finder._UNITS]
+
+
+@pytest.mark.parametrize("told", LINES, ids=[f"{line.framework}-{place}" for place, line in enumerate(LINES)])
+def test_the_right_number_is_read_of_a_line_or_none(told: LogLine) -> None:
+    found = suggested([f"loading 3 files\n{told.line}\n", f"{told.line}\n"], told.metric)
+    expected = told.value if told.unit in UNITS else None
+    assert (found.value if found else None) == expected
+    if found is not None:
+        match = re.search(found.pattern, told.line)
+        assert match is not None
+        assert float(match[found.metric]) == expected
+
+
+def test_the_lines_are_of_many_frameworks() -> None:
+    assert len(LINES) >= 60
+    assert len({line.framework for line in LINES}) >= 15
+
+
+def test_a_line_of_held_out_values_is_preferred_to_an_earlier_one() -> None:
+    lines = ["epoch 1 loss 0.5", "epoch 1 val_loss 0.7"]
+    found = suggested(lines, "loss")
+    assert found is not None
+    assert found.value == 0.7
+
+
+def test_a_metric_that_nobody_has_named_may_be_another_that_is_held_out() -> None:
+    lines = ["epoch 1 loss 0.5 val_loss 0.7"]
+    assert suggested(lines, "accuracy") is None
+    found = suggested(lines, "accuracy", named=False)
+    assert found is not None
+    assert (found.metric, found.value) == ("val_loss", 0.7)
