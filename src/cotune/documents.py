@@ -153,9 +153,10 @@ def time_spread(quantity: Quantity) -> str:
 
 
 def config_columns(configs: Sequence[Config]) -> tuple[str, ...]:
-    """Return what a table must show of configs: the layout, and every other axis in which they differ."""
+    """Return what a table must show of configs: the layout, every named axis, and what else they differ in."""
     known = [config_document(config) for config in configs]
-    always = ("workers", "batch_size", "global_batch")
+    named = dict.fromkeys(name for config in configs for name, _ in config.axes)
+    always = ("workers", "batch_size", "global_batch", *named)
     others = dict.fromkeys(name for document in known for name in document if name not in always)
     differ = tuple(name for name in others if len({document.get(name) for document in known}) > 1)
     return always + differ

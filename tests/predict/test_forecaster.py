@@ -197,8 +197,8 @@ def test_named_axes_are_factors_on_one_law() -> None:
         Config.data_parallel(128, 8, axes=axes_of({"precision": "fp8"})),
     )
     expected = 0.5 * (truth[-1].epoch_seconds or 0)
-    assert outlook.epoch_seconds[0] == pytest.approx(expected, rel=0.02)
-    assert list(outlook.seconds_source) == ["interpolated", "extrapolated"]
+    assert outlook.epoch_seconds[0] == pytest.approx(expected, rel=0.15)
+    assert list(outlook.seconds_source) == ["extrapolated", "assumed"]
     assert outlook.spread[1] > 2 * outlook.spread[0]
 
 

@@ -4,6 +4,7 @@
                + v^2 prod_j m3(d_j / s_j)                 all of them together
                + w^2 sum_j (x_j - m_j)(x'_j - m_j)        numeric named axes, in doublings: powers
                + y^2 g(x) g(x') exp(-d_workers)           g: the share of the network in a step
+               + [same value] (k^2 + l^2 (b - m)(b' - m)) each named axis that is a word; b: doublings of the batch
 
 r is the share of arithmetic that is products of matrices: attention is no faster in a shorter format.
 
@@ -30,6 +31,9 @@ from cotune.types import Floats, Ints
 CONSTANT = 1.0  # c: whatever the level of all seconds
 _POWER: dict[Kind, float] = {"number": 0.5, "explained": 0.1}  # w: of ln seconds, for each doubling of a numeric axis
 NETWORK = 0.5  # y
+# k, l: a value of a named axis (a number format, a compiler) has a level and a power of the batch of its own: 0.6 to
+# 4.5 times as fast, from launch-bound small batches to matrix-bound large ones some eight doublings away.
+NAMED_LEVEL, NAMED_SLOPE = 0.6, 0.08
 TOGETHER = 0.10  # v
 NOISE = 0.03  # of one measurement of an epoch, as a deviation of the logarithm
 _ALONE: dict[Kind, float] = {  # a
@@ -88,6 +92,8 @@ class Kernel:
     formats: tuple[bool, ...]  # which say what numbers matrices hold
     middle: Floats  # of each feature over what was measured
     ranges: Floats
+    named: tuple[bool, ...]  # which are named axes whose values are words, of which there are several
+    batch: int  # the feature that is the batch
 
     def prior(self) -> tuple[Floats, Floats]:
         """Return the centres of ln a and ln s."""
@@ -108,6 +114,10 @@ class Kernel:
             apart = np.abs(one[:, place, None] - other[None, :, place])
             if kind == "word":
                 apart = (apart > 0).astype(np.float64)
+                if self.named[place]:
+                    total += (1 - apart) * (
+                        NAMED_LEVEL**2 + NAMED_SLOPE**2 * np.outer(self._rise(one), self._rise(other))
+                    )
             elif kind in _POWER:
                 rise = one[:, place] - self.middle[place]
                 total += _POWER[kind] ** 2 * np.outer(rise, other[:, place] - self.middle[place])
@@ -122,6 +132,10 @@ class Kernel:
         total += letters.together[:, None, None] ** 2 * product
         total += NETWORK**2 * _outer(shares.network, others.network) * np.exp(-far)
         return total
+
+    def _rise(self, at: Floats) -> Floats:
+        """Return the doublings of the batch above the middle of what was measured."""
+        return np.asarray(at[:, self.batch] - self.middle[self.batch])
 
     @staticmethod
     def _alike(alone: Floats, reach: Floats, apart: Floats) -> tuple[Floats, Floats]:
@@ -141,6 +155,7 @@ class Kernel:
         """Return the variance of configs before anything is measured, for each draw."""
         weights = np.array([_POWER.get(kind, 0.0) for kind in self.kinds])
         powers = ((weights * (at - self.middle)) ** 2).sum(axis=1)
+        powers = powers + sum(self.named) * (NAMED_LEVEL**2 + NAMED_SLOPE**2 * self._rise(at) ** 2)
         formats = np.array(self.formats)
         own = CONSTANT**2 + (letters.alone[:, ~formats] ** 2).sum(axis=1) + letters.together**2
         of_matrices = (letters.alone[:, formats] ** 2).sum(axis=1)[:, None] * shares.matrices**2

@@ -94,6 +94,8 @@ class ActiveDesign:
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
+        if timed and left > LAST_STARTS + 1 and (value := self._spread_out.unstarted(samples)) is not None:
+            return Probe(value, self._spread_out.time_epochs(value), f"seconds per epoch of {value}, never started so")
         if not any(self._shows_curve(sample, seen) for sample in samples):
             return self._first_curve(samples)
         trained = {sample.config.global_batch for sample in samples if self._decides(sample, seen)}

@@ -11,6 +11,7 @@ tried from below, each at most twice the largest that did fit.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ from cotune.predict.memory import MemoryLaw
 from cotune.predict.samples import failing
 from cotune.probe.gain import ProbeGain
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Goal, Job, Mask, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Job, Mask, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
@@ -91,6 +92,8 @@ class Design:
         `seen` are global batches whose curve had its share of the budget.
         """
         curves = [batch for batch in self.curves(samples) if batch not in seen]
+        if left > len(curves) and self._begun(samples) and (config := self.unstarted(samples)) is not None:
+            return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}, a value never started so")
         if left > len(curves) and (config := self.most_telling(samples)) is not None:
             return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}")
         if curves:
@@ -191,6 +194,37 @@ class Design:
         measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
         gains = np.where(closed, -np.inf, self._telling.gains(np.flatnonzero(measured)))
         return self._configs[int(np.argmax(gains))]
+
+    def _begun(self, samples: Sequence[Sample]) -> bool:
+        """Return whether something has run, so that memory tells how far to go."""
+        return any(sample.epoch_seconds is not None for sample in samples)
+
+    def unstarted(self, samples: Sequence[Sample]) -> Config | None:
+        """Return a config with a value of a named axis that was not yet started with a small batch, or a large one.
+
+        What differs in kind (a number format, a compiler) is not to be had from its neighbours, and its ratio to
+        them depends on the batch.
+        """
+        batches = np.log(np.maximum(self._configs.batch_size, 1).astype(np.float64))
+        middle = (batches.min() + batches.max()) / 2
+        ran = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        for column in self._configs.named.values():
+            values = list(dict.fromkeys(column.tolist()))
+            if len(values) < 2 or all(type(value) in (int, float) for value in values):
+                continue
+            for value, side in itertools.product(values, (batches <= middle, batches > middle)):
+                own = np.array([one == value for one in column.tolist()]) & side
+                if not (own & ran).any() and (found := self._farthest(samples, own, batches, middle)) is not None:
+                    return found
+        return None
+
+    def _farthest(self, samples: Sequence[Sample], among: Mask, batches: Floats, middle: float) -> Config | None:
+        """Return the most telling of the configs whose batch lies farthest from the middle, as far as one may go."""
+        able = among & self._open(samples) & self._within_reach(samples)
+        if not able.any():
+            return None
+        away = np.where(able, np.abs(batches - middle), -np.inf)
+        return self.most_telling(samples, able & (away >= away.max() - 1e-9))
 
     def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
         """Return the quickest measured layout of a global batch, else the one with the most workers."""

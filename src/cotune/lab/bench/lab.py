@@ -62,7 +62,7 @@ class RecordedLab:
         self, config: Config, epochs: float, seconds: float | None = None, *, on: bool, before: Sample | None
     ) -> Sample:
         number = len(self.known) + len(self.samples)
-        seed, begin = (number, 0.0) if before is None else (before.seed or 0, trained(before))
+        seed, begin = (number + 1, 0.0) if before is None else (before.seed or 0, trained(before))
         replay = self._engine.replay(config, seed, begin)
         assert isinstance(replay, Replay), replay  # the space holds only what was recorded
         last = max(begin, epochs if seconds is None else min(epochs, seconds / replay.epoch_seconds))

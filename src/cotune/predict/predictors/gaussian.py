@@ -105,7 +105,13 @@ def kernel_of(features: Sequence[Feature], at: Floats) -> Kernel:
     kinds = tuple(feature.kind for feature in features)
     places = tuple(feature.name in ("workers", "nodes") for feature in features)
     formats = tuple(feature.name == "precision" for feature in features)
-    return Kernel(kinds, places, formats, (at.min(axis=0) + at.max(axis=0)) / 2, np.where(ranges > 0, ranges, 1.0))
+    middle = (at.min(axis=0) + at.max(axis=0)) / 2
+    # Where the law tells matrix products from attention, it says how much of a step a shorter format speeds up.
+    explained = {"device", "precision"} if "explained" in kinds else {"device"}
+    words = [feature.kind == "word" and feature.name not in explained for feature in features]
+    named = tuple(word and wide > 0 for word, wide in zip(words, ranges.tolist(), strict=True))
+    batch = [feature.name for feature in features].index("batch_size")
+    return Kernel(kinds, places, formats, middle, np.where(ranges > 0, ranges, 1.0), named, batch)
 
 
 @dataclass(frozen=True, slots=True)
