@@ -245,6 +245,7 @@ FLAGS = (
     ("simulate", "TRACE", "--cluster", "8", "--policy", "optimus(interval=60),fair_share(quota=0.5)", "--noise", "0.1"),
     ("simulate", "TRACE", "--cluster", "8", "--policy", "gittins(quantum=10)", "--why", "b", "--at", "6"),
     ("simulate", "TRACE", "--cluster", "8", "--policy", "edf", "--deadlines", "0.5,1.5", "--only", "job_id=a"),
+    ("run", "-w", "2", "-b", "16", "--servers", "1", "--seed", "3", "--restarts", "2", "--recording", "DIR"),
     ("place", "PROFILE", "--throughput", "100", "--search", "exact,greedy", "--epochs", "2", "--time-limit", "1s"),
     ("samples", "--job", "small", "--store", "STORE"),
     ("export", "torchrun", "-w", "2", "-b", "32", "--epochs", "2", "--limit", "1h", "--", *SCRIPT),

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from cotune import __version__
 from cotune.cli import spellings
+from cotune.cli.numbers import within_bounds
 
 ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "init",
@@ -80,9 +81,9 @@ def _command(name: str) -> Any:
     if isinstance(made, typer.Typer):
         holder.add_typer(made, name=name)
         group: Any = typer.main.get_command(holder)
-        return group.commands[name]
+        return within_bounds(group.commands[name])
     holder.command(name=name)(made)
-    return typer.main.get_command(holder)
+    return within_bounds(typer.main.get_command(holder))
 
 
 def _purpose(file: Path) -> str:
