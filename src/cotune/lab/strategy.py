@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotune.forecast import Forecaster
-from cotune.predict import LAWS
+from cotune.predict import LAWS, TooFewSamples
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
 
@@ -67,3 +67,11 @@ class Strategy(Protocol):
     def decide(self, lab: Lab) -> Decision:
         """Measure as needed, and choose."""
         ...
+
+
+def decision_of(strategy: Strategy, lab: Lab) -> Decision:
+    """Return what a strategy decides; too few samples for its laws are its refusal, and what they cost stays spent."""
+    try:
+        return strategy.decide(lab)
+    except TooFewSamples as error:
+        return Decision(None, 0, str(error))

@@ -4,9 +4,9 @@
 
 k counts epochs here, and may as well count steps: the letters take up the factor. Single points far
 from their neighbours are taken out first (`without_outliers`). The points are cut into three equal
-parts whose squared errors weigh 1, 4 and 16: later ones tell more of the end. For a given b2 the curve is a line in 1 / (loss - b2),
-weighted by the fourth power of what is inverted, so that it is the error of the loss that
-counts; b2 is found on a grid that is refined around its best point.
+parts whose squared errors weigh 1, 4 and 16: later ones tell more of the end. For a given b2 the
+curve is a line in 1 / (loss - b2), weighted by the fourth power of what is inverted, so that it is
+the error of the loss that counts; b2 is found on a grid that is refined around its best point.
 
 A curve has converged at the first epoch from which it falls by less than 0.05 of its first
 loss over ten epochs; past a hundred epochs the law gives up. Many jobs have no smooth loss, or

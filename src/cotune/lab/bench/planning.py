@@ -29,7 +29,7 @@ import numpy as np
 from cotune import registry
 from cotune.lab.bench.lab import Profiles, RecordedLab
 from cotune.lab.bench.truth import FEWEST_BEST, Truth
-from cotune.lab.strategy import Decision, Strategy
+from cotune.lab.strategy import Decision, Strategy, decision_of
 from cotune.recording import Recording, read
 from cotune.types import Goal, Sample
 
@@ -236,7 +236,7 @@ def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[PlanningRow, De
     """Return what a strategy decides for a goal in a lab, held against the truth."""
     truth = lab.truth
     chosen: Strategy = registry.create("strategy", strategy)
-    decision = chosen.decide(lab)
+    decision = decision_of(chosen, lab)
     best = truth.best(goal)
     assert best is not None  # goals lie on the frontier
     oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
