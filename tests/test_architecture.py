@@ -23,7 +23,8 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("interop.logs", "interop.measured"),
     ("run",),
     ("probe",),
-    ("planner",),
+    ("planner", "ended_runs", "layout_change", "asked"),
+    ("project_run",),
     ("project",),
     ("interop", "reports", "testing"),
     ("dashboard",),
@@ -121,3 +122,17 @@ def test_a_class_name_occurs_once_but_for_algorithms_of_several_kinds() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and file.parent.name not in folders:
                 homes.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+MOST_PARAMETERS = 12
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_function_outside_the_command_line_takes_more_than_a_dozen_parameters(file: Path) -> None:
+    if file.parent.name == "verbs":
+        return  # a verb's parameters are its options
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            named = [one for one in taken if one.arg not in ("self", "cls")]
+            assert len(named) <= MOST_PARAMETERS, f"{node.name} takes {len(named)} parameters"

@@ -26,6 +26,7 @@ from cotune.documents import forecast_document
 from cotune.errors import NotFound, OverBudget
 from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
+from cotune.project_run import RunLayout, RunOptions
 from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store
@@ -211,3 +212,49 @@ def test_public_names_are_found_when_they_are_asked_for() -> None:
         _ = cotune.nothing
     code = "import sys, cotune; assert cotune.report; print(sorted({'numpy', 'yaml', 'sqlalchemy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+TRAIN = """
+import sys
+import cotune
+
+batch, epochs = int(sys.argv[1]), int(sys.argv[2])
+for epoch in range(1, epochs + 1):
+    if cotune.report(epoch=epoch, accuracy=1 - 0.5 ** epoch):
+        break
+"""
+
+
+def test_the_ten_lines_measure_plan_predict_and_run_a_real_job(tmp_path: Path) -> None:
+    (tmp_path / ".cotune").mkdir()
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "cotune.yaml").write_text(
+        "run: python train.py {batch_size} {epochs}\nexamples: 100\nmax_epochs: 8\n"
+        "search: {workers: [1, 2], batch_size: [16, 64]}\n"
+    )
+    project = cotune.open(tmp_path / "cotune.yaml")
+    assert all(sample.epoch_seconds is not None for sample in project.profile(budget="20s", max_samples=6))
+    plan = project.plan(target=0.9, deadline="2h")
+    assert plan.config.workers in (1, 2)
+    assert "P(met)" in repr(plan)
+    assert str(plan.config) in plan._repr_html_()
+    assert plan.rivals
+    assert plan.reason
+    assert math.isfinite(project.predict(workers=2, batch_size=64).seconds.mid)
+    events = list(project.run(plan, options=RunOptions(from_scratch=True)))
+    assert events[-1].sample.accuracy >= 0.9
+    ended = project.run(plan).result()
+    assert ended.missed is None
+    assert ended.outcome == "met"
+    project.close()
+
+
+def test_a_run_of_a_recording_is_told_as_it_happens(tmp_path: Path) -> None:
+    with cotune.open(recording=world(tmp_path / "world"), target=0.8, deadline="1h") as project:
+        project.profile()
+        plan = project.plan()
+        epochs = [event.sample.epochs for event in project.run(plan, options=RunOptions(from_scratch=True))]
+        assert epochs == sorted(epochs)
+        assert project.run(plan).result().outcome == "met"
+        with pytest.raises(NotFound, match="lies outside"):
+            project.run(layout=RunLayout(workers=99, batch_size=16)).result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -195,3 +196,22 @@ def _decision_row(mark: str, forecast: Forecast, columns: Sequence[str]) -> tupl
         f"{forecast.probability:.2f}",
         forecast.seconds.source,
     )
+
+
+def plan_text(plan: Plan, metric: str = "accuracy") -> str:
+    """Return a plan as people read it: its decision table, the choice first, and the reason."""
+    columns, rows = decision_table(metric, plan.forecast, plan.rivals)
+    cells = [columns, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return "\n".join([f"{plan.config}, at most {plan.epochs} epochs", *lines, plan.reason])
+
+
+def plan_html(plan: Plan, metric: str = "accuracy") -> str:
+    """Return a plan as a notebook shows it."""
+    columns, rows = decision_table(metric, plan.forecast, plan.rivals)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    choice = html.escape(f"{plan.config}, at most {plan.epochs} epochs")
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p><b>{choice}</b></p>{table}<p>{html.escape(plan.reason)}</p>"

@@ -19,8 +19,9 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
+from cotune.asked import Asked, by_job_file
 from cotune.checkpoints import joined
 from cotune.errors import CotuneError, NotFound
 from cotune.jobfile import settings as job_settings
@@ -39,36 +40,20 @@ from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
 from cotune.probe.session import measure
 from cotune.progress import Display, Library
+from cotune.project_run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
-from cotune.run.attempt import Until, attempt
 from cotune.run.engines.recorded import Recorded
-from cotune.run.launch import Engine, Launch
+from cotune.run.launch import Engine
 from cotune.run.opening import opened_engine
 from cotune.space import Space
-from cotune.stamps import new_id, timestamp
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
-from cotune.types import RECORDED, Cluster, Config, Forecast, Goal, Job, Plan, Prefer, Sample, Value
+from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Value
 from cotune.units import seconds as seconds_of
 
 _IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
 _COUNTER = "cotune.modelling.model_counter"  # of a room that may not be installed
-
-
-class Asked(TypedDict, total=False):
-    """What may be asked of a plan, over what the job file says; durations are seconds or words such as "2h"."""
-
-    target: float | str
-    deadline: float | str
-    max_cost: float
-    prefer: Prefer
-    confidence: float
-    epochs: int
-    max_epochs: int
-    workers: int | str | Sequence[int]
-    batch_size: int | str | Sequence[int]
-    axes: Mapping[str, Value | Sequence[Value]]
 
 
 class Project:
@@ -95,7 +80,7 @@ class Project:
         self.folder = Path(folder) if folder is not None else Path.cwd()
         self._engine = None if engine is None or isinstance(engine, str | Mapping) else engine
         named = engine if isinstance(engine, str | Mapping) else None
-        self._replayed = replayed
+        self.replayed = replayed
         if settings is None and replayed is not None:
             settings = replayed.settings()
         self._settings = settings or settings_of(
@@ -125,7 +110,7 @@ class Project:
         """Return where the samples are kept; a recording's stay in memory unless a store is named."""
         if isinstance(self._given, Store):
             return self._given
-        if self._given is None and self._replayed is not None:
+        if self._given is None and self.replayed is not None:
             return open_store(_IN_MEMORY)
         return open_store(None if self._given is None else str(self._given), self.folder)
 
@@ -148,7 +133,7 @@ class Project:
     @property
     def recorded(self) -> bool:
         """Return whether a recording is replayed instead of running the job."""
-        return self._replayed is not None
+        return self.replayed is not None
 
     @property
     def runs_folder(self) -> Path:
@@ -157,9 +142,9 @@ class Project:
 
     def asking(self, **asked: Unpack[Asked]) -> Project:
         """Return the project with something else asked of it; the store is the same."""
-        said = _by_job_file(asked)
-        if self._replayed is not None:
-            return self._derived(replayed=self._replayed.asking(said)) if said else self
+        said = by_job_file(asked)
+        if self.replayed is not None:
+            return self._derived(replayed=self.replayed.asking(said)) if said else self
         return self._derived(settings=laid_over(self._settings, said)) if said else self
 
     def with_goal(self, goal: Goal) -> Project:
@@ -168,7 +153,7 @@ class Project:
 
     def with_settings(self, settings: Settings) -> Project:
         """Return the project with other settings, and the same store; their metric is taken as it is."""
-        return self._derived(settings=replace(settings, metric_named=True), replayed=self._replayed)
+        return self._derived(settings=replace(settings, metric_named=True), replayed=self.replayed)
 
     def _derived(self, settings: Settings | None = None, replayed: ReplayedJob | None = None) -> Project:
         return Project(
@@ -187,9 +172,9 @@ class Project:
 
     def every_row(self) -> Evidence:
         """Return all that a recording holds, for study only: nothing is drawn and nothing is charged."""
-        if self._replayed is None:
+        if self.replayed is None:
             raise ValueError("only a recording can be read without measuring")
-        return Evidence(tuple(every_sample(self._replayed.recording)))
+        return Evidence(tuple(every_sample(self.replayed.recording)))
 
     def _history(self) -> History | None:
         job = self.settings.job
@@ -240,6 +225,7 @@ class Project:
         With `for_goal` only what decides for the goal is measured, as always on a recording. Raises where
         nothing at all is known of the job's speed afterwards.
         """
+        self.require_command()
         settings, limits = self.settings, self._limits(budget, max_samples)
         known = self.store.samples(settings.job)
         tried = tuple(sample for sample in known if not (sample.failed and retry_failed))
@@ -262,6 +248,11 @@ class Project:
         outcome.require_speed()
         return outcome
 
+    def require_command(self) -> None:
+        """Refuse to start a job that does not say how it is run."""
+        if not self.recorded and not self.settings.job.command:
+            raise NotFound("no command to run", remedy="command")
+
     def _limits(self, budget: str | float | None, max_samples: int) -> Limits:
         if self.recorded:
             return Limits(float("inf"), max_samples, device_seconds=None if budget is None else float(budget))
@@ -271,12 +262,10 @@ class Project:
     @contextmanager
     def _running(self, limits: Limits, seed: int) -> Iterator[Engine]:
         """Yield the engine to measure on, or to replay on within a budget."""
-        settings, replayed = self.settings, self._replayed
+        settings, replayed = self.settings, self.replayed
         engine: str | Engine = self._engine or settings.engine
         if replayed is not None:
             engine = Recorded(replayed.folder, limits.device_seconds, seed, recording=replayed.recording)
-        elif not settings.job.command:
-            raise NotFound("no command to run", remedy="command")
         try:
             with opened_engine(engine, settings.engine_settings) as opened:
                 yield opened
@@ -301,18 +290,41 @@ class Project:
         project.save(plan)
         return plan
 
-    def replay(self, plan: Plan, seed: int) -> Sample:
-        """Return what a run of a plan from scratch comes to on a recording, without keeping it."""
-        if self._replayed is None:
-            raise ValueError("only a recording can be replayed")
-        job, goal = self.settings.job, plan.goal
-        target = None if goal.prefer == "accurate" else goal.target
-        id, epochs = new_id(), goal.epochs or plan.epochs
-        launch = Launch(id, job, plan.config, epochs, Path(job.name), target, seed)
-        start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
-        engine = Recorded(self._replayed.folder, None, seed, recording=self._replayed.recording)
-        *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
-        return ended
+    def run(
+        self,
+        plan: Plan | None = None,
+        *,
+        layout: RunLayout = AS_PLANNED,
+        options: RunOptions = USUAL,
+        target: float | str | None = None,
+        deadline: float | str | None = None,
+        epochs: int | None = None,
+    ) -> ProjectRun:
+        """Return a run of a plan (by default the latest in the store), to be iterated over or asked for its result.
+
+        A layout wins over the plan's, and what is asked here over its goal, which is then forecast anew.
+        """
+        asked = {"target": target, "deadline": deadline, "epochs": epochs}
+        given = {name: value for name, value in asked.items() if value is not None}
+        project = self.with_settings(laid_over(self.settings, given)) if given else self
+        project.require_command()
+        context = RunContext(
+            project.settings,
+            self.store,
+            self._engine or self.settings.engine,
+            self.runs_folder,
+            self.display,
+            project.evidence,
+            project._following,
+        )
+        return context.prepare(plan, layout, options, tuple(given))
+
+    def _following(self, plan: Plan, goal: Goal, seed: int) -> Plan | None:
+        """Return a plan's config forecast anew for another goal; None where too little was measured for that."""
+        try:
+            return self.with_goal(goal).planner(predictors=Predictors(seed=seed)).follow(plan)
+        except CotuneError:
+            return None
 
     def save(self, plan: Plan) -> None:
         """Keep a plan with what it was chosen from, for a run to follow."""
@@ -354,7 +366,7 @@ def open_project(
 
     What is asked is laid over what the file says, as flags are on the command line.
     """
-    said = _by_job_file(asked)
+    said = by_job_file(asked)
     if recording is not None:
         replayed = ReplayedJob.open(Path(recording), said, Path(file) if file else None)
         return Project(replayed=replayed, store=store, display=display)
@@ -369,19 +381,3 @@ def open_project(
 
 def _no_job_file(folder: Path) -> NotFound:
     return NotFound(f"there is no {job_settings.FILE_NAME} here or above ({folder})", remedy="init")
-
-
-def _by_job_file(asked: Asked) -> dict[str, Any]:
-    """Return what is asked by the keys of the job file."""
-    axes = {"workers": asked.get("workers"), "batch_size": asked.get("batch_size"), **asked.get("axes", {})}
-    search = {name: _listed(values) for name, values in axes.items() if values is not None}
-    nested: dict[str, Any] = {
-        "search": search or None,
-        "budget": {"max_cost": asked["max_cost"]} if asked.get("max_cost") is not None else None,
-    }
-    plain = {name: value for name, value in asked.items() if name not in ("workers", "batch_size", "axes", "max_cost")}
-    return {name: value for name, value in (plain | nested).items() if value is not None}
-
-
-def _listed(values: object) -> object:
-    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

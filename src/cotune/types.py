@@ -8,11 +8,13 @@ A change is a new record (`dataclasses.replace`). Quantities are named by their 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -422,7 +424,7 @@ class Forecast:
     epochs_needed: Quantity | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """The chosen config with its forecast, the cap on epochs, its rivals and the reason.
 
@@ -446,6 +448,19 @@ class Plan:
     @property
     def epochs(self) -> int:
         return self.forecast.epochs
+
+    def __repr__(self) -> str:
+        """Return the decision table and the reason, as text."""
+        return str(_documents().plan_text(self))
+
+    def _repr_html_(self) -> str:
+        """Return the decision table and the reason, for a notebook."""
+        return str(_documents().plan_html(self))
+
+
+def _documents() -> ModuleType:
+    """Return what shows records: it stands above them, and is looked up when something is to be shown."""
+    return importlib.import_module("cotune.documents")
 
 
 def axes_of(values: Mapping[str, Value]) -> Axes:

@@ -177,7 +177,7 @@ def test_a_budget_too_small_for_one_start_is_over_budget(tmp_path: Path) -> None
         (("plan", "--target", "accuracy=high"), "--target"),
         (("plan", "--max-cost", "-3"), "--max-cost: expected greater than 0"),
         (("profile", "--axis", "precision"), "--axis"),
-        (("run", "-w", "1", "-b", "8", "--axis", "precision=bf16"), "--axis precision: the command has no {precision}"),
+        (("run", "-w", "1", "-b", "8", "--axis", "precision=bf16"), "axis precision: the command has no {precision}"),
         (("profile", "-w", "two"), "--workers: expected whole numbers of at least 1"),
     ],
 )

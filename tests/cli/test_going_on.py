@@ -8,9 +8,9 @@ import pytest
 
 from cli.jobs import TRAINING, Done, checkpointing, cotune, script
 from cotune.checkpoints import CHECKPOINT
-from cotune.cli.beginning import Beginning, first_start
-from cotune.cli.training import afterwards
 from cotune.jobfile import settings as job_settings
+from cotune.project_run import afterwards
+from cotune.run.beginning import Beginning, first_start
 from cotune.types import Config, Sample
 from lab.worlds import world
 
@@ -131,4 +131,4 @@ def test_a_run_is_told_to_go_on_only_from_a_checkpoint_that_it_left(tmp_path: Pa
     begin = Beginning(0, tmp_path, before)
     launch, _ = first_start(settings, before.config, settings.goal, begin, None)
     assert launch.resume == left
-    assert ("from there" in afterwards(launch)) == left
+    assert ("from there" in afterwards(launch.folder)) == left

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cotune.checkpoints import Kept
 from cotune.documents import price_words
+from cotune.ended_runs import cost_of
 from cotune.forecast import Learning, Outlook, standard_draws
 from cotune.planner import Planner
 from cotune.reports import Findings, find
 from cotune.reports.document import document
-from cotune.reports.ended_runs import cost_of
 from cotune.reports.figures import cost_time, epoch_times, learning_curves
 from cotune.reports.frames import clock, counted, logarithmic, words
 from cotune.reports.markup import data, table, tag

@@ -57,7 +57,7 @@ def test_what_is_given_is_laid_over_the_planned_config() -> None:
 
 
 def test_without_a_plan_both_numbers_are_needed_and_named_axes_take_their_first_value() -> None:
-    with pytest.raises(NotFound, match="cotune plan"):
+    with pytest.raises(NotFound, match="plan first"):
         config_of_run(None, SPACE, "cpu", workers=2, batch_size=None, axes={})
     config = config_of_run(None, SPACE, "t4", workers=2, batch_size=16, axes={})
     assert (config.device, config.axes) == ("t4", (("precision", "fp32"),))

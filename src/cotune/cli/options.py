@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cotune.jobfile.settings import Settings
     from cotune.store import Store
-    from cotune.types import Job, Value
+    from cotune.types import Config, Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
@@ -132,14 +132,6 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
         note(f"these flags are not remembered for the next verb: {error}")
 
 
-def require_command(settings: Settings) -> None:
-    """Refuse to start a job that does not say how it is run."""
-    from cotune.errors import NotFound
-
-    if not settings.job.command:
-        raise NotFound("no command to run: give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)")
-
-
 def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
     from cotune.errors import UsageError
@@ -186,16 +178,6 @@ def require_model_file(model: str) -> None:
         raise NotFound(f"no file {file}")
 
 
-def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
-    """Refuse an axis that would change nothing: no value of it reaches the job's command."""
-    from cotune.errors import UsageError
-    from cotune.jobfile.command import instead, takes
-
-    for name in axes if job.command else ():
-        if not takes(job, name):
-            raise UsageError(f"--axis {name}: the command has no {{{name}}}{instead(name)}")
-
-
 def _axes(axis: list[str] | None) -> dict[str, str]:
     from cotune.errors import UsageError
 
@@ -230,14 +212,19 @@ def as_last_planned(settings: Settings, kept: Store) -> Settings:
     return settings
 
 
-def tell_other_goal(settings: Settings, kept: Store) -> None:
-    """Say which plan is followed where its goal is not the one that the job file or the flags ask for."""
+def tell_other_goal(settings: Settings, kept: Store, config: Config | None = None) -> None:
+    """Say which plan is followed where its goal is not the one that the job file or the flags ask for.
+
+    A run of another config than the plan's follows none.
+    """
     from cotune.cli.output import note
     from cotune.documents import goal_words
 
     asked = [getattr(settings.goal, name) for name in _ASKED]
     for stored in kept.plans(settings.job, last=1):
         goal = stored.plan.goal
+        if config not in (None, stored.plan.config):
+            return
         if any(value is not None for value in asked) and asked != [getattr(goal, name) for name in _ASKED]:
             made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
             unit, job = settings.cluster.unit, settings.job

@@ -30,6 +30,7 @@ _WORDS = {
     "list_recording": "; `cotune predict` lists it",
     "command": ": give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)",
     "init": ": write one with cotune init, or give the command after --",
+    "layout": " (cotune plan; --workers, --batch-size)",
     "grid": "; use --search grid",
 }
 

@@ -9,21 +9,11 @@ import typer
 from cotune.checkpoints import trained
 from cotune.cli.output import emit_json, say, table
 from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
-from cotune.errors import EngineError, Missed, NotFound
+from cotune.ended_runs import EndedRun
+from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
-from cotune.probe.outcome import readable
-from cotune.reports.ended_runs import EndedRun
-from cotune.types import Cause, Forecast, Goal, Job, Sample
+from cotune.types import Forecast, Goal, Sample
 from cotune.units import counted, number
-
-
-def refuse_failure(job: Job, sample: Sample) -> None:
-    """Raise what a run that failed has to say."""
-    if sample.failure and sample.failure.cause is Cause.NOT_RECORDED:
-        raise NotFound(sample.failure.words)
-    if sample.failed:
-        why = f"{sample.failure}{readable(job, sample)}"
-        raise EngineError(f"{sample.config} failed: {why}; its logs are in {sample.folder}")
 
 
 def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:

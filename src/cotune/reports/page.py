@@ -13,9 +13,9 @@ from importlib import import_module, resources
 
 from cotune import __version__
 from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
+from cotune.ended_runs import EndedRun
 from cotune.errors import missing_extra
 from cotune.reports import figures
-from cotune.reports.ended_runs import EndedRun
 from cotune.reports.findings import Findings
 from cotune.reports.frames import Figure
 from cotune.reports.markup import Markup, data, escaped, join, table, tag

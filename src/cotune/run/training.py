@@ -7,10 +7,11 @@ for is the goal that is run. A run that is resumed keeps the goal that it began 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cotune.errors import NotFound, UsageError
+from cotune.jobfile.command import instead, takes
 from cotune.space import LAYOUT, Space
 from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of
 from cotune.units import counted, duration, number
@@ -44,7 +45,7 @@ def config_of_run(
 ) -> Config:
     """Return the plan's config with what was given laid over it; a fixed global batch stays fixed."""
     if plan is None and (workers is None or (batch_size is None and space.global_batch is None)):
-        raise NotFound("there is no plan: run `cotune plan` first, or give both --workers and --batch-size")
+        raise NotFound("there is no plan: plan first, or give both workers and batch size", remedy="layout")
     base = plan.config if plan else Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
     named = dict(base.axes) | axes
     held = base.servers if servers is None else servers
@@ -57,6 +58,13 @@ def config_of_run(
         each = f"{chosen.workers} workers cannot take {wanted} each"
         raise UsageError(f"the recipe fixes the global batch at {space.global_batch}: {each}")
     return replace(chosen, batch_size=share)
+
+
+def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
+    """Refuse an axis that would change nothing: no value of it reaches the job's command."""
+    for name in axes if job.command else ():
+        if not takes(job, name):
+            raise UsageError(f"axis {name}: the command has no {{{name}}}{instead(name)}")
 
 
 def seconds_limit(plan: Plan) -> float:

@@ -35,11 +35,11 @@ def export(
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
     from dataclasses import replace
 
-    from cotune.cli.options import as_last_planned, chosen_axes, load_settings, open_store, require_taken
+    from cotune.cli.options import as_last_planned, chosen_axes, load_settings, open_store
     from cotune.interop.export import order, write
     from cotune.jobfile.metric import as_measured
     from cotune.run.launch import Launch
-    from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, seconds_limit
+    from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
     from cotune.units import seconds
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})

@@ -47,6 +47,7 @@ from cotune.project import Project
 from cotune.reports import Findings, find, sketches
 from cotune.reports.document import document
 from cotune.reports.page import page
+from cotune.reports.replayed_run import replayed_run
 from cotune.units import counted, duration, number
 
 
@@ -128,9 +129,9 @@ def _replayed(project: Project, known: Evidence, predictors: Predictors) -> Find
     """Return the findings on a recording, with a replayed run of the plan to compare with."""
     planner = project.planner(known, predictors)
     found = find(planner, known.samples)
-    if found.plan is None:
+    if found.plan is None or project.replayed is None:
         return found
-    run = project.replay(found.plan, predictors.seed + 1)
+    run = replayed_run(project.replayed, found.plan, predictors.seed + 1)
     return find(planner, [*known.samples, run], [("", found.plan)])
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.beginning import beginning, finished, first_start
+from cotune.cli.doubts import doubt_batches
 from cotune.cli.options import (
     AllSamples,
     Axis,
@@ -29,15 +29,17 @@ from cotune.cli.options import (
     as_last_planned,
     chosen_axes,
     load_settings,
-    require_command,
+    tell_other_goal,
 )
+from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
-from cotune.cli.run_intent import RunFlags, announce, intent_of
-from cotune.cli.run_result import refuse_failure, show_result
-from cotune.cli.training import train
+from cotune.cli.run_result import show_result
+from cotune.documents import goal_words, price_words
+from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project import Project
-from cotune.reports.ended_runs import ended_run, trail_of
+from cotune.project_run import ProjectRun, RunLayout, RunOptions
+from cotune.space import Configs
 
 
 def run(
@@ -76,46 +78,43 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the latest plan, or a config of your own, to its target. Exit 6 when it misses."""
-
-    goal = {"target": target, "deadline": deadline, "epochs": epochs}
-    layout = {"workers": workers, "batch_size": batch_size, "servers": servers, "axes": chosen_axes(axis)}
-    flags = RunFlags(goal, layout, seed, resume, from_scratch, restarts, fixed)
+    goal: dict[str, Any] = {"target": target, "deadline": deadline, "epochs": epochs}
+    layout = RunLayout(workers, batch_size, servers, chosen_axes(axis))
+    options = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if recording:
         with recorded_project(recording, goal, store, file, seed or 0) as project:
-            _run_recording(project, Reading(max_samples, budget, all_samples), flags, json=json)
+            if not layout.whole and (any(goal.values()) or not project.store.latest_plan(project.settings.job)):
+                _plan_recorded(project, Reading(max_samples, budget, all_samples), seed or 0)
+            _carry_out(project, project.run(layout=layout, options=options, **goal), json=json)
         return
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
-    settings = load_settings(file, {**goal, **told, "timeout": timeout})
-    require_command(settings)
-    with job_project(settings, store) as project:
+    with job_project(load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
         as_planned = target is None and not resume
         asked = project.with_settings(as_last_planned(project.settings, project.store)) if as_planned else project
-        _carry_out(asked, flags, json=json)
+        run = asked.run(layout=layout, options=options, **goal)
+        if not resume:
+            tell_other_goal(asked.settings, asked.store, run.config)
+        _carry_out(asked, run, json=json)
 
 
-def _run_recording(project: Project, reading: Reading, flags: RunFlags, *, json: bool) -> None:
-    """Replay a run of what is planned by the recording itself, where the flags do not say it all."""
-    asked = any(flags.goal.values()) or not project.store.latest_plan(project.settings.job)
-    if asked and not flags.whole_config:
-        seed = flags.seed or 0
-        project.save(project.planner(reading.evidence(project, seed), Predictors(seed=seed)).plan())
-    _carry_out(project, replace(flags, fixed=True), json=json)  # what was recorded cannot be moved
+def _plan_recorded(project: Project, reading: Reading, seed: int) -> None:
+    """Plan by what is replayed of a recording, and keep it for the run to follow."""
+    project.save(project.planner(reading.evidence(project, seed), Predictors(seed=seed)).plan())
 
 
-def _carry_out(project: Project, flags: RunFlags, *, json: bool) -> None:
-    """Run to the end, from where it was left or a probe has come to, and show what came of it."""
-    settings, kept = project.settings, project.store
+def _carry_out(project: Project, run: ProjectRun, *, json: bool) -> None:
+    """Run to the end, and show what came of it."""
+    _announce(project.settings, run)
+    show_result(project.settings, run.goal, run.result(), json=json)
 
-    intent = intent_of(project, flags)
-    config, goal, plan = intent.config, intent.goal, intent.plan
-    announce(settings, intent)
-    begin = intent.left_at or beginning(settings, kept, config, goal, flags.seed, from_scratch=flags.from_scratch)
-    sample = finished(settings, goal, begin, config)
-    if sample is not None:
-        kept.save(settings.job, sample)
-    else:
-        first = first_start(settings, config, goal, begin, plan)
-        sample = train(project, first, plan, restarts=flags.restarts, fixed=flags.fixed)
-    refuse_failure(settings.job, sample)
-    run = ended_run(settings.job, settings.cluster, trail_of(sample, kept.samples(settings.job)), plan, goal)
-    show_result(settings, goal, run, json=json)
+
+def _announce(settings: Settings, run: ProjectRun) -> None:
+    """Say what is about to run, and for which goal."""
+    config = run.config
+    note(f"running {config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
+    for line in price_words(settings.cluster):
+        note(f"price: {line}")
+    doubt_batches(settings.job, Configs.of([config]))
+    cores = len(os.sched_getaffinity(0))
+    if settings.engine == "local" and config.device == "cpu" and config.workers > cores:
+        note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")

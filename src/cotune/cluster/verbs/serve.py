@@ -38,7 +38,6 @@ def serve(
 ) -> None:
     """Run many jobs on one engine as a scheduling policy decides. Each must have been measured by cotune profile."""
     from cotune import registry
-    from cotune.cli.engines import running_engine
     from cotune.cli.options import runs_folder
     from cotune.cli.output import emit_json, note
     from cotune.cluster.arrivals import Intake, Stores, settings_of
@@ -46,6 +45,7 @@ def serve(
     from cotune.cluster.node_packing import Count
     from cotune.cluster.service import LiveWorld
     from cotune.errors import UsageError
+    from cotune.run.opening import opened_engine
 
     if not jobs and queue is None:
         raise UsageError("no jobs: name their files or folders, or a --queue to take them from")
@@ -53,7 +53,7 @@ def serve(
     first = [settings_of(path, engine) for path in jobs or ()]
     with Stores(store) as stores:
         intake = Intake(stores, first, queue, engine=engine, slots=slots, seed=seed)
-        with running_engine(intake.like) as running:
+        with opened_engine(intake.like.engine, intake.like.engine_settings) as running:
             world = LiveWorld(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
             try:
                 for active in drive(chosen, intake.cluster, world, Count(), _tell):
@@ -61,6 +61,7 @@ def serve(
                     note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
+                note("interrupted: what was measured is kept, and the same command goes on from there")
                 raise
     ended = [_document(served, intake.cluster) for served in world.jobs]
     if json:
@@ -102,7 +103,7 @@ def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
 
 
 def _cost(served: Serving, cluster: Cluster) -> float:
-    from cotune.reports.ended_runs import cost_of
+    from cotune.ended_runs import cost_of
 
     return cost_of(served.starts, cluster)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.cli.moving import Moving
 from cotune.jobfile.settings import Settings, load
+from cotune.layout_change import LayoutChange
 from cotune.project import Project
 from cotune.run.launch import Launch
 from cotune.run.supervise import HYSTERESIS, RESIZE, pays, resized
@@ -59,12 +59,14 @@ def kept(tmp_path: Path, settings: Settings) -> Iterator[Store]:
         yield store
 
 
-def moving(settings: Settings, kept: Store, folder: Path, workers: int = 1) -> Moving:
+def moving(settings: Settings, kept: Store, folder: Path, workers: int = 1) -> LayoutChange:
     mid = SECONDS[workers]
     pace = Quantity(0.9 * mid, mid, 1.1 * mid, "measured")
     forecast = Forecast(config(workers), EPOCHS, pace, pace, pace, None, 1.0)
     launch = Launch("run", settings.job, config(workers), EPOCHS, folder)
-    return Moving(Project(settings=settings, store=kept), launch, Plan(forecast, settings.goal, "the cheapest"))
+    return LayoutChange(
+        settings, Project(settings=settings, store=kept).evidence, launch, Plan(forecast, settings.goal, "the cheapest")
+    )
 
 
 def test_a_run_as_fast_as_forecast_stays(settings: Settings, kept: Store, tmp_path: Path) -> None:
@@ -97,9 +99,9 @@ def test_a_faster_device_that_costs_more_than_it_saves_is_not_moved_to(tmp_path:
     with open_store(str(tmp_path / "store.db")) as kept:
         kept.save(priced.job, on_old)
         kept.save(priced.job, replace(sample(1, 4.0, "probe"), config=Config.data_parallel(32, 1, "new")))
-        assert Moving(Project(settings=priced, store=kept), launch, plan)(on_old) is None
+        assert LayoutChange(priced, Project(settings=priced, store=kept).evidence, launch, plan)(on_old) is None
         quick = replace(plan, goal=replace(priced.goal, prefer="fast"))
-        move = Moving(Project(settings=priced, store=kept), launch, quick)(on_old)
+        move = LayoutChange(priced, Project(settings=priced, store=kept).evidence, launch, quick)(on_old)
     assert move is not None
     assert move.config.device == "new"
 

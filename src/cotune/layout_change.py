@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from cotune.errors import CotuneError
+from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
 from cotune.plan.rates import rates
-from cotune.predict.evidence import Predictors
-from cotune.project import Project
+from cotune.predict.evidence import Evidence, Predictors
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, pays, requested, resized
 from cotune.space import Configs
 from cotune.types import Forecast, Plan, Quantity, Sample
 
 
-class Moving:
+class LayoutChange:
     """Looks at a sample after each evaluation; a plan, where there is one, is what it is measured against.
 
     Only layouts of the same global batch are weighed, so the recipe and its accuracy stay.
     """
 
-    def __init__(self, project: Project, launch: Launch, plan: Plan | None) -> None:
-        self._project, self._settings, self._launch = project, project.settings, launch
+    def __init__(self, settings: Settings, evidence: Callable[[], Evidence], launch: Launch, plan: Plan | None) -> None:
+        """Weigh layouts by what `evidence` tells of the job when it is asked."""
+        self._settings, self._evidence, self._launch = settings, evidence, launch
         self._forecast = plan.forecast if plan is not None else None
         self._goal = self._settings.goal if plan is None else plan.goal
         self._weighed = 0  # evaluations when layouts were last weighed
@@ -91,7 +93,7 @@ class Moving:
             return []
         goal = replace(settings.goal, epochs=self._launch.epochs, target=None)
         predictors = Predictors(seed=self._launch.seed)
-        known = self._project.evidence()
+        known = self._evidence()
         forecast = known.forecaster(settings.job, settings.cluster, predictors, with_accuracy=False)
         found = assess(forecast(same, self._launch.epochs), goal, settings.cluster, settings.job.sign)
         held = np.flatnonzero(np.isfinite(found.rate))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune.checkpoints import Kept, has_checkpoint, is_own, meets, take, trained
-from cotune.cli.options import runs_folder
-from cotune.cli.output import note
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
 from cotune.run.launch import Launch
@@ -28,48 +27,54 @@ class Beginning:
     trained: float = 0.0
 
 
-def unfinished(settings: Settings, kept: Store, seed: int | None) -> Beginning:
-    """Return where the last unfinished run stopped, whose folder is used again."""
-    found = kept.unfinished_runs(settings.job)
-    if not found:
-        raise NotFound(f"no unfinished run of {settings.job.name} to resume")
-    last = next((run for run in found if is_own(run.folder, runs_folder())), None)
-    if last is None:
-        where = f"which is none of this project's run folders ({runs_folder()})"
-        raise NotFound(f"run {found[0].id} of {settings.job.name} is in {found[0].folder}, {where}: resume it there")
-    epochs = last.epochs
-    if not has_checkpoint(last.folder):
-        note(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
-        epochs = 0.0
-    else:
-        note(f"going on with run {last.id}, which trained {counted(epochs, 'epoch')}")
-    return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """Where a run of a job may begin: by what its store holds, in the folder of the project's runs."""
 
+    settings: Settings
+    store: Store
+    runs: Path
+    tell: Callable[[str], None]
 
-def beginning(
-    settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None, *, from_scratch: bool
-) -> Beginning:
-    """Return the probe that trained this config's recipe furthest, or nothing to go on from."""
-    # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
-    probe_seed = None if settings.engine == RECORDED else seed
-    found = None if from_scratch else _probed(settings, kept, config, goal, probe_seed)
-    return found or Beginning(seed or 0, runs_folder() / new_id())
+    def unfinished(self, seed: int | None) -> Beginning:
+        """Return where the last unfinished run stopped, whose folder is used again."""
+        job = self.settings.job
+        left = self.store.unfinished_runs(job)
+        if not left:
+            raise NotFound(f"no unfinished run of {job.name} to resume")
+        last = next((run for run in left if is_own(run.folder, self.runs)), None)
+        if last is None:
+            where = f"which is none of this project's run folders ({self.runs})"
+            raise NotFound(f"run {left[0].id} of {job.name} is in {left[0].folder}, {where}: resume it there")
+        epochs = last.epochs
+        if not has_checkpoint(last.folder):
+            self.tell(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
+            epochs = 0.0
+        else:
+            self.tell(f"going on with run {last.id}, which trained {counted(epochs, 'epoch')}")
+        return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
+    def scratch(self, seed: int | None) -> Beginning:
+        """Return the beginning of a run that goes on from nothing."""
+        return Beginning(seed or 0, self.runs / new_id())
 
-def _probed(settings: Settings, kept: Store, config: Config, goal: Goal, seed: int | None) -> Beginning | None:
-    """Return the probe that trained this config's recipe furthest, its checkpoint copied, if there is one."""
-    before = Kept.among(kept.samples(settings.job)).of(config, goal, seed)
-    if before is None:
-        return None
-    begin = Beginning(before.seed or 0, runs_folder() / new_id(), before, trained(before))
-    try:
-        take(before, begin.folder)
-    except OSError as error:
-        note(f"the checkpoint of probe {before.id} cannot be copied, so the run starts from the beginning: {error}")
-        return None
-    paid = f"{before.device_seconds:.3g} device-seconds"
-    note(f"going on from probe {before.id}: {counted(begin.trained, 'epoch')} trained before ({paid})")
-    return begin
+    def furthest(self, config: Config, goal: Goal, seed: int | None) -> Beginning:
+        """Return the probe that trained this config's recipe furthest, its checkpoint copied; else from scratch."""
+        # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
+        probe_seed = None if self.settings.engine == RECORDED else seed
+        before = Kept.among(self.store.samples(self.settings.job)).of(config, goal, probe_seed)
+        if before is None:
+            return self.scratch(seed)
+        begin = Beginning(before.seed or 0, self.runs / new_id(), before, trained(before))
+        try:
+            take(before, begin.folder)
+        except OSError as error:
+            words = f"the checkpoint of probe {before.id} cannot be copied, so the run starts from the beginning"
+            self.tell(f"{words}: {error}")
+            return self.scratch(seed)
+        paid = f"{before.device_seconds:.3g} device-seconds"
+        self.tell(f"going on from probe {before.id}: {counted(begin.trained, 'epoch')} trained before ({paid})")
+        return begin
 
 
 def finished(settings: Settings, goal: Goal, begin: Beginning, config: Config) -> Sample | None:

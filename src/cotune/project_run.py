@@ -1,0 +1,233 @@
+"""A run of a project: to its goal, in several starts if need be, each step in the store before the next.
+
+for event in run: ...        as it happens, with the seconds left
+run.result()                 to the end, shown where somebody watches
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cotune.checkpoints import has_checkpoint
+from cotune.ended_runs import EndedRun, ended_run, trail_of
+from cotune.errors import EngineError, NotFound
+from cotune.jobfile.settings import Settings
+from cotune.layout_change import LayoutChange
+from cotune.predict.evidence import Evidence
+from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
+from cotune.probe.outcome import readable
+from cotune.progress import Display
+from cotune.run.attempt import Until
+from cotune.run.beginning import Beginning, Beginnings, finished, first_start
+from cotune.run.launch import Engine, Launch
+from cotune.run.opening import opened_engine
+from cotune.run.supervise import supervise
+from cotune.run.training import config_of_run, goal_of_run, require_taken
+from cotune.store import Store
+from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
+
+FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
+PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
+GAPS = 20.0  # times the longest silence so far, where nothing was forecast
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """What a run has instead of its plan's: None and nothing leave the plan's."""
+
+    workers: int | None = None
+    batch_size: int | None = None
+    servers: int | None = None
+    axes: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether it needs no plan to say what to run."""
+        return bool(self.workers and self.batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run goes: from where, with which seed, how often it is started again, and whether its layout may change."""
+
+    seed: int | None = None  # None: that of what it goes on from
+    resume: bool = False
+    from_scratch: bool = False
+    restarts: int = 3
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Where a run stands: its sample so far, what is left in seconds where that is known, and what is worth telling."""
+
+    sample: Sample
+    words: str
+    left: Quantity | None = None
+    note: str | None = None
+
+
+AS_PLANNED, USUAL = RunLayout(), RunOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What runs of a job need: what its file says, its store and engine, where files go and what is shown.
+
+    `follow` forecasts a plan's config anew for another goal, where enough was measured.
+    """
+
+    settings: Settings
+    store: Store
+    engine: str | Engine
+    runs: Path
+    display: Display
+    evidence: Callable[[], Evidence]
+    follow: Callable[[Plan, Goal, int], Plan | None]
+
+    @property
+    def beginnings(self) -> Beginnings:
+        return Beginnings(self.settings, self.store, self.runs, self.display.note)
+
+    def prepare(self, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]) -> ProjectRun:
+        """Return an unfinished run as it was, or a plan with what was given laid over it, ready to begin.
+
+        `asked` names the parts of the goal that win over the plan's.
+        """
+        settings = self.settings
+        plan = plan or self.store.latest_plan(settings.job)
+        left_at = self.beginnings.unfinished(options.seed) if options.resume else None
+        last = left_at.before if left_at else None
+        config = last.config if last else self._config(plan, layout)
+        plan = plan if plan and plan.config == config else None
+        goal = goal_of_run(plan, settings.goal, asked, last.goal if last else None)
+        if plan and (goal.target, goal.deadline, goal.epochs) != (
+            plan.goal.target,
+            plan.goal.deadline,
+            plan.goal.epochs,
+        ):
+            plan = self.follow(plan, goal, options.seed or 0)
+        return ProjectRun(self, options, config, goal, plan, left_at)
+
+    def _config(self, plan: Plan | None, layout: RunLayout) -> Config:
+        settings = self.settings
+        require_taken(settings.job, layout.axes)
+        device = settings.cluster.devices[0].name
+        given = {"workers": layout.workers, "batch_size": layout.batch_size, "servers": layout.servers}
+        return config_of_run(plan, settings.space, device, axes=dict(layout.axes), **given)
+
+
+@dataclass(frozen=True)
+class ProjectRun:
+    """A run that is about to begin: what it trains and for which goal. It is carried out as it is looked at."""
+
+    context: RunContext
+    options: RunOptions
+    config: Config
+    goal: Goal
+    plan: Plan | None  # where the config is the plan's
+    left_at: Beginning | None = None  # where it is resumed
+
+    @property
+    def settings(self) -> Settings:
+        return self.context.settings
+
+    def __iter__(self) -> Iterator[RunEvent]:
+        """Train to the end; yield every step once it is in the store."""
+        begin = self._beginning()
+        nothing_left = finished(self.settings, self.goal, begin, self.config)
+        if nothing_left is not None:
+            self.context.store.save(self.settings.job, nothing_left)
+            yield RunEvent(nothing_left, "nothing is left to train")
+            return
+        launch, sample = first_start(self.settings, self.config, self.goal, begin, self.plan)
+        try:
+            yield from self._train(launch, sample)
+        except KeyboardInterrupt:
+            self.context.display.note(f"interrupted: what was measured is kept{afterwards(launch.folder)}")
+            raise
+
+    def result(self) -> EndedRun:
+        """Train to the end, shown where somebody watches; return what came of it, or raise why it failed."""
+        last: Sample | None = None
+        with self.context.display.progress(float(self.goal.cap)) as shown:
+            for event in self:
+                last = event.sample
+                if event.note:
+                    self.context.display.note(event.note)
+                if event.left is None:
+                    shown.update(last.epochs, event.words)
+                else:
+                    shown.update(last.epochs, event.words, event.left.mid, (event.left.low, event.left.high))
+        assert last is not None  # a run has a start
+        self._refuse_failure(last)
+        trail = trail_of(last, self.context.store.samples(self.settings.job))
+        return ended_run(self.settings.job, self.settings.cluster, trail, self.plan, self.goal)
+
+    def _beginning(self) -> Beginning:
+        if self.left_at is not None:
+            return self.left_at
+        if self.options.from_scratch:
+            return self.context.beginnings.scratch(self.options.seed)
+        return self.context.beginnings.furthest(self.config, self.goal, self.options.seed)
+
+    def _train(self, launch: Launch, sample: Sample) -> Iterator[RunEvent]:
+        settings, options = self.settings, self.options
+        countdown = Countdown(_usual_scatter(settings, launch.config.device))
+        with opened_engine(self.context.engine, settings.engine_settings) as engine:
+            fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
+            change = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
+            until = _until(settings, launch, self.plan)
+            for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=change):
+                self.context.store.save(settings.job, moment.sample)
+                countdown.see(moment.sample)
+                words, left = self._told(moment.sample, launch, countdown)
+                yield RunEvent(moment.sample, words, left, moment.note)
+
+    def _told(self, sample: Sample, launch: Launch, countdown: Countdown) -> tuple[str, Quantity | None]:
+        """Return how far a run is, and its ETA as the run itself tells it."""
+        job = self.settings.job
+        if sample.epoch_seconds is None and not sample.curve:
+            return f"starting {sample.config}", None
+        accuracy = f", {job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
+        words = f"epoch {sample.epochs:.3g} of at most {launch.epochs}{accuracy}"
+        if job.reached(launch.target, sample):
+            return f"{words}: target met", None
+        end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
+        words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
+        # No ETA before the first real step.
+        return words, countdown.left(end.epochs) if sample.epoch_seconds is not None else None
+
+    def _refuse_failure(self, sample: Sample) -> None:
+        """Raise what a run that failed has to say."""
+        if sample.failure and sample.failure.cause is Cause.NOT_RECORDED:
+            raise NotFound(sample.failure.words)
+        if sample.failed:
+            why = f"{sample.failure}{readable(self.settings.job, sample)}"
+            raise EngineError(f"{sample.config} failed: {why}; its logs are in {sample.folder}", sample=sample)
+
+
+def _asked(goal: Goal) -> tuple[float | None, float | None, int | None]:
+    return goal.target, goal.deadline, goal.epochs
+
+
+def afterwards(folder: Path) -> str:
+    """Return what may be done after Ctrl-C."""
+    if has_checkpoint(folder):
+        return ", and cotune run --resume goes on from there"
+    return "; it left no checkpoint, so cotune run --resume would train from the beginning"
+
+
+def _until(settings: Settings, launch: Launch, plan: Plan | None) -> Until:
+    forecast = FIRST_WORD_SECONDS + PATIENCE * plan.forecast.epoch_seconds.high if plan else None
+    return Until(epochs=launch.epochs, silence=settings.timeout or forecast, grace=launch.stop_grace, gaps=GAPS)
+
+
+def _usual_scatter(settings: Settings, device: str) -> float:
+    """Return how much epochs scatter on such an engine: on this machine, whatever else it does counts."""
+    here = settings.engine == "local" and not settings.engine_settings.get("nodes")
+    load, cores = (os.getloadavg()[0], len(os.sched_getaffinity(0))) if here else (0.0, 1)
+    return usual_scatter(load, cores, device)
