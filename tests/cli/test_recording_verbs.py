@@ -169,6 +169,19 @@ def test_a_run_on_a_recording_reaches_its_target(folder: Path) -> None:
     assert given["run"]["epochs"] == 2
 
 
+def test_a_run_without_a_profile_measures_itself_within_one_account(folder: Path) -> None:
+    told = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1h")
+    outcome = told["outcome"]
+    assert outcome["met"] is told["met"] is True
+    assert outcome["seconds"] <= 3600
+    assert 0 < outcome["measuring_device_seconds"] < outcome["device_seconds"]
+    assert len(outcome["moves"]) == told["starts"] - 1
+    assert [forecast["probability"] <= 0.99 for forecast in told["forecasts"]]
+    late = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1s", code=6)
+    assert late["outcome"]["met"] is False
+    assert "the deadline of 1 s is over" in late["missed"]
+
+
 def test_errors_name_the_file_and_exit_with_its_code(tmp_path: Path, folder: Path) -> None:
     broken = recording(tmp_path / "broken", times="workers,batch_size,epoch_seconds\n1,2,x\n")
     assert "epoch_time.csv:2" in cotune("plan", "--recording", broken, "--target", "0.8", code=4)["error"]["message"]

@@ -72,11 +72,17 @@ def _recordings() -> Iterator[Scenario]:
     )  # fmt: skip
     yield _each(
         "run-recording",
-        f"run {small} {_GOAL}",
+        f"run {small} {_GOAL} --budget 100000",
         f"run {small} -w 2 -b 32 --epochs 3",
         f"run {small} -w 8 -b 128 --target accuracy=0.6 --deadline 1s",
         f"run {small} -w 99 -b 16",
-        f"run {priced} --target loss=0.7 --deadline 1h --seed 2",
+        f"run {priced} --target loss=0.7 --deadline 1h --seed 2 --budget 100000",
+    )
+    yield _each(
+        "run-without-profile",
+        f"run {small} {_GOAL}",
+        f"run {small} --target accuracy=0.6 --deadline 1s",
+        f"run {priced} --target loss=0.7 --deadline 1h --seed 2 --fixed",
     )
     yield _each(
         "run-plan-of-store",

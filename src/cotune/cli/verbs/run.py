@@ -34,6 +34,7 @@ from cotune.cli.options import (
 from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.cli.run_result import show_result
+from cotune.cli.self_measured import measures_itself, run_measuring_itself
 from cotune.documents import goal_words, price_words
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
@@ -82,9 +83,13 @@ def run(
     layout = RunLayout(workers, batch_size, servers, chosen_axes(axis))
     options = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if recording:
+        reading = Reading(max_samples, budget, all_samples)
         with recorded_project(recording, goal, store, file, seed or 0) as project:
+            if layout == RunLayout() and not epochs and measures_itself(project, reading):
+                run_measuring_itself(project, options, json=json)
+                return
             if not layout.whole and (any(goal.values()) or not project.store.latest_plan(project.settings.job)):
-                _plan_recorded(project, Reading(max_samples, budget, all_samples), seed or 0)
+                _plan_recorded(project, reading, seed or 0)
             _carry_out(project, project.run(layout=layout, options=options, **goal), json=json)
         return
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}

@@ -75,6 +75,53 @@ def planning(
         say(f"left out: {name}: {reason}")
 
 
+@bench.command()
+def running(
+    recordings: Annotated[list[Path], typer.Argument(help="Recordings, or folders of them.")],
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only these (default: all).")] = None,
+    slack: Annotated[
+        list[float] | None, typer.Option("--slack", min=1, help="Deadlines over the frontier's time (2 and 1.25).")
+    ] = None,
+    every: Annotated[int, typer.Option("--every", min=1, help="Ask each n-th goal only, for a quick look.")] = 1,
+    seen: Annotated[bool, typer.Option("--seen", help="Jobs that were run before, for another goal.")] = False,
+    processes: Processes = 2,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Judge measuring and training together, inside the deadline, for jobs without a profile."""
+    from dataclasses import asdict
+
+    from cotune.cli.output import emit_json, say, table
+    from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
+
+    rows, left_out = bench_running(
+        recording_folders(recordings), _named(method), slacks=slack or SLACKS, every=every, seen=seen, seed=seed,
+        processes=processes,
+    )  # fmt: skip
+    totals = running_summaries(rows)
+    if json:
+        document = {
+            "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+            "summary": [asdict(total) for total in totals],
+            "left_out": [{"recording": name, "reason": reason} for name, reason in left_out],
+        }
+        emit_json("bench.running", document)
+        return
+    lines = [
+        (
+            f"{total.slack:g} x", total.method, total.goals, f"{total.met:.1%}",
+            *(f"{value:.2f}" for value in (total.median, total.mean, total.median_score, total.mean_score)),
+            f"{total.moves:.1f}",
+        )
+        for total in totals
+    ]  # fmt: skip
+    columns = ("deadline", "method", "goals", "met", "spent: median", "mean", "missed + 2: median", "mean", "moves")
+    table(columns, lines, title="everything spent, over the cost of the static oracle")
+    say()
+    for name, reason in left_out:
+        say(f"left out: {name}: {reason}")
+
+
 def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
     from dataclasses import asdict

@@ -1,0 +1,273 @@
+"""Measuring and training together, inside the deadline: a new job, no profile, everything paid from one account.
+
+Goals are those of the planning benchmark, their deadlines so many times (`slack`) the frontier's time. Every method
+starts with nothing and has the deadline for measuring and training together:
+
+    self       starts at once, tunes while it trains (`probe.self_measuring`)
+    profile    `profile`, then `plan` for the time that is left, then the run, which goes on from its probe
+    pollux     the same with the config of the highest goodput
+    optuna     three trials of TPE, a quarter of the deadline each; the best of them goes on
+    asha       nine configs, one epoch; the best third goes on for three, then the best, to the end
+    manual     one config that somebody picks, to the end
+
+Spent is everything, over what the static oracle pays: the cheapest config that meets the goal, known beforehand, with
+no measuring at all. Time probes see other repeats than the training where there are several. A job `seen` before
+brings what the runs for its earlier goals measured; the first goal of each recording is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from cotune import registry
+from cotune.errors import UsageError
+from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.trials import Account, asha, manual, optuna
+from cotune.lab.bench.truth import SLACK, Truth
+from cotune.lab.strategy import Strategy
+from cotune.plan.rates import rates
+from cotune.probe.replayed import self_measured
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.recording import Recording, read
+from cotune.run.replayed_training import ReplayedTraining
+from cotune.space import Configs
+from cotune.types import Goal, Sample
+
+SLACKS = (2.0, 1.25)
+MISSED = 2.0  # least costs that a missed goal counts on top of what it spent
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRow:
+    """One goal as one method came out."""
+
+    recording: str
+    target: float
+    deadline: float
+    slack: float
+    method: str
+    met: bool
+    seconds: float
+    spent: float
+    measuring: float
+    moves: int
+    oracle: float
+    unit: str
+
+    @property
+    def ratio(self) -> float:
+        """Return everything spent over what the static oracle pays."""
+        return self.spent / self.oracle
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSummary:
+    """All goals of one method at one slack; `score` adds two for a goal that was missed."""
+
+    slack: float
+    method: str
+    goals: int
+    met: float
+    median: float
+    mean: float
+    median_score: float
+    mean_score: float
+    moves: float
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningTask:
+    folder: Path
+    slack: float
+    methods: tuple[str, ...]
+    every: int
+    seed: int
+    seen: bool
+
+
+def bench_running(
+    folders: Sequence[Path],
+    methods: Sequence[str] = (),
+    *,
+    slacks: Sequence[float] = SLACKS,
+    every: int = 1,
+    seen: bool = False,
+    seed: int = 0,
+    processes: int = 2,
+) -> tuple[list[RunningRow], list[tuple[str, str]]]:
+    """Return every goal (or each n-th) as every method came out, and the recordings that were left out and why."""
+    chosen = tuple(methods) or tuple(METHODS)
+    if strange := sorted(set(chosen) - set(METHODS)):
+        raise UsageError(f"no method {strange[0]!r}; there are {', '.join(METHODS)}")
+    kept = [folder for folder in folders if _usable(folder)]
+    left_out = [
+        (read(folder).name, "a target needs both tables, and goals") for folder in folders if folder not in kept
+    ]
+    tasks = [
+        _RunningTask(folder, slack, ("self",) if seen else chosen, every, seed, seen)
+        for folder, slack in itertools.product(kept, slacks)
+    ]
+    if processes > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(processes) as pool:
+            answered = list(pool.map(_answer, tasks))
+    else:
+        answered = [_answer(task) for task in tasks]
+    return [row for rows in answered for row in rows], left_out
+
+
+def running_summaries(rows: Iterable[RunningRow]) -> list[RunningSummary]:
+    """Return one summary for each slack and method, in the order they come."""
+    groups: dict[tuple[float, str], list[RunningRow]] = {}
+    for row in rows:
+        groups.setdefault((row.slack, row.method), []).append(row)
+    return [_summary(slack, method, own) for (slack, method), own in sorted(groups.items(), key=_order)]
+
+
+def _order(group: tuple[tuple[float, str], list[RunningRow]]) -> tuple[float, int]:
+    (slack, method), _ = group
+    return -slack, list(METHODS).index(method)
+
+
+def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> RunningSummary:
+    ratios = np.array([row.ratio for row in rows])
+    scores = ratios + MISSED * np.array([not row.met for row in rows])
+    return RunningSummary(
+        slack=slack,
+        method=method,
+        goals=len(rows),
+        met=float(np.mean([row.met for row in rows])),
+        median=float(np.median(ratios)),
+        mean=float(ratios.mean()),
+        median_score=float(np.median(scores)),
+        mean_score=float(scores.mean()),
+        moves=float(np.mean([row.moves for row in rows])),
+    )
+
+
+@cache
+def _parts(folder: Path) -> tuple[Recording, Truth]:
+    probed, trained = read(folder).halves()
+    return probed, Truth(trained)
+
+
+def _usable(folder: Path) -> bool:
+    recording = read(folder)
+    return bool(recording.times and recording.curves) and len(_parts(folder)[1].goals()) > 0
+
+
+def _answer(task: _RunningTask) -> list[RunningRow]:
+    probed, truth = _parts(task.folder)
+    goals = [replace(goal, deadline=(goal.deadline or 0.0) * task.slack / SLACK) for goal in truth.goals()]
+    if task.seen:
+        return _in_turn(task, goals)
+    return [
+        _row(task, truth, goal, method, METHODS[method](probed, truth, goal, task.seed))
+        for goal in goals[:: task.every]
+        for method in task.methods
+    ]
+
+
+def _in_turn(task: _RunningTask, goals: Sequence[Goal]) -> list[RunningRow]:
+    """Return the goals after the first, in a random order, each with what was measured for those before it."""
+    probed, truth = _parts(task.folder)
+    asked = list(goals)
+    random.Random(task.seed).shuffle(asked)
+    known: tuple[Sample, ...] = ()
+    rows = []
+    for number, goal in enumerate(asked[: 1 + len(asked) // task.every]):
+        spent, samples = _trained(probed, truth, goal, task.seed + number, known)
+        rows.append(_row(task, truth, goal, "self", spent))
+        known = (*known, *(replace(sample, id=f"{number} {sample.id}") for sample in samples))
+    return rows[1:]
+
+
+def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Account) -> RunningRow:
+    best = truth.best(goal)
+    assert best is not None  # goals lie on the frontier
+    return RunningRow(
+        recording=truth.recording.name,
+        target=goal.target or 0.0,
+        deadline=goal.deadline or 0.0,
+        slack=task.slack,
+        method=method,
+        met=spent.met,
+        seconds=spent.seconds,
+        spent=spent.cost,
+        measuring=spent.measuring,
+        moves=spent.moves,
+        oracle=truth.outcome(truth.configs[best], goal.max_epochs, goal).cost,
+        unit=truth.recording.cluster.unit,
+    )
+
+
+def _itself(probed: Recording, truth: Truth, goal: Goal, seed: int) -> Account:
+    return _trained(probed, truth, goal, seed, ())[0]
+
+
+def _trained(
+    probed: Recording, truth: Truth, goal: Goal, seed: int, known: tuple[Sample, ...]
+) -> tuple[Account, list[Sample]]:
+    """Return what a run that measures itself spent, and what it measured that others may learn from."""
+    recording = truth.recording
+    brain = SelfMeasuring(
+        recording.job, goal, truth.space, recording.cluster, seed, known, restart=recording.restart_seconds
+    )
+    training = ReplayedTraining(recording, goal, seed, probed=probed)
+    for _ in self_measured(brain, training):
+        pass
+    spent = Account(
+        training.met,
+        training.seconds,
+        _cost(training.samples, recording),
+        _cost(training.probes, recording),
+        len(training.moves),
+    )
+    learnt = [*training.probes, *(start for start in training.starts if start.resumed_from is None)]
+    return spent, learnt
+
+
+def _planned(strategy: str) -> Callable[[Recording, Truth, Goal, int], Account]:
+    def run(probed: Recording, truth: Truth, goal: Goal, seed: int) -> Account:
+        """Measure, then plan for the time that is left, then run; probes that trained the recipe are gone on from."""
+        lab = RecordedLab(probed, truth, goal, seed=seed)
+        lab.profile(lab.space)
+        measured = sum(sample.seconds for sample in lab.samples)
+        lab.goal = replace(goal, deadline=max((goal.deadline or 0.0) - measured, 1e-9))
+        chosen: Strategy = registry.create("strategy", strategy)
+        decision = chosen.decide(lab)
+        measured, cost = sum(sample.seconds for sample in lab.samples), lab.spent()
+        if decision.config is None:
+            return Account(False, measured, cost, cost, 0)
+        rate = float(rates(Configs.of([decision.config]), lab.cluster)[0])
+        again = lab.reused(decision) / rate
+        outcome = truth.outcome(decision.config, decision.epochs, replace(goal, deadline=None))
+        seconds = measured + max(outcome.seconds - again, 0.0)
+        met = outcome.met and seconds <= (goal.deadline or np.inf)
+        return Account(met, seconds, cost + max(outcome.seconds - again, 0.0) * rate, cost, 0)
+
+    return run
+
+
+def _cost(samples: Sequence[Sample], recording: Recording) -> float:
+    if not samples:
+        return 0.0
+    rate = rates(Configs.of([sample.config for sample in samples]), recording.cluster)
+    return float(np.dot(rate, [sample.seconds for sample in samples]))
+
+
+METHODS: dict[str, Callable[[Recording, Truth, Goal, int], Account]] = {
+    "self": _itself,
+    "profile": _planned("joint"),
+    "pollux": _planned("pollux"),
+    "optuna": optuna,
+    "asha": asha,
+    "manual": manual,
+}

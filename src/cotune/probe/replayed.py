@@ -1,0 +1,49 @@
+"""A run that measures itself on a recording: probes, training and moves in one account, decided by `SelfMeasuring`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cotune.predict.way import Leg
+from cotune.probe.self_measuring import Choice, SelfMeasuring
+from cotune.run.replayed_training import ReplayedTraining
+
+
+@dataclass(frozen=True, slots=True)
+class SelfMeasuredStep:
+    """What was done: probes and the beginning, an evaluation, or a move; and what is thought of the rest."""
+
+    kind: str
+    choice: Choice
+
+
+def self_measured(brain: SelfMeasuring, training: ReplayedTraining) -> Iterator[SelfMeasuredStep]:
+    """Train to the end; yield what is decided at the beginning and after each evaluation."""
+    while (config := brain.next_probe(training.probes, training.seconds)) is not None:
+        training.probe(config)
+    choice = brain.choose(training.probes, (), training.seconds, None)
+    training.begin(choice.config)
+    yield SelfMeasuredStep("begin", choice)
+    before: list[Leg] = []
+    leg = Leg(brain.row(choice.config), 0.0)
+    begun, seen = 0.0, 0
+    while True:
+        training.train()
+        if training.ended:
+            return
+        start = training.starts[-1]
+        points = leg.evaluations
+        if len(start.curve) > seen and brain.goal.target is not None:
+            seen = len(start.curve)
+            gap = brain.job.sign * (brain.goal.target - start.curve[-1].accuracy)
+            points = (*points, (training.epoch - begun, gap))
+        leg = replace(leg, epochs=training.epoch - begun, evaluations=points)
+        choice = brain.choose(training.samples, [*before, leg], training.seconds, start.config)
+        if choice.config == start.config:
+            yield SelfMeasuredStep("evaluation", choice)
+            continue
+        training.move(choice.config, choice.reason)
+        yield SelfMeasuredStep("move", choice)
+        before, leg = [*before, leg], Leg(brain.row(choice.config), 0.0)
+        begun, seen = training.epoch, 0

@@ -1,0 +1,259 @@
+"""Training that measures itself: which config to time, to begin with and to go on with, without a profile.
+
+    a handful of 30-step probes ─▶ begin ─▶ evaluation ─▶ forecast renewed ─▶ stay, or move and go on
+                                                ▲                                    │
+                                                └────────────────────────────────────┘
+
+Pure: the same samples give the same answer, for a replayed run and for a live one. Seconds come from the law that all
+forecasts of time use, fitted to the probes and to the run itself; epochs from `predict.way`, or from the job's own
+curves where it was seen before; what to do about both from `plan.moving`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cotune.plan.assess import assess
+from cotune.plan.moving import CONSTANTS, MovingConstants, Prospect, prospects
+from cotune.plan.rates import rates
+from cotune.predict import LAWS, forecaster
+from cotune.predict.way import PRIOR, Leg, Way, WayPrior, renewed, usual_ways
+from cotune.recording import PROBE_STEPS
+from cotune.recording.moving import RESTART_EPOCHS
+from cotune.space import Configs, Space
+from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class TimingConstants:
+    """How much of a run may go into timing configs before it begins, and what is thought of who asks."""
+
+    most: int = 7  # probes
+    cost: float = 0.03  # of the usual cost of the run, for each probe
+    seconds: float = 0.015  # of the deadline, for each probe
+    first: float = 0.01  # of the epochs that are usual, for the first
+    doubt: float = 1.0  # deviations by which a config may be slower than its forecast
+    tight: float = 1.25  # a deadline over the quickest way, at least
+    loose: float = 2.5  # and over the cheapest way, at most
+    implausible: float = 4.0  # power by which a way that no config can walk in time counts for less
+
+
+TIMING = TimingConstants()
+_SUREST = 0.99  # some runs stall, whatever their forecast
+_WORTH = 0.02  # of P(met), that is worth a word
+_WIDEST = 0.5  # deviation of ln seconds that doubt counts at most
+_WITNESSES = 24  # hypotheses that say which configs are worth a look
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The config to go on with, why, and the odds of the whole run."""
+
+    config: Config
+    odds: float  # of being in time, with moves to come
+    stays: float  # and with this config alone
+    seconds: float  # that the rest usually takes
+    reason: str
+    remedy: str  # what would help, where the odds are too low
+
+
+@dataclass(frozen=True)
+class SelfMeasuring:
+    """What decides for a run that measures itself; `known` are samples of the job of an earlier time."""
+
+    job: Job
+    goal: Goal
+    space: Space
+    cluster: Cluster
+    seed: int = 0
+    known: tuple[Sample, ...] = ()
+    restart: float | None = None  # seconds of a move; None for a tenth of an epoch
+    prior: WayPrior = PRIOR
+    constants: MovingConstants = CONSTANTS
+    timing: TimingConstants = TIMING
+
+    @cached_property
+    def configs(self) -> Configs:
+        """Return what may be chosen."""
+        every = self.space.configs()
+        return every.take(every.valid & np.isfinite(rates(every, self.cluster)))
+
+    @cached_property
+    def rate(self) -> Floats:
+        """Return the cost of a second of each config."""
+        return rates(self.configs, self.cluster)
+
+    def row(self, config: Config) -> int:
+        """Return the place of a config among those that may be chosen."""
+        return int(np.flatnonzero(self.configs.same(config))[0])
+
+    def next_probe(self, probes: Sequence[Sample], spent: float) -> Config | None:
+        """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
+        known = [*self.known, *probes]
+        if not any(sample.epoch_seconds is not None for sample in known):
+            return self._first_probe()
+        if len(probes) >= self.timing.most:
+            return None
+        timed = {sample.config for sample in known}
+        pace, prospect = self._prospect(probes, self._believed((), probes), spent, None)
+        affordable = self._affordable(pace, prospect)
+        for row in self._ends:
+            if affordable[row] and self.configs[row] not in timed:
+                return self.configs[row]
+        best = self.configs[int(np.argmin(prospect.score))]
+        return None if best in timed else best  # to begin with it costs no less than its thirty steps
+
+    def choose(self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None) -> Choice:
+        """Return what to go on with after so many seconds: what is run `now`, unless another promises enough more."""
+        pace, prospect = self._prospect(samples, self._believed(legs, samples), spent, now)
+        best = int(np.argmin(prospect.score))
+        here = None if now is None else self.row(now)
+        if here is not None and prospect.score[best] > (1 - self.constants.margin) * prospect.score[here]:
+            best = here
+        return Choice(
+            config=self.configs[best],
+            odds=min(float(prospect.odds[best]), _SUREST),
+            stays=float(prospect.stays[best]),
+            seconds=float(prospect.cost[best] / self.rate[best]),
+            reason=self._reason(pace, prospect, best, here),
+            remedy=self._remedy(pace, prospect, best),
+        )
+
+    def _remedy(self, pace: Floats, prospect: Prospect, best: int) -> str:
+        """Return what would help a run that is rather late: another config that may be had, or what was asked."""
+        surest = int(np.argmax(prospect.odds))
+        if prospect.odds[surest] > prospect.odds[best] + _WORTH:
+            return f"{self.configs[surest]} would make it {prospect.odds[surest]:.2f}"
+        quickest = int(np.argmin(pace))
+        more = (
+            "" if self.configs.units[quickest] > self.configs.units[best] else "more workers than the search allows, "
+        )
+        return f"{more}a later deadline or an easier target would help"
+
+    def _reason(self, pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
+        odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
+        if here is None:
+            return f"{pace[best]:.3g} s an epoch, {odds}"
+        if here == best:
+            return odds
+        saved = 1 - prospect.cost[best] / prospect.cost[here]
+        what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time an epoch"
+        return f"{what}, {odds} instead of {min(prospect.odds[here], _SUREST):.2f}"
+
+    def _first_probe(self) -> Config:
+        """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part."""
+        rows = np.flatnonzero(self.configs.units == self.configs.units.min())
+        ordered = rows[np.argsort(self.configs.global_batch[rows], kind="stable")]
+        small = int((self._probe_epochs[ordered] <= self.timing.first * self.prior.share * self.goal.cap).sum())
+        return self.configs[int(ordered[max(0, min(small - 1, len(ordered) // 2))])]
+
+    @cached_property
+    def _probe_epochs(self) -> Floats:
+        """Return the epochs that thirty steps of each config are; none where the examples are not known."""
+        return np.asarray(PROBE_STEPS * self.configs.global_batch / (self.job.examples or np.inf))
+
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        """Return the configs at the ends of the space: the most workers, and the largest batch of the fewest."""
+        configs = self.configs
+        most = np.flatnonzero(configs.units == configs.units.max())
+        few = np.flatnonzero(configs.units == configs.units.min())
+        by_batch = most[np.argsort(configs.global_batch[most], kind="stable")]
+        return int(by_batch[len(by_batch) // 2]), int(few[np.argmax(configs.global_batch[few])])
+
+    def _pace(self, samples: Sequence[Sample]) -> Floats:
+        """Return the seconds per epoch of every config, evaluations and checkpoints included."""
+        timed = tuple(
+            Sample(sample.config, epoch_seconds=sample.epoch_seconds, terms=sample.terms)
+            for sample in (*self.known, *samples)
+            if sample.epoch_seconds is not None and not sample.failed
+        )
+        if timed not in self._paces:
+            law = LAWS if len({sample.config for sample in timed}) > 1 else "auto"
+            learnt = forecaster(self.job, timed, self.cluster, predictor=law, accuracy=None, seed=self.seed)
+            outlook = learnt(self.configs, 1)
+            doubt = np.exp(self.timing.doubt * np.minimum(outlook.spread, _WIDEST))
+            self._paces[timed] = np.asarray(outlook.epoch_seconds * doubt + outlook.overhead)
+        return self._paces[timed]
+
+    @cached_property
+    def _paces(self) -> dict[tuple[Sample, ...], Floats]:
+        return {}
+
+    @cached_property
+    def _outset(self) -> Way:
+        """Return what is believed of the way before the run: by the job's own curves, or by those of other jobs."""
+        count = len(self.configs)
+        if self.goal.target is None or self.goal.epochs is not None:
+            return Way(np.full((1, count), float(self.goal.cap)), np.ones(1), np.zeros(1), self.goal.cap)
+        if not any(sample.curve for sample in self.known):
+            return usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.prior)
+        learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
+        found = assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
+        assert found.outlook.learning is not None
+        whole = found.needed[found.outlook.learning.recipe].T
+        return Way(whole, np.full(len(whole), 1 / len(whole)), np.zeros(len(whole)), self.goal.cap)
+
+    def _believed(self, legs: Sequence[Leg], samples: Sequence[Sample]) -> Way:
+        found = renewed(self._outset, legs, self.prior)
+        return found if self.goal.deadline is None else found.weighted(self._plausible(found.able, samples))
+
+    def _plausible(self, whole: Floats, samples: Sequence[Sample]) -> Floats:
+        """Return how well ways fit the deadline: who asks for one thinks that it binds, and can be kept."""
+        assert self.goal.deadline is not None
+        seconds = whole * self._pace(samples)
+        quickest = seconds.min(axis=1)
+        cheapest = np.take_along_axis(seconds, (seconds * self.rate).argmin(axis=1)[:, None], axis=1)[:, 0]
+        tight, loose = self.timing.tight * quickest, self.timing.loose * cheapest
+        early = np.minimum(1.0, self.goal.deadline / tight) ** self.timing.implausible
+        return np.asarray(np.maximum(early * np.minimum(1.0, loose / self.goal.deadline), 1e-9))
+
+    def _prospect(
+        self, samples: Sequence[Sample], believed: Way, spent: float, now: Config | None
+    ) -> tuple[Floats, Prospect]:
+        """Return the pace of every config, and what it promises."""
+        pace = self._pace(samples)
+        begin = np.zeros(len(pace))
+        if now is not None:
+            moving = RESTART_EPOCHS * pace if self.restart is None else np.full(len(pace), self.restart)
+            begin = np.where(self.configs.same(now), 0.0, moving)
+        rows = self._worthy(believed, pace, now)
+        found = prospects(
+            believed.weights,
+            believed.left[:, rows],
+            pace[rows],
+            self.rate[rows],
+            time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
+            begin=begin[rows],
+            constants=self.constants,
+        )
+        return pace, _spread_out(found, rows, len(pace))
+
+    def _worthy(self, believed: Way, pace: Floats, now: Config | None) -> Ints:
+        """Return the configs that some way makes the cheapest of those as quick, and the one that is run now."""
+        some = believed.able[np.argsort(-believed.weights, kind="stable")[:_WITNESSES]] * pace
+        order = np.argsort(some, axis=1, kind="stable")
+        cost = np.take_along_axis(some * self.rate, order, axis=1)
+        before = np.minimum.accumulate(np.hstack([np.full((len(some), 1), np.inf), cost[:, :-1]]), axis=1)
+        kept = set(order[cost < before].tolist())
+        if now is not None:
+            kept.add(self.row(now))
+        return np.array(sorted(kept) or range(len(pace)), dtype=np.int64)
+
+    def _affordable(self, pace: Floats, prospect: Prospect) -> Mask:
+        """Return which probes cost little beside the run."""
+        seconds = self._probe_epochs * pace
+        little = seconds * self.rate <= self.timing.cost * prospect.cost[int(np.argmin(prospect.score))]
+        return np.asarray(little & (seconds <= self.timing.seconds * (self.goal.deadline or np.inf)))
+
+
+def _spread_out(found: Prospect, rows: Ints, count: int) -> Prospect:
+    """Return the prospects of all configs; those that were not weighed promise nothing."""
+    every = [np.full(count, empty) for empty in (np.inf, 0.0, 0.0, np.inf)]
+    for column, values in zip(every, (found.score, found.odds, found.stays, found.cost), strict=True):
+        column[rows] = values
+    return Prospect(*every)

@@ -1,0 +1,100 @@
+"""A run that measures itself: it spends one account, decides alike on the same samples, and moves when that pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotune.predict.way import Leg
+from cotune.probe.replayed import SelfMeasuredStep, self_measured
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.recording import Recording, read
+from cotune.run.replayed_training import ReplayedTraining
+from cotune.types import Goal
+from lab.worlds import world
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    folder: Path = tmp_path_factory.mktemp("self") / "world"
+    return read(world(folder, seeds=1))
+
+
+def ran(
+    recorded: Recording, goal: Goal, brain: SelfMeasuring | None = None
+) -> tuple[ReplayedTraining, list[SelfMeasuredStep]]:
+    training = ReplayedTraining(recorded, goal)
+    return training, list(self_measured(brain or brain_of(recorded, goal), training))
+
+
+def brain_of(recorded: Recording, goal: Goal) -> SelfMeasuring:
+    return SelfMeasuring(recorded.job, goal, recorded.space(with_accuracy=True), recorded.cluster)
+
+
+GOAL = Goal(0.85, 600.0, max_epochs=40)
+
+
+def test_everything_that_was_spent_is_in_one_account(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    assert training.met
+    assert training.probes
+    assert training.device_seconds == pytest.approx(sum(sample.device_seconds for sample in training.samples))
+    assert 0 < training.measuring_device_seconds < 0.3 * training.device_seconds
+    assert training.seconds <= 600.0
+
+
+@pytest.mark.parametrize("deadline", [200.0, 1000.0, None])
+def test_the_later_the_deadline_the_less_is_paid(recorded: Recording, deadline: float | None) -> None:
+    tight, _ = ran(recorded, replace(GOAL, deadline=80.0))
+    loose, _ = ran(recorded, replace(GOAL, deadline=deadline))
+    assert loose.met
+    assert loose.device_seconds <= 1.1 * tight.device_seconds
+
+
+def test_the_same_samples_give_the_same_choice(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    config = training.starts[0].config
+    brain = brain_of(recorded, GOAL)
+    leg = Leg(brain.row(config), 2.0, ((1.0, 0.3), (2.0, 0.2)))
+    first = brain.choose(training.samples, [leg], 50.0, config)
+    again = brain_of(recorded, GOAL).choose(training.samples, [leg], 50.0, config)
+    assert first == again
+
+
+def test_odds_are_renewed_with_every_evaluation_and_never_certain(recorded: Recording) -> None:
+    training, steps = ran(recorded, GOAL)
+    evaluations = sum(len(start.curve) for start in training.starts)
+    assert len(steps) == evaluations  # the beginning, and every evaluation but the last
+    assert all(0 <= step.choice.odds <= 0.99 for step in steps)
+
+
+def test_a_hopeless_deadline_is_told_with_what_would_help(recorded: Recording) -> None:
+    training, steps = ran(recorded, replace(GOAL, target=0.9, deadline=15.0))
+    assert not training.met
+    assert training.seconds <= 15.0 + max(probe.seconds for probe in training.probes)
+    assert steps[-1].choice.odds < 0.5
+    assert steps[-1].choice.remedy
+
+
+def test_a_run_that_is_told_to_stay_never_moves(recorded: Recording) -> None:
+    brain = brain_of(recorded, replace(GOAL, deadline=90.0))
+    still = replace(brain, constants=replace(brain.constants, margin=1.0))
+    assert not ran(recorded, still.goal, still)[0].moves
+
+
+def test_a_job_seen_before_spends_less_on_measuring(recorded: Recording) -> None:
+    first, _ = ran(recorded, GOAL)
+    known = (*first.probes, first.starts[0])
+    brain = replace(brain_of(recorded, GOAL), known=known)
+    again, _ = ran(recorded, GOAL, brain)
+    assert again.met
+    assert again.measuring_device_seconds < first.measuring_device_seconds
+    assert again.device_seconds <= 1.2 * first.device_seconds
+
+
+def test_without_a_target_the_epochs_that_are_asked_are_trained(recorded: Recording) -> None:
+    training, _ = ran(recorded, Goal(None, 1000.0, epochs=5, max_epochs=5))
+    assert training.met
+    assert training.epoch == 5.0
