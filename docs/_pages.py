@@ -1,4 +1,4 @@
-"""Pages that the code writes itself: one per algorithm, from its docstrings, and every verb with its flags.
+"""Pages that the code writes itself: one per algorithm, from its docstrings, every verb with its flags, every name.
 
 MkDocs calls `on_files` before it builds. What is not in a docstring cannot be in these
 pages, and what is there cannot be forgotten in them.
@@ -6,6 +6,7 @@ pages, and what is there cannot be forgotten in them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import cotune
 from cotune import registry
 from cotune.cli.app import app
 from cotune.errors import CotuneError
@@ -22,7 +24,7 @@ TITLES = {kind: folder.capitalize() for kind, folder in registry.KINDS.items()}
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to those that are written by hand."""
-    pages = {"algorithms/index.md": _overview(), "reference/verbs.md": _verbs()}
+    pages = {"algorithms/index.md": _overview(), "reference/verbs.md": _verbs(), "reference/names.md": _names()}
     pages |= {f"algorithms/{kind}/{name}.md": _page(kind, name) for kind in TITLES for name in registry.names(kind)}
     for uri, text in pages.items():
         files.append(File.generated(config, uri, content=text))
@@ -87,3 +89,29 @@ def _flag(parameter: Any) -> str:
     words = (getattr(parameter, "help", None) or "").replace("|", "\\|")
     default = "" if parameter.default in (None, False, ()) or callable(parameter.default) else f"`{parameter.default}`"
     return f"| {spelled or f'`{parameter.name.upper()}`'} | {words} | {default} |"
+
+
+def _names() -> str:
+    """Return the page of every public name, with its signature and what it says of itself."""
+    parts = ["# Every public name", "What `import cotune` offers. [The library](../library.md) shows how it is used."]
+    for name in cotune.__all__:
+        public = getattr(cotune, name)
+        parts += [f"## cotune.{name}", _signature(name, public), _prose(public)]
+        methods = vars(public).items() if inspect.isclass(public) and name in ("Project", "Plan") else ()
+        for own, method in methods:
+            if inspect.isfunction(method) and not own.startswith("_"):
+                parts += [f"### {name}.{own}", _signature(own, method), _prose(method)]
+    return "\n\n".join(parts)
+
+
+def _signature(name: str, public: Any) -> str:
+    if inspect.isclass(public) and issubclass(public, Exception):
+        return f"An error; exit code {getattr(public, 'exit_code', 1)}."
+    taken = [one for one in inspect.signature(public).parameters.values() if one.name != "self"]
+    plain = [str(one).replace("cotune.", "") for one in taken if one.kind != one.VAR_KEYWORD]
+    more = [f"**{one.name}" for one in taken if one.kind == one.VAR_KEYWORD]
+    return f"```python\n{name}({', '.join([*plain, *more])})\n```"
+
+
+def _prose(public: Any) -> str:
+    return inspect.cleandoc(public.__doc__ or "")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cotune.errors import CotuneError, EngineError, Infeasible, InvalidFile, Missed, NotFound, OverBudget
     from cotune.project import Project
     from cotune.project import open_project as open
+    from cotune.project_run import RunLayout, RunOptions
     from cotune.space import Axis, Space
     from cotune.types import Cluster, Config, Device, Forecast, Goal, Job, Plan, Quantity, Sample
 
@@ -42,6 +43,8 @@ __all__ = [
     "Plan",
     "Project",
     "Quantity",
+    "RunLayout",
+    "RunOptions",
     "Sample",
     "Space",
     "open",
@@ -51,6 +54,7 @@ __all__ = [
 _HOMES = {
     "cotune.errors": ("CotuneError", "EngineError", "Infeasible", "InvalidFile", "Missed", "NotFound", "OverBudget"),
     "cotune.project": ("Project",),
+    "cotune.project_run": ("RunLayout", "RunOptions"),
     "cotune.space": ("Axis", "Space"),
     "cotune.types": ("Cluster", "Config", "Device", "Forecast", "Goal", "Job", "Plan", "Quantity", "Sample"),
 }
