@@ -27,7 +27,7 @@ from cotune.types import Z90, Config, Quantity, Source
 if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
 
-Tier = Literal["counts", "history", "paleo", "scaled", "steps", "probe"]
+Tier = Literal["counts", "history", "layerwise", "paleo", "scaled", "steps", "probe"]
 _PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak
 _CALIBRATED = 0.35  # and at measured rates
 _ANOTHER = 0.35  # where operator times were carried from one GPU to another

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cotune.errors import CotuneError
-from cotune.lab.bench.layers import bench_layers
+from cotune.lab.bench.layers import LayerRefusal, LayerRow, bench_layers
 from cotune.modelling.layer_features import published, work
 from cotune.modelling.layer_rows import Layers, read_layers
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise
@@ -70,7 +70,9 @@ def test_the_published_network_learns() -> None:
 def test_real_layers_of_seen_and_unseen_gpus_are_foreseen_from_few_rows() -> None:
     tables = _justus()
     few = {kind: table.take(np.random.default_rng(0).permutation(len(table))[:3000]) for kind, table in tables.items()}
-    rows = list(bench_layers(few, ["layer_trees(trees=40,members=1)"], across=500))
+    rows = [
+        row for row in bench_layers(few, ["layer_trees(trees=40,members=1)"], across=500) if isinstance(row, LayerRow)
+    ]
     for kind, seen, unseen in (("conv", 0.25, 0.30), ("dense", 0.10, 0.35)):
         assert np.median([row.mape for row in rows if row.kind == kind and row.seen]) < seen
         assert np.median([row.mape for row in rows if row.kind == kind and not row.seen]) < unseen
@@ -91,3 +93,9 @@ def test_tables_that_are_none_are_named(tmp_path: Path) -> None:
 def test_a_model_that_learns_no_layers_is_refused() -> None:
     with pytest.raises(CotuneError, match="layerwise"):
         list(bench_layers({"dense": layers("dense", 60)}, ["ring"]))
+
+
+def test_too_few_layers_have_a_reason_for_an_answer() -> None:
+    (refused,) = bench_layers({"dense": layers("dense", 20).take(np.arange(9))}, ["layerwise"])
+    assert isinstance(refused, LayerRefusal)
+    assert refused.reason == "7 timed dense layers of a device: at least 20 are needed"

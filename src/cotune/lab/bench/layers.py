@@ -41,6 +41,17 @@ class LayerRow:
     rmse: float
 
 
+@dataclass(frozen=True, slots=True)
+class LayerRefusal:
+    """A model that has no answer for one kind of layer on one device, and why."""
+
+    kind: str
+    device: str
+    model: str
+    seen: bool
+    reason: str
+
+
 @dataclass(frozen=True)
 class LayerTask:
     """One model to train and to judge."""
@@ -55,8 +66,8 @@ class LayerTask:
 def bench_layers(
     tables: dict[str, Layers], models: Sequence[str] = MODELS, *, across: int | None = None, seed: int = 0,
     processes: int = 1, unseen: bool = True,
-) -> Iterator[LayerRow]:  # fmt: skip
-    """Yield the errors of each model; `across` bounds the rows of each device that are learnt for another."""
+) -> Iterator[LayerRow | LayerRefusal]:  # fmt: skip
+    """Yield the errors of each model, or why it has no answer; `across` bounds the rows of a device learnt for another."""
     for model in models:
         if not isinstance(registry.create("predictor", model), LayerPredictor):
             raise UsageError(f"predictor {model!r} does not learn from timed layers; layerwise and layer_trees do")
@@ -67,10 +78,10 @@ def bench_layers(
         for task in (*_seen(layers, model, seed), *(_unseen(layers, model, across, seed) if unseen else ()))
     ]
     if processes == 1:
-        yield from filter(None, map(_judge, tasks))
+        yield from map(_judge, tasks)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from filter(None, pool.map(_judge, tasks))
+        yield from pool.map(_judge, tasks)
 
 
 def _seen(layers: Layers, model: str, seed: int) -> Iterator[LayerTask]:
@@ -95,11 +106,11 @@ def _shuffled(rows: Ints, seed: int) -> Ints:
     return np.random.default_rng(seed).permutation(rows)
 
 
-def _judge(task: LayerTask) -> LayerRow | None:
+def _judge(task: LayerTask) -> LayerRow | LayerRefusal:
     try:
         found = registry.create("predictor", task.model).fit_layers(task.learnt).predict(task.judged)
-    except TooFewSamples:
-        return None
+    except TooFewSamples as error:
+        return LayerRefusal(task.judged.kind, task.device, task.model, task.seen, str(error))
     off: Floats = np.abs(found / task.judged.ms - 1)
     rmse = float(np.sqrt(np.mean((found - task.judged.ms) ** 2)))
     return LayerRow(

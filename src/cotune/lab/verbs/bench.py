@@ -220,8 +220,8 @@ def layers(
 
     import numpy as np
 
-    from cotune.cli.output import emit_json, note
-    from cotune.lab.bench.layers import MODELS, bench_layers
+    from cotune.cli.output import emit_json, note, say
+    from cotune.lab.bench.layers import MODELS, LayerRefusal, bench_layers
     from cotune.modelling.published_layers import read_timed_layers
 
     tables = read_timed_layers(folder)
@@ -229,13 +229,21 @@ def layers(
         rng = np.random.default_rng(seed)
         tables = {kind: table.take(rng.permutation(len(table))[:rows]) for kind, table in tables.items()}
     found: list[LayerRow] = []
+    refused: list[LayerRefusal] = []
     for row in bench_layers(tables, model or MODELS, across=across, seed=seed, processes=processes, unseen=unseen):
+        if isinstance(row, LayerRefusal):
+            refused.append(row)
+            continue
         note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
         found.append(row)
     if json:
-        emit_json("bench.layers", {"rows": [asdict(row) for row in found]})
+        judged, refusals = [asdict(row) for row in found], [asdict(row) for row in refused]
+        emit_json("bench.layers", {"rows": judged, "refused": refusals})
         return
-    _show_layers(found)
+    if found or not refused:
+        _show_layers(found)
+    for no in refused:
+        say(f"no answer for {no.kind} of {no.device} by {no.model}: {no.reason}")
 
 
 @bench.command()

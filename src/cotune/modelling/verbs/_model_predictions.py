@@ -23,10 +23,16 @@ Inputs = Annotated[
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Split the step and list operators without a formula.")]
 TierName = Annotated[
-    str, typer.Option("--tier", help="auto, counts, history, scaled, steps, probe or paleo(scheme=one_to_all).")
+    str,
+    typer.Option(
+        "--tier", help="auto, counts, history, scaled, steps, probe, layerwise, layer_trees, paleo(scheme=one_to_all)."
+    ),
 ]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
 OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum or adam.")]
+LayerFolder = Annotated[
+    Path, typer.Option("--layers", help="For --tier layerwise: the tables that `cotune model layers` wrote.")
+]
 Network = Annotated[str | None, typer.Option("--network", help="The slowest link between workers: 25gbit.")]
 Price = Annotated[float | None, typer.Option("--price", min=0, help="Money per device and hour.")]
 
@@ -47,6 +53,7 @@ class ModelFlags:
     tier: str
     network: str | None
     price: float | None
+    layers: Path = Path("layers")
 
 
 def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:

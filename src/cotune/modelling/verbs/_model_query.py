@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotune.cli.options import one_of, whole_numbers
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cotune.jobfile.settings import Settings
     from cotune.modelling.verbs._model_predictions import ModelFlags
 
-TIERS = ("auto", "counts", "history", "paleo", "scaled", "steps", "probe")
+TIERS = ("auto", "counts", "history", "layer_trees", "layerwise", "paleo", "scaled", "steps", "probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class ModelQuery:
     tier: str = "auto"
     network: float | None = None
     seconds: float = 20.0
+    layers: Path = Path("layers")
 
 
 def queries_of(flags: ModelFlags, settings: Settings) -> list[ModelQuery]:
@@ -59,8 +61,11 @@ def _query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
         _work(flags, settings),
         one_of(PRECISIONS, flags.precision, "--precision"),
         one_of(tuple(STATES), flags.optimiser, "--optimiser"),
-        flags.tier if flags.tier.startswith("paleo(") else one_of(TIERS, flags.tier, "--tier"),
+        flags.tier
+        if flags.tier.startswith(("paleo(", "layerwise(", "layer_trees("))
+        else one_of(TIERS, flags.tier, "--tier"),
         bits_per_second(flags.network) / 8 if flags.network else None,
+        layers=flags.layers,
     )
 
 

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cotune import registry
-from cotune.devices import Spec
-from cotune.errors import NotFound
+from cotune.devices import Spec, known
+from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.exposed import fingerprint
 from cotune.modelling.counting.formulas import named_family
 from cotune.modelling.counting.profiler import StepProfile, profiled
 from cotune.modelling.counting.workload import Workload
+from cotune.modelling.layer_rows import read_layers
 from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained
 from cotune.modelling.predictors import habitat
 from cotune.modelling.similar_models import correction
@@ -75,6 +76,30 @@ def carried(counts: Counts, found: StepProfile, origin: Spec, destination: Spec,
     )
 
 
+def _summed(asked: ModelQuery, place: ModelDevice, workload: Workload, counts: Counts, config: Config) -> Prediction:
+    """Return the sum of the layers, by the tables of timed layers of the device asked for."""
+    from cotune.modelling.layer_sums import from_layers  # and torch's tracing with it, which no other tier needs
+    from cotune.modelling.workloads.random_layers import device_name
+
+    if asked.precision != "fp32":
+        raise UsageError(f"layers are timed in fp32, so --tier layerwise cannot tell {asked.precision}")
+    if place.target.rates is None:
+        raise UsageError(f"nothing is known of {place.target.name}, not even its communication; use --tier counts")
+    timed = read_layers(asked.layers)
+    named = {str(name) for table in timed.values() for name in table.device}
+    here = {device_name(place.runs)} if place.runs else {name for name in named if known(name) == place.spec}
+    if not here & named:
+        have = ", ".join(sorted(named))
+        raise NotFound(
+            f"{asked.layers} has timed layers of {have}, none of {place.identity}: cotune model layers there"
+        )
+    law = registry.create("predictor", asked.tier)
+    device = min(here & named)
+    return from_layers(
+        workload, counts, config, place.target, timed=timed, device=device, law=law, optimiser=asked.optimiser
+    )
+
+
 def _predicted(
     asked: ModelQuery,
     place: ModelDevice,
@@ -89,6 +114,8 @@ def _predicted(
 
         scheme = registry.create("predictor", asked.tier).checked_scheme()
         return from_paleo(workload, counts, config, place.target, spec=place.spec, scheme=scheme)
+    if asked.tier.startswith(("layerwise", "layer_trees")):
+        return _summed(asked, place, workload, counts, config)
     if times:
         return from_steps(counts, config, place.target, times, precision=asked.precision)
     near = None

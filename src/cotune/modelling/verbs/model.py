@@ -15,6 +15,7 @@ from cotune.modelling.verbs._model_predictions import (
     DeviceName,
     Explain,
     Inputs,
+    LayerFolder,
     ModelFlags,
     Network,
     OptimiserName,
@@ -44,6 +45,7 @@ def predict(
     precision: PrecisionName = "fp32",
     optimiser: OptimiserName = "momentum",
     tier: TierName = "auto",
+    layers: LayerFolder = Path("layers"),
     network: Network = None,
     price: Price = None,
     explain: Explain = False,
@@ -53,7 +55,7 @@ def predict(
 ) -> None:
     """Predict seconds, memory and cost of a model that was never run, with intervals."""
     flags = ModelFlags(
-        model, workers, batch_size, device, inputs, examples, epochs, precision, optimiser, tier, network, price
+        model, workers, batch_size, device, inputs, examples, epochs, precision, optimiser, tier, network, price, layers
     )
     predict_model(flags, file, store, explain=explain, json=json)
 
