@@ -24,7 +24,7 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("run",),
     ("probe",),
     ("planner", "ended_runs", "layout_change", "asked"),
-    ("project_run",),
+    ("project_profile", "project_run"),
     ("project",),
     ("interop", "reports", "testing"),
     ("dashboard",),

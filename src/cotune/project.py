@@ -13,8 +13,7 @@ the report and the exports use the same calls, so that one job has one forecast.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -33,24 +32,17 @@ from cotune.planner import Planner
 from cotune.predict import AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.predict.history import History
-from cotune.probe.active import design_for
-from cotune.probe.design import Chooser, Design
-from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
-from cotune.probe.recalling import Recalling
-from cotune.probe.session import measure
 from cotune.progress import Display, Library
+from cotune.project_profile import ProfileContext, ProfileOptions
 from cotune.project_run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
-from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine
-from cotune.run.opening import opened_engine
 from cotune.space import Space
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
 from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Value
-from cotune.units import seconds as seconds_of
 
 _IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
 _COUNTER = "cotune.modelling.model_counter"  # of a room that may not be installed
@@ -226,52 +218,22 @@ class Project:
         nothing at all is known of the job's speed afterwards.
         """
         self.require_command()
-        settings, limits = self.settings, self._limits(budget, max_samples)
-        known = self.store.samples(settings.job)
-        tried = tuple(sample for sample in known if not (sample.failed and retry_failed))
-        asked = (settings.job, settings.goal, settings.space, settings.cluster)
-        design: Chooser = design_for(*asked) if for_goal or self.recorded else Design(*asked)
+        context = ProfileContext(
+            self.settings,
+            self.store,
+            self._engine or self.settings.engine,
+            self.runs_folder,
+            self.display,
+            self.replayed,
+        )
         before = self._history() if history else None
-        with self._running(limits, seed) as engine:
-            new = measure(
-                engine,
-                Recalling(design, before) if before else design,
-                tried,
-                limits,
-                Path(settings.job.name) if self.recorded else self.runs_folder,
-                save=lambda sample: self.store.save(settings.job, sample),
-                display=self.display,
-                seed=seed,
-                engine_name=settings.engine,
-            )
-        outcome = ProfileOutcome(settings.job, new, known, tried, limits)
-        outcome.require_speed()
-        return outcome
+        options = ProfileOptions(max_samples, for_goal, retry_failed, seed)
+        return context.measure(budget, options, before)
 
     def require_command(self) -> None:
         """Refuse to start a job that does not say how it is run."""
         if not self.recorded and not self.settings.job.command:
             raise NotFound("no command to run", remedy="command")
-
-    def _limits(self, budget: str | float | None, max_samples: int) -> Limits:
-        if self.recorded:
-            return Limits(float("inf"), max_samples, device_seconds=None if budget is None else float(budget))
-        seconds = self.settings.profile_seconds if budget is None else seconds_of(str(budget))
-        return Limits(seconds, max_samples, self.settings.timeout)
-
-    @contextmanager
-    def _running(self, limits: Limits, seed: int) -> Iterator[Engine]:
-        """Yield the engine to measure on, or to replay on within a budget."""
-        settings, replayed = self.settings, self.replayed
-        engine: str | Engine = self._engine or settings.engine
-        if replayed is not None:
-            engine = Recorded(replayed.folder, limits.device_seconds, seed, recording=replayed.recording)
-        try:
-            with opened_engine(engine, settings.engine_settings) as opened:
-                yield opened
-        except KeyboardInterrupt:
-            self.display.note("interrupted: what was measured is kept, and the same command goes on from there")
-            raise
 
     def plan(
         self,

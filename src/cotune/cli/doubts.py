@@ -10,6 +10,8 @@ from cotune.errors import UsageError
 from cotune.jobfile.metric_names import is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.settings import Settings
+from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.samples import curves
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Job, Sample
 
@@ -18,9 +20,6 @@ _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an 
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
-    from cotune.predict.predictors.curve import natural_ceiling
-    from cotune.predict.samples import curves
-
     job, sign, target = settings.job, settings.job.sign, settings.goal.target
     shown = [point.accuracy for sample in samples for point in sample.curve]
     if target is None or not shown:

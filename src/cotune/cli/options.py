@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+import yaml
+from sqlalchemy import URL
 
-if TYPE_CHECKING:
-    from sqlalchemy import URL
-
-    from cotune.jobfile.settings import Settings
-    from cotune.store import Store
-    from cotune.types import Config, Value
+from cotune import private, redact, registry
+from cotune.cli.output import note
+from cotune.documents import goal_words
+from cotune.errors import NotFound, UsageError, suggestion
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.file import flag, flagged_axis, parse_yaml
+from cotune.jobfile.settings import MOST_UNITS, Settings
+from cotune.store import Store
+from cotune.store.location import RUNS, locate, work_folder
+from cotune.types import Config, Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
@@ -68,8 +76,6 @@ def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
     for this folder, so that the next verb need not be told again; where there is one, the
     pattern by which its output is read.
     """
-    from cotune.jobfile import settings as job_settings
-
     found = file or job_settings.find(Path.cwd())
     if found is not None:
         return _read_as_before(found, overrides)
@@ -86,8 +92,6 @@ def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
 
 def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
     """Return a job file's settings; a pattern that was given for it by a flag holds until the file has its own."""
-    from cotune.jobfile import settings as job_settings
-
     settings, pattern = job_settings.load(file, overrides), overrides.get("pattern")
     if pattern is not None:
         _remember(file.resolve(), {"pattern": pattern})
@@ -99,25 +103,17 @@ def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
 
 def _memory(of: Path) -> Path:
     """Return where flags are remembered that belong to a job file, or to a folder without one."""
-    import hashlib
-
-    from cotune.store.location import work_folder
 
     name = hashlib.sha256(str(of).encode()).hexdigest()[:16]
     return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
 
 
 def _recall(of: Path) -> dict[str, Any]:
-    from cotune.jobfile.file import parse_yaml
-
     memory = _memory(of)
     return parse_yaml(str(memory), memory.read_text(encoding="utf-8")) if memory.is_file() else {}
 
 
 def _remember(of: Path, told: Mapping[str, Any]) -> None:
-    import yaml
-
-    from cotune import private, redact
 
     command = tuple(told.get("run", ()))
     if redact.command(command) != command:
@@ -134,10 +130,6 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
 
 def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
-    from cotune.errors import UsageError
-    from cotune.jobfile.file import flag, flagged_axis
-    from cotune.jobfile.settings import MOST_UNITS
-
     values = () if text is None else flagged_axis(axis, text)
     if not all(type(value) is int and value >= 1 for value in values):
         raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
@@ -148,8 +140,6 @@ def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
 
 def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
     """Return a word that must be one of some."""
-    from cotune.errors import UsageError, suggestion
-
     for one in known:
         if one == word:
             return one
@@ -158,9 +148,6 @@ def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
 
 def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     """Return one value for each named axis given as name=value."""
-    from cotune.errors import UsageError
-    from cotune.jobfile.file import flag, flagged_axis
-
     chosen: dict[str, Value] = {}
     for name, value in _axes(axis).items():
         chosen[name], *more = flagged_axis(name, value)
@@ -171,16 +158,12 @@ def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
 
 def require_model_file(model: str) -> None:
     """Refuse a model of a file that is not there, before torch is loaded to look for it."""
-    from cotune.errors import NotFound
-
     file = Path(model.partition(":")[0])
     if file.suffix == ".py" and not file.is_file():
         raise NotFound(f"no file {file}")
 
 
 def _axes(axis: list[str] | None) -> dict[str, str]:
-    from cotune.errors import UsageError
-
     axes = {}
     for entry in axis or []:
         name, equals, values = entry.partition("=")
@@ -200,8 +183,6 @@ def search_overrides(workers: str | None, batch_size: str | None, axis: list[str
 
 def as_last_planned(settings: Settings, kept: Store) -> Settings:
     """Return the settings with the metric that was planned for last, which a flag may have named."""
-    from dataclasses import replace
-
     job = settings.job
     metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
     alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
@@ -217,9 +198,6 @@ def tell_other_goal(settings: Settings, kept: Store, config: Config | None = Non
 
     A run of another config than the plan's follows none.
     """
-    from cotune.cli.output import note
-    from cotune.documents import goal_words
-
     asked = [getattr(settings.goal, name) for name in _ASKED]
     for stored in kept.plans(settings.job, last=1):
         goal = stored.plan.goal
@@ -252,32 +230,23 @@ def goal_overrides(
 
 def runs_folder() -> Path:
     """Return where the files of every start go."""
-    from cotune.store.location import RUNS, work_folder
-
     return work_folder(Path.cwd()) / RUNS
 
 
 def open_store(url: str | None, *, reading: bool = False) -> Store:
     """Return the store named by the flag, or the project's own; with `reading` one that is named must be there."""
-    from cotune.store import open_store
-    from cotune.store.location import locate
-
     if reading and url is not None:
         require_store(locate(url, Path.cwd()))
-    return open_store(url, Path.cwd())
+    return Store(locate(url, Path.cwd()))
 
 
 def require_store(url: URL) -> None:
     """Refuse to look at a store that is not there: looking must not make one."""
-    from cotune.errors import NotFound
-
     if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
         raise NotFound(f"no store at {url.database}; name one with --store, or measure something: cotune profile")
 
 
 def check_predictors(*names: str) -> None:
     """Refuse a predictor that there is not, or whose settings are wrong, before anything is measured for it."""
-    from cotune import registry
-
     for name in names:
         registry.create("predictor", name)

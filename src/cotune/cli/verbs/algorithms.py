@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from cotune import registry
 from cotune.cli.options import Json
+from cotune.cli.output import emit_json, table
+from cotune.errors import UsageError, suggestion
 
 
 def algorithms(
@@ -16,10 +19,6 @@ def algorithms(
     json: Json = False,
 ) -> None:
     """List every algorithm with its one line. Predictors, searches, placements, strategies, policies and engines."""
-    from cotune import registry
-    from cotune.cli.output import emit_json, table
-    from cotune.errors import UsageError, suggestion
-
     words = tuple(registry.KINDS)
     if kind is not None and kind not in words:
         raise UsageError(f"no kind named {kind!r}; there are {', '.join(words)}{suggestion(kind, words)}")

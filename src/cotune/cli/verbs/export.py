@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.options import Axis, Command, Epochs, File, Json, Name, StoreUrl
-
-if TYPE_CHECKING:
-    from cotune.interop.export import Order
+from cotune.cli.options import (
+    Axis,
+    Command,
+    Epochs,
+    File,
+    Json,
+    Name,
+    StoreUrl,
+    as_last_planned,
+    chosen_axes,
+    load_settings,
+    open_store,
+)
+from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
+from cotune.documents import config_document
+from cotune.interop.export import Order, order, use, write
+from cotune.jobfile.metric import as_measured
+from cotune.run.launch import Launch
+from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
+from cotune.units import seconds
 
 
 def export(
@@ -33,14 +50,6 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
-    from dataclasses import replace
-
-    from cotune.cli.options import as_last_planned, chosen_axes, load_settings, open_store
-    from cotune.interop.export import order, write
-    from cotune.jobfile.metric import as_measured
-    from cotune.run.launch import Launch
-    from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
-    from cotune.units import seconds
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
@@ -67,8 +76,6 @@ def export(
 
 
 def _write(output: Path, text: str, *, force: bool) -> None:
-    from cotune.cli.output import refuse_overwriting, writing
-
     refuse_overwriting(output, force=force)
     with writing(output):
         output.write_text(text, encoding="utf-8")
@@ -76,10 +83,6 @@ def _write(output: Path, text: str, *, force: bool) -> None:
 
 def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bool) -> None:
     """Print the file, or where it is and how it is used."""
-    from cotune.cli.output import emit_json, note, show
-    from cotune.documents import config_document
-    from cotune.interop.export import use
-
     if json:
         document = {
             "target": target,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Axis, Examples, File, Json, Name, StoreUrl
-
-if TYPE_CHECKING:
-    import re
-
-    from cotune.interop.measured import Hints
-    from cotune.types import Job, Sample
+from cotune.cli.options import Axis, Examples, File, Json, Name, StoreUrl, chosen_axes, load_settings, open_store
+from cotune.cli.output import emit_json, note, say
+from cotune.documents import sample_document
+from cotune.errors import CotuneError, NotFound, UsageError, suggestion
+from cotune.interop import logged as logs
+from cotune.interop.logged import logs_of
+from cotune.interop.measured import Hints, measured
+from cotune.jobfile import settings as job_settings
+from cotune.recording import imported as recordings
+from cotune.recording.imported import import_recordings
+from cotune.types import Job, Sample, axes_of
+from cotune.units import counted, number
+from cotune.units import seconds as duration
 
 
 def import_(
@@ -47,14 +54,6 @@ def import_(
     json: Json = False,
 ) -> None:
     """Read other tools' logs as samples of a job. Or a published data set as recordings."""
-    from cotune.cli.options import chosen_axes, load_settings
-    from cotune.errors import NotFound, suggestion
-    from cotune.interop import logged as logs
-    from cotune.interop.measured import Hints
-    from cotune.recording import imported as recordings
-    from cotune.types import axes_of
-    from cotune.units import seconds as duration
-
     known = name.lower().replace("-", "_").replace(".", "_")
     if known in recordings.names():
         _recordings(known, source, output, json=json)
@@ -80,10 +79,6 @@ def import_(
 
 
 def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> None:
-    from cotune.cli.output import emit_json, say
-    from cotune.errors import UsageError
-    from cotune.recording.imported import import_recordings
-
     if output is None:
         raise UsageError(f"{name} is a data set, which becomes recordings: say where they go with --output")
     written = import_recordings(name, source, output)
@@ -97,14 +92,6 @@ def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> 
 
 def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None, *, json: bool) -> None:
     """Keep what can be read; runs that cannot are named, and are an error when there are no others."""
-    from cotune.cli.options import open_store
-    from cotune.cli.output import emit_json, note, say
-    from cotune.documents import sample_document
-    from cotune.errors import CotuneError, NotFound
-    from cotune.interop.logged import logs_of
-    from cotune.interop.measured import measured
-    from cotune.units import counted
-
     logged = logs_of(tool, source)
     wanted = [run for run in logged if asked.runs is None or asked.runs.search(run.name)]
     if not wanted:
@@ -134,16 +121,12 @@ def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None,
 
 def _next(job: Job) -> str:
     """Return what may be done with samples: a job without a job file can be replayed, and not planned."""
-    from cotune.jobfile import settings as job_settings
-
     if job.command or job_settings.find(Path.cwd()) is not None:
         return "cotune samples, cotune predict, cotune plan"
     return f"cotune record --job {shlex.quote(job.name)} -o FOLDER, then cotune plan --recording FOLDER"
 
 
 def _line(sample: Sample) -> str:
-    from cotune.units import number
-
     pace = f"{number(sample.epoch_seconds, 3)} s an epoch" if sample.epoch_seconds is not None else "speed unknown"
     good = f", at last {number(sample.accuracy)}" if sample.accuracy is not None else ""
     odd = f" ({sample.failure or sample.warning})" if sample.failure or sample.warning else ""
@@ -151,9 +134,6 @@ def _line(sample: Sample) -> str:
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-    import re
-
-    from cotune.errors import UsageError
 
     try:
         return re.compile(text) if text is not None else None

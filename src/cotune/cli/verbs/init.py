@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cotune.cli.options import Command, Examples, Json, Name
+from cotune.cli.output import emit_json, refuse_overwriting, say, writing
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.command import line, without_launcher
+from cotune.jobfile.draft import draft
+from cotune.private import make_folder
+from cotune.store.location import PROJECT_FOLDER
 
 
 def init(
@@ -18,14 +25,6 @@ def init(
     json: Json = False,
 ) -> None:
     """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples."""
-    import os
-
-    from cotune.cli.output import emit_json, refuse_overwriting, say, writing
-    from cotune.jobfile import settings as job_settings
-    from cotune.jobfile.command import line, without_launcher
-    from cotune.jobfile.draft import draft
-    from cotune.private import make_folder
-    from cotune.store.location import PROJECT_FOLDER
 
     file = Path.cwd() / job_settings.FILE_NAME
     refuse_overwriting(file, force=force)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cotune.cli.options import Json
-
-if TYPE_CHECKING:
-    from cotune.jobfile.prices import Price
+from cotune.cli.output import emit_json, say, table
+from cotune.errors import NotFound, suggestion
+from cotune.jobfile.prices import Price, imported, keep, read, shipped
+from cotune.store import work_folder
 
 prices = typer.Typer(no_args_is_help=True, help="List what devices cost an hour, or import prices.")
 
@@ -21,11 +23,6 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the prices that job files get for devices without one, with their sources and dates."""
-    from cotune.cli.output import emit_json, table
-    from cotune.errors import NotFound, suggestion
-    from cotune.jobfile.prices import imported, shipped
-    from cotune.store import work_folder
-
     own = imported(work_folder(Path.cwd()))
     mine = {price.device for price in own}
     known = [*own, *(price for price in shipped() if price.device not in mine)]
@@ -51,10 +48,6 @@ def import_(
     json: Json = False,
 ) -> None:
     """Keep prices of your own for this project (or for this user): they go before the list."""
-    from cotune.cli.output import emit_json, say
-    from cotune.jobfile.prices import keep, read
-    from cotune.store import work_folder
-
     new = read(source.expanduser(), spot=spot)
     kept = keep(work_folder(Path.cwd()), new)
     if json:
@@ -64,6 +57,4 @@ def import_(
 
 
 def _document(price: Price) -> dict[str, object]:
-    from dataclasses import asdict
-
     return asdict(price) | {"date": price.date.isoformat()}

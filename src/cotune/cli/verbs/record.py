@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Command, File, Json, Name, StoreUrl
-
-if TYPE_CHECKING:
-    from cotune.store import Store
-    from cotune.types import Job, Sample
+from cotune.checkpoints import joined
+from cotune.cli.options import Command, File, Json, Name, StoreUrl, load_settings, open_store
+from cotune.cli.output import emit_json, refuse_overwriting, say, writing
+from cotune.errors import NotFound, suggestion
+from cotune.jobfile.metric import as_measured
+from cotune.recording import write
+from cotune.recording.from_samples import recorded_tables
+from cotune.recording.reader import ACCURACY, JOB, TIMES
+from cotune.store import Store
+from cotune.types import Cluster, Device, Job, Sample
+from cotune.units import counted
 
 
 def record(
@@ -25,17 +31,6 @@ def record(
     json: Json = False,
 ) -> None:
     """Write a job's samples as a recording that can be replayed."""
-    from cotune.checkpoints import joined
-    from cotune.cli.options import load_settings, open_store
-    from cotune.cli.output import emit_json, refuse_overwriting, say, writing
-    from cotune.errors import NotFound
-    from cotune.jobfile.metric import as_measured
-    from cotune.recording import write
-    from cotune.recording.from_samples import recorded_tables
-    from cotune.recording.reader import ACCURACY, JOB, TIMES
-    from cotune.types import Cluster, Device
-    from cotune.units import counted
-
     for table in (JOB, TIMES, ACCURACY):
         refuse_overwriting(output / table, force=force)
     with open_store(store, reading=True) as kept:
@@ -60,8 +55,6 @@ def record(
 
 def _stored(kept: Store, name: str) -> tuple[Job, list[Sample]]:
     """Return the definition and all samples of the stored jobs of that name."""
-    from cotune.errors import NotFound, suggestion
-
     known = [found for found in kept.jobs() if found.name == name]
     if not known:
         names = [found.name for found in kept.jobs()]

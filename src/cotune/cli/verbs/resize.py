@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cotune.cli.options import File, Json, Name, StoreUrl
+from cotune.checkpoints import is_own
+from cotune.cli.options import File, Json, Name, StoreUrl, load_settings, open_store, runs_folder
+from cotune.cli.output import emit_json, say, writing
+from cotune.errors import NotFound, UsageError
+from cotune.jobfile.metric import as_measured
+from cotune.run.supervise import RESIZE, can_move, resized
 
 
 def resize(
@@ -17,14 +23,6 @@ def resize(
     json: Json = False,
 ) -> None:
     """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
-    from pathlib import Path
-
-    from cotune.checkpoints import is_own
-    from cotune.cli.options import load_settings, open_store, runs_folder
-    from cotune.cli.output import emit_json, say, writing
-    from cotune.errors import NotFound, UsageError
-    from cotune.jobfile.metric import as_measured
-    from cotune.run.supervise import RESIZE, can_move, resized
 
     settings = load_settings(file, {"name": name})
     with open_store(store, reading=True) as kept:

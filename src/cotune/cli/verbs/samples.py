@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Json, StoreUrl
+from cotune.cli.options import Json, StoreUrl, open_store
+from cotune.cli.output import emit_json, say, table
+from cotune.documents import config_cells, config_columns, head, sample_document
+from cotune.errors import NotFound, suggestion
+from cotune.units import number
 
 
 def samples(
@@ -15,12 +19,6 @@ def samples(
     json: Json = False,
 ) -> None:
     """List what was measured, start by start. Each with its speed, its metric and its cost."""
-    from cotune.cli.options import open_store
-    from cotune.cli.output import emit_json, say, table
-    from cotune.documents import config_cells, config_columns, head, sample_document
-    from cotune.errors import NotFound, suggestion
-    from cotune.units import number
-
     with open_store(store, reading=True) as kept:
         jobs = kept.jobs()
         found = [
