@@ -69,9 +69,7 @@ def asked(folder: Path) -> str:
     )
     early, late = (document["plan"]["forecast"]["seconds"] for document in (fast, one))
     deadline = max(early["high"], (early["mid"] * late["mid"]) ** 0.5)
-    print(
-        f"\none worker takes {late['mid']:.0f} s, {told(fast)} {early['mid']:.0f} s; let it be done in {deadline:.0f} s:"
-    )
+    print(f"\none worker takes {late['mid']:.0f} s, {told(fast)} {early['mid']:.0f} s; asked: {deadline:.0f} s:")
     return f"{deadline:.0f}s"
 
 

@@ -136,3 +136,17 @@ def test_no_function_outside_the_command_line_takes_more_than_a_dozen_parameters
             taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             named = [one for one in taken if one.arg not in ("self", "cls")]
             assert len(named) <= MOST_PARAMETERS, f"{node.name} takes {len(named)} parameters"
+
+
+def test_class_names_keep_to_the_words_of_contributing() -> None:
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().partition("## Words")[2]
+    listed = [row.split("|")[3] for row in page.splitlines() if row.startswith("| `")]
+    banned = {word.strip() for cell in listed for word in cell.split(",")} | {"Manager", "Helper", "Base", "Utils"}
+    assert len(banned) > 12
+    names = {
+        node.name: str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {name: file for name, file in names.items() if name.lstrip("_") in banned} == {}

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from cotune import checkpoints
-from cotune.checkpoints import Kept, can_continue, has_checkpoint, joined, reused_device_seconds, take, tidy, trained
+from cotune.checkpoints import (
+    Resumable,
+    can_continue,
+    has_checkpoint,
+    joined,
+    reused_device_seconds,
+    take,
+    tidy,
+    trained,
+)
 from cotune.space import Axis, Configs, Space
 from cotune.types import Config, Evaluation, Failure, Goal, Job, Sample, axes_of
 
@@ -33,7 +42,7 @@ ONE, TWO = Config.data_parallel(64, 1), Config.data_parallel(32, 2)
 
 def test_another_layout_of_the_recipe_goes_on_with_the_furthest_probe(tmp_path: Path) -> None:
     short, far = probe(tmp_path, ONE, 2), probe(tmp_path, ONE, 5)
-    kept = Kept.among([short, far])
+    kept = Resumable.among([short, far])
     assert kept.of(TWO) == far
     assert kept.of(Config.data_parallel(64, 2)) is None
     assert kept.of(TWO, seed=7) == far
@@ -55,28 +64,28 @@ def test_what_failed_runs_on_or_left_nothing_is_not_gone_on_with(tmp_path: Path,
 
 def test_named_axes_are_part_of_the_recipe_and_so_is_the_layout_of_servers_that_do_not_wait(tmp_path: Path) -> None:
     half = Config.data_parallel(64, 1, axes=axes_of({"precision": "bf16"}))
-    assert Kept.among([probe(tmp_path, half, 3)]).of(ONE) is None
+    assert Resumable.among([probe(tmp_path, half, 3)]).of(ONE) is None
     axes = axes_of({"asynchronous": True})
     alone = Config.data_parallel(64, 1, servers=1, axes=axes)
-    kept = Kept.among([probe(tmp_path / "async", alone, 3)])
+    kept = Resumable.among([probe(tmp_path / "async", alone, 3)])
     assert kept.of(alone) is not None
     assert kept.of(Config.data_parallel(32, 2, servers=1, axes=axes)) is None
     axes = axes_of({"asynchronous": "false"})
-    waiting = Kept.among([probe(tmp_path / "sync", Config.data_parallel(64, 1, servers=1, axes=axes), 3)])
+    waiting = Resumable.among([probe(tmp_path / "sync", Config.data_parallel(64, 1, servers=1, axes=axes), 3)])
     assert waiting.of(Config.data_parallel(32, 2, servers=1, axes=axes)) is not None, "a word says the same"
 
 
 def test_epochs_are_told_for_every_layout_and_are_endless_where_the_target_is_met(tmp_path: Path) -> None:
     space = Space((Axis("workers", (1, 2)), Axis("batch_size", (32, 64)), Axis("precision", ("fp32", "bf16"))))
     full = Config.data_parallel(64, 1, axes=axes_of({"precision": "fp32"}))
-    kept, configs = Kept.among([probe(tmp_path, full, 4)]), space.configs()
+    kept, configs = Resumable.among([probe(tmp_path, full, 4)]), space.configs()
     same = [c.global_batch == 64 and dict(c.axes)["precision"] == "fp32" for c in configs]
     assert kept.epochs(JOB, Goal(target=0.9), configs).tolist() == np.where(same, 4.0, 0.0).tolist()
     assert kept.epochs(JOB, Goal(target=0.4), configs).tolist() == np.where(same, np.inf, 0.0).tolist()
     assert kept.epochs(JOB, Goal(target=0.4, epochs=9), configs).max() == 4.0
     assert kept.epochs(JOB, Goal(epochs=4), configs).max() == np.inf
     assert kept.epochs(JOB, Goal(epochs=3), configs).max() == 0.0, "it has trained too long for three"
-    assert Kept({}).epochs(JOB, Goal(), Configs.of([ONE])).tolist() == [0.0]
+    assert Resumable({}).epochs(JOB, Goal(), Configs.of([ONE])).tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("most", "left"), [(5, False), (6, True)])

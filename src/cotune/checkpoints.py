@@ -78,13 +78,13 @@ def meets(job: Job, goal: Goal, sample: Sample) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Resumable:
     """The probes that may be gone on with: the furthest of every recipe."""
 
     best: Mapping[Lineage, Sample]
 
     @classmethod
-    def among(cls, samples: Sequence[Sample], able: Callable[[Sample], bool] = can_continue) -> Kept:
+    def among(cls, samples: Sequence[Sample], able: Callable[[Sample], bool] = can_continue) -> Resumable:
         """Return what some samples left to go on from; of two that went as far, the earlier."""
         best: dict[Lineage, Sample] = {}
         for sample in joined(samples):
@@ -163,7 +163,7 @@ def tidy(samples: Sequence[Sample], runs: Path, favourite: Config | None = None)
     """
     here = [sample for sample in samples if sample.engine != RECORDED and is_own(sample.folder, runs)]
     own = None if favourite is None else lineage(favourite)
-    best = Kept.among(here).best
+    best = Resumable.among(here).best
     ordered = sorted(best.values(), key=lambda sample: (lineage(sample.config) == own, sample.started), reverse=True)
     kept: list[Sample] = []
     left = _free(ordered)

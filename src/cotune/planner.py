@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from cotune import registry
-from cotune.checkpoints import Kept
+from cotune.checkpoints import Resumable
 from cotune.forecast import Forecaster, Outlook
 from cotune.plan import Search
 from cotune.plan.assess import Assessment, assess
@@ -48,7 +48,7 @@ class Planner:
     cluster: Cluster
     forecaster: Forecaster
     outlook: Outlook
-    checkpoints: Kept
+    checkpoints: Resumable
     seed: int = 0
 
     @classmethod
@@ -65,7 +65,7 @@ class Planner:
         wanted = space.needs_accuracy(goal) if with_accuracy is None else with_accuracy
         forecaster = evidence.forecaster(job, cluster, predictors, with_accuracy=wanted)
         outlook = forecaster(space.configs(), goal.max_epochs)
-        return cls(job, goal, space, cluster, forecaster, outlook, Kept.among(evidence.samples), predictors.seed)
+        return cls(job, goal, space, cluster, forecaster, outlook, Resumable.among(evidence.samples), predictors.seed)
 
     def asking(self, goal: Goal, cluster: Cluster | None = None) -> Planner:
         """Return the planner for another goal, and at other prices."""

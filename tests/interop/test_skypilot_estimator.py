@@ -80,7 +80,7 @@ import sky
 from cotune.adapters.skypilot import time_estimator
 task = sky.Task(run="true")
 task.set_time_estimator(time_estimator("cotune.yaml"))
-seconds = [task.estimate_runtime(sky.Resources(accelerators={kind: 4})) for kind in ("T4", "A100")]
+seconds = [task.estimate_runtime(sky.SkyResources(accelerators={kind: 4})) for kind in ("T4", "A100")]
 print(*(round(value, -1) for value in seconds))
 """
     said = environments.run("sky", code, folder=job_file.parent)

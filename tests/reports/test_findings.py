@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cotune.checkpoints import Kept
+from cotune.checkpoints import Resumable
 from cotune.documents import price_words
 from cotune.ended_runs import cost_of
 from cotune.forecast import Learning, Outlook, standard_draws
@@ -61,11 +61,11 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
 
 
 def planner(known: Outlook, goal: Goal = GOAL) -> Planner:
-    return Planner(JOB, goal, SPACE, CLUSTER, lambda *_: known, known, Kept({}))
+    return Planner(JOB, goal, SPACE, CLUSTER, lambda *_: known, known, Resumable({}))
 
 
 def found(goal: Goal = GOAL, samples: list[Sample] | None = None, plans: Any = (), **world: Any) -> Findings:
-    checkpoints = Kept.among(samples or [])
+    checkpoints = Resumable.among(samples or [])
     return find(replace(planner(outlook(**world), goal), checkpoints=checkpoints), samples or [], plans)
 
 

@@ -10,7 +10,7 @@ import pytest
 from cotune.run.launch import Launch
 from cotune.run.lease import leased
 from cotune.run.local.messages import Program, Record
-from cotune.run.remote import Away
+from cotune.run.remote import RemoteLaunch
 from cotune.types import Cause, Config, Job
 
 
@@ -23,7 +23,7 @@ def test_workers_that_never_met_are_noticed_by_their_records(
 ) -> None:
     job = Job("made-up", (sys.executable, "train.py"), folder=str(tmp_path))
     launch = Launch("a", job, Config.data_parallel(8, 2), 2, tmp_path / "run", probe_epochs=2.0)
-    away = Away.of(launch, Program("script", "train.py", ()), 0.0, leased(launch.folder))
+    away = RemoteLaunch.of(launch, Program("script", "train.py", ()), 0.0, leased(launch.folder))
     (away.folder / "rank-0.jsonl").write_text('{"at": 1.0, "epoch": 1.0, "accuracy": 0.5}\n')
     for rank, told in enumerate(alone):
         Record("done", 0, 0.0, 1.0, alone=told).write(away.folder, rank)

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from sqlalchemy import URL
 
-from cotune.checkpoints import Kept, has_checkpoint, is_own
+from cotune.checkpoints import Resumable, has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
@@ -175,7 +175,7 @@ def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, n
     settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
     plan = planner.plan()
     free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
-    found = replace(free, checkpoints=Kept({})).assess()  # a job that is served begins anew
+    found = replace(free, checkpoints=Resumable({})).assess()  # a job that is served begins anew
     forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
     rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}
     needed = {one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else one.epochs for one in forecasts}

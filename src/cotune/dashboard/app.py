@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 
 from cotune import __version__
 from cotune.dashboard.access import Guard
+from cotune.dashboard.answers import StoreAnswers
 from cotune.dashboard.beats import Beats, as_json
-from cotune.dashboard.desk import Desk
 from cotune.dashboard.what_if import WhatIf
 from cotune.documents import sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
@@ -59,7 +59,7 @@ class Dashboard:
 
 def create(store: Store, token: str | None = None, *, local: bool = True) -> Dashboard:
     """Return the dashboard of a store, guarded."""
-    desk = Desk(store)
+    desk = StoreAnswers(store)
     beats = Beats(desk)
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
     return Dashboard(Guard(app, token, local), beats.close)
 
 
-def _routes(app: FastAPI, desk: Desk, beats: Beats) -> None:
+def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
     @app.exception_handler(CotuneError)
     async def told(_: Request, error: CotuneError) -> Response:
         known = {NotFound: 404, UsageError: 400, CotuneError: 503}  # the last: busy, try again

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from cotune.dashboard.desk import Desk
+from cotune.dashboard.answers import StoreAnswers
 from cotune.errors import CotuneError
 from cotune.store import views
 
@@ -25,7 +25,7 @@ def as_json(document: dict[str, Any]) -> bytes:
 class Beats:
     """Looks at the store once a second while somebody watches, and tells what changed."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: StoreAnswers) -> None:
         self.desk = desk
         self.number = 0
         self.event = ""

@@ -24,11 +24,11 @@ from cotune.predict.evidence import Evidence
 from cotune.predict.history import History
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
-from cotune.store.views import JobSummary, Owner, Telling, telling_samples
+from cotune.store.views import JobSummary, Owner, SampleLimits, telling_samples
 from cotune.types import Cluster, Device, Goal, Job, Sample
 
 # A first fit of 200 samples takes 0.5 s of CPU, and 100,000 of 192 configs open in 1.0 s (benchmarks/dashboard.py).
-CHOICE = Telling(per_config=3, per_batch=2, curves=60, most=200)
+CHOICE = SampleLimits(per_config=3, per_batch=2, curves=60, most=200)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from cotune.space import Axis, Space
 from cotune.types import Value
 
 
-class Resources(Protocol):
-    """What of `sky.Resources` is asked for."""
+class SkyResources(Protocol):
+    """What of `sky.SkyResources` is asked for."""
 
     @property
     def accelerators(self) -> Mapping[str, float] | None: ...
@@ -36,13 +36,13 @@ class Resources(Protocol):
 
 def time_estimator(
     file: str | Path | None = None, *, num_nodes: int = 1, store: str | None = None, seed: int = 0
-) -> Callable[[Resources], float]:
+) -> Callable[[SkyResources], float]:
     """Return a function from SkyPilot's resources to the seconds that the job of a job file takes on them."""
     with open_project(file, store=store) as project:
         settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
     free = planner.asking(replace(settings.goal, max_cost=None))  # SkyPilot's prices count, not ours
 
-    def seconds(resources: Resources) -> float:
+    def seconds(resources: SkyResources) -> float:
         device, workers = _asked(settings, resources)
         try:
             plan = free.within(_pinned(settings, device, workers * num_nodes)).plan()
@@ -53,7 +53,7 @@ def time_estimator(
     return seconds
 
 
-def _asked(settings: Settings, resources: Resources) -> tuple[str, int]:
+def _asked(settings: Settings, resources: SkyResources) -> tuple[str, int]:
     """Return the device, as the job file calls it, and how many there are on a node."""
     wanted = dict(resources.accelerators or {})
     if not wanted:

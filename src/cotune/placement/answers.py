@@ -17,7 +17,7 @@ import numpy as np
 
 from cotune.errors import Infeasible, UsageError
 from cotune.placement.objectives import Cheapest, Fastest, Objective
-from cotune.placement.placements.exact import Exact, Solution
+from cotune.placement.placements.exact import Exact, ProvenPlacement
 from cotune.placement.problems import TIE, Placement, Problem
 from cotune.placement.profiles import Profile
 from cotune.units import number
@@ -82,9 +82,9 @@ def answer(profile: Profile, asked: PlacementGoal) -> Answer:
     )
 
 
-def _solve(problems: tuple[Problem, ...], objective: Objective, seconds: float) -> Solution:
+def _solve(problems: tuple[Problem, ...], objective: Objective, seconds: float) -> ProvenPlacement:
     """Return the best over all problems; the bound is the least of theirs."""
-    total: Solution | None = None
+    total: ProvenPlacement | None = None
     for place, problem in enumerate(problems):
         share = max(0.0, seconds - (total.seconds if total else 0.0)) / (len(problems) - place)
         known = total.placement if total else None
@@ -95,8 +95,8 @@ def _solve(problems: tuple[Problem, ...], objective: Objective, seconds: float) 
     return replace(total, optimal=total.bound >= value * (1 - TIE))
 
 
-def _both(one: Solution, other: Solution) -> Solution:
-    return Solution(
+def _both(one: ProvenPlacement, other: ProvenPlacement) -> ProvenPlacement:
+    return ProvenPlacement(
         placement=other.placement,  # at least as good: it started from the first one's
         optimal=one.optimal and other.optimal,
         bound=min(one.bound, other.bound),

@@ -36,7 +36,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import ndtri
 
-from cotune.checkpoints import Kept
+from cotune.checkpoints import Resumable
 from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict.fits import KEPT
@@ -108,7 +108,7 @@ class AccuracyOutlook:
 
         Where a recording judges a run by several seeds, the one that a probe drew is not its past.
         """
-        left = [] if job.seeds > 1 else list(Kept.among(samples).best.values())
+        left = [] if job.seeds > 1 else list(Resumable.among(samples).best.values())
         if not left:
             return None
         found = [curves(job, self.recipes.samples([sample]))[0] for sample in left]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.checkpoints import Kept, joined, take, trained
+from cotune.checkpoints import Resumable, joined, take, trained
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import Until, attempt
 from cotune.run.launch import Engine, Launch
@@ -91,7 +91,7 @@ def profile(
         number += 1
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
         until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
-        begun_by = Kept.among(whole).of(probe.config) if probe.curve else None
+        begun_by = Resumable.among(whole).of(probe.config) if probe.curve else None
         launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
         begin = Sample(
             probe.config,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.checkpoints import Kept, has_checkpoint, is_own, meets, take, trained
+from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
 from cotune.run.launch import Launch
@@ -62,7 +62,7 @@ class Beginnings:
         """Return the probe that trained this config's recipe furthest, its checkpoint copied; else from scratch."""
         # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
         probe_seed = None if self.settings.engine == RECORDED else seed
-        before = Kept.among(self.store.samples(self.settings.job)).of(config, goal, probe_seed)
+        before = Resumable.among(self.store.samples(self.settings.job)).of(config, goal, probe_seed)
         if before is None:
             return self.scratch(seed)
         begin = Beginning(before.seed or 0, self.runs / new_id(), before, trained(before))

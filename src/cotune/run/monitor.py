@@ -41,7 +41,7 @@ _APART = "never met (no process group, and nothing reads WORLD_SIZE), so each tr
 
 
 @dataclass(kw_only=True)
-class Hearing:
+class LaunchMonitor:
     """The ear of an engine for one launch: where it speaks, and what it has said."""
 
     launch: Launch

@@ -27,7 +27,7 @@ from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.run.lease import Lease
 from cotune.run.local.messages import Group, Program, Record
 from cotune.run.logged import log_of, tool_of
-from cotune.run.monitor import Hearing
+from cotune.run.monitor import LaunchMonitor
 from cotune.run.reasons import aborted, foreign, reason
 from cotune.run.tail import Tail
 from cotune.types import Failure
@@ -38,7 +38,7 @@ _MARKS = (STOP, RELEASED, "rank-*.json", "slurm.*")
 
 
 @dataclass(kw_only=True)
-class Away(Hearing):
+class RemoteLaunch(LaunchMonitor):
     """What is known of a launch elsewhere, and what it was told to do."""
 
     program: Program
@@ -52,7 +52,7 @@ class Away(Hearing):
     failed_at: float | None = None
 
     @classmethod
-    def of(cls, launch: Launch, program: Program, now: float, lease: Lease) -> Away:
+    def of(cls, launch: Launch, program: Program, now: float, lease: Lease) -> RemoteLaunch:
         """Clear the launch's folder, which is ours by the lease, of the marks of an earlier start."""
         folder = lease.folder
         pattern = pattern_of(launch.job)

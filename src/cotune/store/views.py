@@ -124,7 +124,7 @@ def sample_page(
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class SampleLimits:
     """Which samples of very many tell the most: the newest of each config, and of each batch those with a curve."""
 
     per_config: int
@@ -133,7 +133,7 @@ class Telling:
     most: int
 
 
-def telling_samples(store: Store, job: Owner, asked: Telling) -> tuple[Sample, ...]:
+def telling_samples(store: Store, job: Owner, asked: SampleLimits) -> tuple[Sample, ...]:
     """Return the samples of a job that tell the most, oldest first, with those that they went on from."""
     nth_of_config = func.row_number().over(partition_by=cast(samples.c.config, Text), order_by=samples.c.number.desc())
     has_curve = samples.c.accuracy.is_not(None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cotune.checkpoints import Kept, joined, trained
+from cotune.checkpoints import Resumable, joined, trained
 from cotune.forecast import Forecaster
 from cotune.lab.bench.truth import Truth
 from cotune.lab.strategy import Decision
@@ -85,7 +85,7 @@ class RecordedLab:
                 break
             if probe.curve:
                 seen.add(probe.config.global_batch)
-            before = Kept.among(self._all).of(probe.config) if probe.curve else None
+            before = Resumable.among(self._all).of(probe.config) if probe.curve else None
             self._train(probe.config, probe.epochs, on=False, before=before)
         self.profiles[key] = tuple(self.samples)
         return joined(self._all)
@@ -116,10 +116,10 @@ class RecordedLab:
         """Return the part of it that trained the chosen recipe, and is continued by the run."""
         if decision.config is None:
             return 0.0
-        probe = Kept.among(self.samples).of(decision.config)
+        probe = Resumable.among(self.samples).of(decision.config)
         if probe is None:
             return 0.0
         return probe.seconds * float(rates(Configs.of([probe.config]), self.cluster)[0])
 
     def trained(self, configs: Configs) -> Floats:
-        return Kept.among(self.samples).epochs(self.job, self.goal, configs)
+        return Resumable.among(self.samples).epochs(self.job, self.goal, configs)

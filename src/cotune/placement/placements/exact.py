@@ -53,7 +53,7 @@ _LABOUR = 2.0  # seconds for labels, per second for bounds and better plans
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class ProvenPlacement:
     """The best plan found (None where there is none), whether that is proven, and the least value there could be."""
 
     placement: Placement | None
@@ -76,7 +76,7 @@ class Exact:
 
     def solve(
         self, problem: Problem, objective: Objective | None = None, *, incumbent: Placement | None = None
-    ) -> Solution:
+    ) -> ProvenPlacement:
         """Return the best plan (the cheapest by default) that reaches the throughput, or one known that is as good."""
         return _Bisection(problem, self, Cheapest() if objective is None else objective, incumbent).run()
 
@@ -133,7 +133,7 @@ class _Bisection:
         self.beam = _BEAM
         self.budget = float(problem.prices @ problem.limits) if np.isfinite(problem.limits).all() else np.inf
 
-    def run(self) -> Solution:
+    def run(self) -> ProvenPlacement:
         edges, free, types = self.counting.edges, self.problem.free, len(self.problem.types)
         lo = float(cheapest(edges, self.counting.fastest[:, None], free=free, join=np.maximum).least[0])
         hi = self.problem.slowest
@@ -340,8 +340,8 @@ class _Bisection:
         slower = lo / self.problem.batch >= self.best.seconds / self.best.batch * (1 - TIE)
         return bool(fewest > self.best.units or (fewest == self.best.units and slower))
 
-    def _solution(self) -> Solution:
+    def _solution(self) -> ProvenPlacement:
         value = self._value()
         bounds = [value, *(interval.bound for interval in self.open)]
         optimal = min(bounds) >= value * (1 - TIE)
-        return Solution(self.best, optimal, min(bounds), self.searched, time.monotonic() - self.started)
+        return ProvenPlacement(self.best, optimal, min(bounds), self.searched, time.monotonic() - self.started)

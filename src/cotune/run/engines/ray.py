@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cotune.errors import UsageError, missing_extra
 from cotune.run.launch import Event, Launch
 from cotune.run.lease import leased
-from cotune.run.remote import Away, group_of
+from cotune.run.remote import RemoteLaunch, group_of
 from cotune.types import Failure
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Ray:
 
             asked = ask(launch.config, self.cpus, self.strategy)
             lease.settle()
-            away = Away.of(launch, group.program, self.now(), lease)
+            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
             self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
         except BaseException:
             lease.release()

@@ -20,7 +20,7 @@ from cotune import private
 from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
 from cotune.run.lease import leased
-from cotune.run.remote import STOP, Away, group_of
+from cotune.run.remote import STOP, RemoteLaunch, group_of
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
@@ -37,7 +37,7 @@ _LATE_SECONDS = 5.0  # for files to show on a network disk after their job is ov
 class _Submitted:
     """A launch, the job that it is to Slurm, and when Slurm said that the job was over."""
 
-    away: Away
+    away: RemoteLaunch
     job: str
     state: str = "PENDING"
     over_since: float | None = None
@@ -89,7 +89,7 @@ class Slurm:
             group = group_of(launch, lease, self.term_seconds)
             end_earlier(folder)
             lease.settle()
-            away = Away.of(launch, group.program, self.now(), lease)
+            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
             private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
             script = folder / SCRIPT
             script.write_text(batch_script(launch, folder, lease.fence, self._options(launch)))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from cotune.run.local.messages import Program, Record
 from cotune.run.local.nodes import EmulatedNodes
-from cotune.run.monitor import Hearing
+from cotune.run.monitor import LaunchMonitor
 
 
 @dataclass(kw_only=True)
-class LocalLaunch(Hearing):
+class LocalLaunch(LaunchMonitor):
     """A launch's share of the machine, and its state."""
 
     program: Program

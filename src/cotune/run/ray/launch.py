@@ -26,7 +26,7 @@ from cotune.run.ray.actor import News, Place, Worker
 from cotune.run.ray.cluster import first_line, listens
 from cotune.run.ray.placing import bundle, fitting
 from cotune.run.reasons import last_line, reason
-from cotune.run.remote import STOP, Away
+from cotune.run.remote import STOP, RemoteLaunch
 from cotune.run.seat import Peer, WorkerSeat
 from cotune.types import Cause, Config, Failure
 
@@ -57,7 +57,7 @@ def ask(config: Config, cpus: float, strategy: str) -> Bundles:
 class RayLaunch:
     """A launch's actors and what is expected of them next."""
 
-    def __init__(self, away: Away, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
+    def __init__(self, away: RemoteLaunch, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
         self.away, self.group, self.asked, self.runtime_env = away, group, asked, runtime_env
         self.lost: Failure | None = None
         self.actors: list[Any] = []

@@ -25,7 +25,7 @@ def job_key(name: str, fingerprint: str) -> str:
     return hashlib.sha256(f"{name}\0{fingerprint}".encode()).hexdigest()[:16]
 
 
-class Desk:
+class StoreAnswers:
     """Answers questions about one store."""
 
     def __init__(self, store: Store) -> None:
