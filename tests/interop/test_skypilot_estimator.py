@@ -77,10 +77,10 @@ def test_a_device_that_nobody_measured_is_named(job_file: Path) -> None:
 def test_a_task_of_skypilot_estimates_with_it(job_file: Path) -> None:
     code = """
 import sky
-from cotune.adapters.skypilot import time_estimator
+from cotune.interop.skypilot import time_estimator
 task = sky.Task(run="true")
 task.set_time_estimator(time_estimator("cotune.yaml"))
-seconds = [task.estimate_runtime(sky.SkyResources(accelerators={kind: 4})) for kind in ("T4", "A100")]
+seconds = [task.estimate_runtime(sky.Resources(accelerators={kind: 4})) for kind in ("T4", "A100")]
 print(*(round(value, -1) for value in seconds))
 """
     said = environments.run("sky", code, folder=job_file.parent)
