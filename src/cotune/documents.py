@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from cotune import counting
 from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration, number
 
@@ -34,29 +36,49 @@ def quantity_document(quantity: Quantity) -> dict[str, Any]:
     return document | ({"unit": quantity.unit} if quantity.unit else {})
 
 
-def forecast_document(forecast: Forecast) -> dict[str, Any]:
-    """Return a forecast with its config."""
+def progress_document(job: Job | None, config: Config, **parts: float) -> dict[str, Any]:
+    """Return how far something is, by name, in the unit that a job counts; nothing where the job is not known."""
+    if job is None:
+        return {}
+    counts = {name: counting.amount(job, config, value) for name, value in parts.items()}
+    return {"progress": {"unit": job.counting.unit, **counts}}
+
+
+def scaled(quantity: Quantity | None, times: float) -> Quantity | None:
+    """Return a quantity times a number."""
+    if quantity is None or times == 1:
+        return quantity
+    low, mid, high = (value * times for value in (quantity.low, quantity.mid, quantity.high))
+    return replace(quantity, low=low, mid=mid, high=high)
+
+
+def forecast_document(forecast: Forecast, job: Job | None = None) -> dict[str, Any]:
+    """Return a forecast with its config, its progress in the unit of the job."""
+    parts = job.counting.parts if job else 1.0
     quantities = {
         "seconds": forecast.seconds,
         "accuracy": forecast.accuracy,
         "cost": forecast.cost,
-        "epoch_seconds": forecast.epoch_seconds,
-        "epochs": forecast.epochs_needed,
+        "epoch_seconds": scaled(forecast.epoch_seconds, parts),
+        "epochs": scaled(forecast.epochs_needed, 1 / parts),
     }
+    needed = forecast.epochs_needed
+    expected = {name: getattr(needed, name) for name in ("low", "mid", "high")} if needed else {}
     return {
         "config": config_document(forecast.config),
-        "epochs": forecast.epochs,
+        "epochs": forecast.epochs if parts == 1 else forecast.epochs / parts,
+        **progress_document(job, forecast.config, most=forecast.epochs, **expected),
         "forecast": {name: quantity_document(value) if value else None for name, value in quantities.items()},
         "probability": forecast.probability,
     }
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
+def plan_document(plan: Plan, job: Job | None = None) -> dict[str, Any]:
     """Return a plan: its config, cap, forecast, probability and reason, and what is left where part is trained."""
-    document = forecast_document(plan.forecast) | {"reason": plan.reason, "notes": list(plan.notes)}
+    document = forecast_document(plan.forecast, job) | {"reason": plan.reason, "notes": list(plan.notes)}
     if plan.rest is None:
         return document
-    rest = forecast_document(plan.rest)
+    rest = forecast_document(plan.rest, job)
     return document | {"continues": {"sample": plan.continues, **rest["forecast"], "probability": rest["probability"]}}
 
 
@@ -95,19 +117,23 @@ def goal_words(job: Job, goal: Goal, unit: str) -> str:
     parts = [f"{job.metric} {least} {goal.target:g}"] if goal.target is not None else []
     parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
     parts += [f"for at most {number(goal.max_cost)} {unit}"] if goal.max_cost is not None else []
-    return " ".join(parts) or f"{goal.cap} epochs"
+    if parts or job.counting.unit == "epochs":
+        return " ".join(parts) or f"{number(goal.cap / job.counting.parts)} epochs"
+    return f"{number(goal.cap * (job.examples or 1))} examples"
 
 
-def sample_document(sample: Sample) -> dict[str, Any]:
-    """Return a sample as measured."""
+def sample_document(sample: Sample, job: Job | None = None) -> dict[str, Any]:
+    """Return a sample as measured, its progress in the unit of the job."""
+    parts = job.counting.parts if job else 1.0
     return {
         "id": sample.id,
         "purpose": sample.purpose,
         "started": sample.started,
         "engine": sample.engine,
         "config": config_document(sample.config),
-        "epochs": sample.epochs,
-        "epoch_seconds": sample.epoch_seconds,
+        "epochs": sample.epochs / parts,
+        **progress_document(job, sample.config, done=sample.epochs),
+        "epoch_seconds": None if sample.epoch_seconds is None else sample.epoch_seconds * parts,
         "accuracy": sample.accuracy,
         "seconds": sample.seconds,
         "device_seconds": sample.device_seconds,
@@ -123,7 +149,13 @@ def sample_document(sample: Sample) -> dict[str, Any]:
         "ended": sample.ended,
         "folder": sample.folder,
         "curve": [
-            {"epoch": point.epoch, "accuracy": point.accuracy, "seconds": point.seconds, **dict(point.metrics)}
+            {
+                "epoch": point.epoch / parts,
+                **({job.counting.unit: counting.amount(job, sample.config, point.epoch)} if parts != 1 and job else {}),
+                "accuracy": point.accuracy,
+                "seconds": point.seconds,
+                **dict(point.metrics),
+            }
             for point in sample.curve
         ],
     }
@@ -175,21 +207,21 @@ def head(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def decision_table(
-    metric: str, chosen: Forecast, rivals: Sequence[Forecast]
+    job: Job, chosen: Forecast, rivals: Sequence[Forecast]
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return head and rows of the decision table, the choice first."""
     forecasts = [chosen, *rivals]
     columns = config_columns([forecast.config for forecast in forecasts])
-    rest = ("epochs", "time", metric, f"cost in {chosen.cost.unit}", "P(met)", "known from")
-    rows = [_decision_row("->" if forecast is chosen else "", forecast, columns) for forecast in forecasts]
+    rest = (job.counting.unit, "time", job.metric, f"cost in {chosen.cost.unit}", "P(met)", "known from")
+    rows = [_decision_row("->" if forecast is chosen else "", job, forecast, columns) for forecast in forecasts]
     return ("", *head(columns), *rest), rows
 
 
-def _decision_row(mark: str, forecast: Forecast, columns: Sequence[str]) -> tuple[object, ...]:
+def _decision_row(mark: str, job: Job, forecast: Forecast, columns: Sequence[str]) -> tuple[object, ...]:
     return (
         mark,
         *config_cells(forecast.config, columns),
-        spread(forecast.epochs_needed),
+        spread(scaled(forecast.epochs_needed, counting.amount(job, forecast.config, 1.0))),
         time_spread(forecast.seconds),
         spread(forecast.accuracy, 4),
         spread(forecast.cost),
@@ -200,7 +232,7 @@ def _decision_row(mark: str, forecast: Forecast, columns: Sequence[str]) -> tupl
 
 def plan_text(plan: Plan, metric: str = "accuracy") -> str:
     """Return a plan as people read it: its decision table, the choice first, and the reason."""
-    columns, rows = decision_table(metric, plan.forecast, plan.rivals)
+    columns, rows = decision_table(Job("", metric=metric), plan.forecast, plan.rivals)
     cells = [columns, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
@@ -209,7 +241,7 @@ def plan_text(plan: Plan, metric: str = "accuracy") -> str:
 
 def plan_html(plan: Plan, metric: str = "accuracy") -> str:
     """Return a plan as a notebook shows it."""
-    columns, rows = decision_table(metric, plan.forecast, plan.rivals)
+    columns, rows = decision_table(Job("", metric=metric), plan.forecast, plan.rivals)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     choice = html.escape(f"{plan.config}, at most {plan.epochs} epochs")

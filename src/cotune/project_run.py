@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cotune import counting
 from cotune.checkpoints import has_checkpoint
 from cotune.ended_runs import EndedRun, ended_run, trail_of
 from cotune.errors import EngineError, NotFound
@@ -28,6 +29,7 @@ from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
 from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
+from cotune.units import number
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
@@ -193,7 +195,8 @@ class ProjectRun:
         if sample.epoch_seconds is None and not sample.curve:
             return f"starting {sample.config}", None
         accuracy = f", {job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
-        words = f"epoch {sample.epochs:.3g} of at most {launch.epochs}{accuracy}"
+        reached, most = (counting.amount(job, sample.config, parts) for parts in (sample.epochs, launch.epochs))
+        words = f"{counting.each(job)} {number(reached, 3)} of at most {number(most)}{accuracy}"
         if job.reached(launch.target, sample):
             return f"{words}: target met", None
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)

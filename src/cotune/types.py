@@ -27,6 +27,7 @@ Value = str | int | float | bool
 Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
 _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
+Unit = Literal["epochs", "steps", "tokens"]
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
@@ -170,6 +171,20 @@ class CountedModel:
     bytes_per_example: float
 
 
+@dataclass(frozen=True, slots=True)
+class ProgressUnit:
+    """How a job counts its progress, which inside is in parts of `Job.examples` examples (`cotune.counting`).
+
+    `parts` are in one epoch of the data, or in the whole training where no epoch is known. `sequence` is the tokens
+    of one example.
+    """
+
+    unit: Unit = "epochs"
+    parts: float = 1.0
+    sequence: int | None = None
+    epoch_known: bool = True
+
+
 class Recipe(NamedTuple):
     """The global batch, and the workers where accuracy depends on them too."""
 
@@ -202,6 +217,7 @@ class Job:
     model: CountedModel | None = None
     seeds: int = 1
     workers_matter: bool = False
+    counting: ProgressUnit = ProgressUnit()
 
     def recipe(self, config: Config) -> Recipe:
         """Return what accuracy depends on in a config: two that share it learn alike."""
@@ -234,7 +250,7 @@ class Job:
         """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""
         rate = (self.lr.at, self.lr.global_batch, self.lr.rule) if self.lr else None
         what = [self.command, self.folder, self.examples, self.metric, self.better, rate, sorted(self.env)]
-        facts = [*what, self.where]
+        facts = [*what, self.where, *([self.counting.parts] if self.counting.parts != 1 and not self.examples else [])]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 

@@ -103,7 +103,7 @@ def test_a_line_that_tells_an_epoch_and_the_metric_suggests_a_pattern(line: str,
 
 
 def test_lines_that_tell_no_metric_suggest_nothing() -> None:
-    assert suggested(["epoch 3\n", "step 1 acc 0.3\n", "accuracy at epoch 3\n"], "accuracy") is None
+    assert suggested(["epoch 3\n", "part 1 acc 0.3\n", "accuracy at epoch 3\n"], "accuracy") is None
 
 
 @pytest.mark.parametrize(

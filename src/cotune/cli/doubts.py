@@ -52,10 +52,11 @@ def doubt_unit(settings: Settings) -> None:
 def doubt_batches(job: Job, configs: Configs) -> None:
     """Say which global batches hold more examples than an epoch has, as a loader may make less or nothing of them."""
     batches = sorted(set(configs.global_batch[configs.valid].tolist()))
-    large = [batch for batch in batches if job.examples is not None and batch > job.examples]
+    of_epoch = (job.examples or 0) * job.counting.parts
+    large = [batch for batch in batches if job.examples is not None and batch > of_epoch]
     if large:
         which = f"global batch {large[0]}" + ("" if len(large) == 1 else f" and {len(large) - 1} larger")
-        note(f"{which}: more than the {job.examples} examples of an epoch, which then has one short step or none")
+        note(f"{which}: more than the {of_epoch:.0f} examples of an epoch, which then has one short step or none")
 
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cotune import counting
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.remedies import goal_flags
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.probe.measure import Limits, least_seconds
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project import Project
-from cotune.types import Sample
+from cotune.types import Job, Sample
 from cotune.units import counted, duration, number
 
 
@@ -18,11 +19,11 @@ def show_profile(project: Project, outcome: ProfileOutcome, *, json: bool) -> No
     """Print what a profile measured."""
     settings, everything = project.settings, outcome.samples
     if json:
-        documents = [sample_document(sample) for sample in outcome.new]
+        documents = [sample_document(sample, settings.job) for sample in outcome.new]
         emit_json("profile", {"job": settings.job.name, "samples": documents, "profile": profile_document(everything)})
         return
     if outcome.new:
-        _table(settings.job.metric, outcome.new)
+        _table(settings.job, outcome.new)
     sum_up(outcome.tried, outcome.new, everything, outcome.limits)
     say(f"next: cotune plan{goal_flags(settings.job, settings.goal) or ' --target ... --deadline ...'}")
 
@@ -49,17 +50,17 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
         say(f"{counted(skipped, 'config')} failed before, not tried again; --retry-failed tries them")
 
 
-def _table(metric: str, samples: Sequence[Sample]) -> None:
+def _table(job: Job, samples: Sequence[Sample]) -> None:
     shown = config_columns([sample.config for sample in samples])
     rows = [
         (
             *config_cells(sample.config, shown),
-            f"{sample.epochs:.3g}",
-            number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
+            number(counting.amount(job, sample.config, sample.epochs), 3),
+            number(counting.pace(job, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
             number(sample.accuracy) if sample.accuracy is not None else "",
             number(sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup")), 2),
             sample.failure or sample.warning or "ok",
         )
         for sample in samples
     ]
-    table((*head(shown), "epochs", "s/epoch", metric, "start-up s", "outcome"), rows)
+    table((*head(shown), job.counting.unit, f"s/{counting.each(job)}", job.metric, "start-up s", "outcome"), rows)

@@ -6,14 +6,15 @@ from typing import Any
 
 import typer
 
+from cotune import counting
 from cotune.checkpoints import trained
 from cotune.cli.output import emit_json, say, table
-from cotune.documents import goal_document, plan_document, price_document, sample_document, spread
+from cotune.documents import goal_document, plan_document, price_document, sample_document, scaled, spread
 from cotune.ended_runs import EndedRun
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
-from cotune.types import Forecast, Goal, Sample
-from cotune.units import counted, number
+from cotune.types import Forecast, Goal, Job, Quantity, Sample
+from cotune.units import number
 
 
 def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:
@@ -33,20 +34,21 @@ def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
     return {
         "job": settings.job.name,
         "goal": goal_document(settings.job, goal, unit),
-        "plan": plan_document(run.plan) if run.plan else None,
-        "run": sample_document(run.last) | {"seconds": run.seconds, "cost": {"value": run.cost, "unit": unit}},
+        "plan": plan_document(run.plan, settings.job) if run.plan else None,
+        "run": sample_document(run.last, settings.job)
+        | {"seconds": run.seconds, "cost": {"value": run.cost, "unit": unit}},
         "prices": price_document(settings.cluster),
         "starts": len(run.starts),
-        "continued": _continued_document(run.probe) if run.probe else None,
+        "continued": _continued_document(settings.job, run.probe) if run.probe else None,
         "outcome": run.outcome,
         "met": run.missed is None,
         "missed": run.missed,
     }
 
 
-def _continued_document(probe: Sample) -> dict[str, Any]:
+def _continued_document(job: Job, probe: Sample) -> dict[str, Any]:
     """Return the probe that a run went on from: only the rest was the run's own."""
-    return {"sample": probe.id, "epochs": trained(probe), "device_seconds": probe.device_seconds}
+    return {"sample": probe.id, "epochs": trained(probe) / job.counting.parts, "device_seconds": probe.device_seconds}
 
 
 def _print(settings: Settings, run: EndedRun) -> None:
@@ -54,22 +56,34 @@ def _print(settings: Settings, run: EndedRun) -> None:
     table(("", "forecast (10th..90th percentile)", "measured"), _compared(settings, run))
     several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
     if run.probe and run.probe.curve:
-        several += f" ({run.probe.curve[-1].epoch:g} of them by probe {run.probe.id})"
-    say(f"{last.config}: {counted(last.epochs, 'epoch')}{several}, {run.words}; logs in {last.folder}")
+        before = counting.amount(settings.job, last.config, run.probe.curve[-1].epoch)
+        several += f" ({before:g} of them by probe {run.probe.id})"
+    done = counting.words(settings.job, last.config, last.epochs)
+    say(f"{last.config}: {done}{several}, {run.words}; logs in {last.folder}")
     if last.warning:
         say(f"note      {last.warning}")
 
 
 def _compared(settings: Settings, run: EndedRun) -> list[tuple[str, str, str]]:
     forecast = _forecast(run)
-    said = (forecast.seconds, forecast.epoch_seconds, forecast.accuracy, forecast.cost) if forecast else (None,) * 4
-    names = ("seconds", "seconds per epoch", settings.job.metric, f"cost ({settings.cluster.unit})")
-    measured = (run.seconds, run.last.epoch_seconds, run.last.accuracy, run.cost)
+    said = _foreseen(settings.job, forecast)
+    job, each = settings.job, counting.amount(settings.job, run.last.config, 1.0)
+    names = ("seconds", f"seconds per {counting.each(job)}", job.metric, f"cost ({settings.cluster.unit})")
+    paced = None if run.last.epoch_seconds is None else run.last.epoch_seconds / each
+    measured = (run.seconds, paced, run.last.accuracy, run.cost)
     digits = (3, 3, 4, 3)
     return [
         (name, spread(quantity, places) if forecast else "", "unknown" if real is None else number(real, places))
         for name, quantity, real, places in zip(names, said, measured, digits, strict=True)
     ]
+
+
+def _foreseen(job: Job, forecast: Forecast | None) -> tuple[Quantity | None, ...]:
+    """Return what was forecast, the pace by what the job counts."""
+    if forecast is None:
+        return (None,) * 4
+    paced = scaled(forecast.epoch_seconds, 1 / counting.amount(job, forecast.config, 1.0))
+    return forecast.seconds, paced, forecast.accuracy, forecast.cost
 
 
 def _forecast(run: EndedRun) -> Forecast | None:

@@ -13,7 +13,7 @@ from typing import Any
 from cotune.dashboard.learning import Learnt
 from cotune.documents import decision_table, goal_document, plan_document, quantity_document
 from cotune.reports import Findings, figures, find
-from cotune.types import Cluster, Forecast, Goal, Prefer
+from cotune.types import Cluster, Forecast, Goal, Job, Prefer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,16 @@ def answer(found: Findings) -> dict[str, Any]:
     return {
         "goal": goal_document(found.job, found.goal, found.unit),
         "unit": found.unit,
-        "plan": None if plan is None else plan_document(plan) | {"words": str(plan.config)},
+        "plan": None if plan is None else plan_document(plan, found.job) | {"words": str(plan.config)},
         "refusal": None if refusal is None else {"message": str(refusal), "constraint": refusal.constraint},
-        "table": _table(found.job.metric, shown, planned=plan is not None) if shown else None,
+        "table": _table(found.job, shown, planned=plan is not None) if shown else None,
         "figure": figures.cost_time(found),
         "scaling": found.scaling.words if found.scaling else "",
     }
 
 
-def _table(metric: str, forecasts: list[Forecast], *, planned: bool) -> dict[str, Any]:
-    head, rows = decision_table(metric, forecasts[0], forecasts[1:])
+def _table(job: Job, forecasts: list[Forecast], *, planned: bool) -> dict[str, Any]:
+    head, rows = decision_table(job, forecasts[0], forecasts[1:])
     cells = [[str(cell) for cell in row[1:]] for row in rows]
     return {"head": list(head[1:]), "rows": cells, "marked": 0 if planned else None}
 

@@ -136,7 +136,7 @@ def epochs_of(job: Job, config: Config, logged: Logged, asked: Hints) -> list[fl
     """Return the epochs that were done at each point, where they can be told."""
     points = logged.points
     if any(point.epoch is not None for point in points):
-        return [point.epoch for point in points]
+        return [None if point.epoch is None else point.epoch * job.counting.parts for point in points]
     if asked.steps_are_epochs:
         return _counted([point.step for point in points])
     name = next((name for point in points for name in point.values if _EPOCH.fullmatch(name)), None)

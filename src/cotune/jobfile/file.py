@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from cotune import yaml_text
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
+from cotune.jobfile.length import parsed
 from cotune.printable import printable
 from cotune.types import STOP_GRACE, Prefer, Value, rule_power
 from cotune.units import seconds
@@ -37,6 +38,11 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(f"a regular expression ({error})") from None
+    return value
+
+
+def _length(value: str) -> str:
+    parsed(value)
     return value
 
 
@@ -168,6 +174,8 @@ class JobFile(_Section):
     target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
     deadline: Duration | None = None
     epochs: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
+    length: Annotated[str, AfterValidator(_length)] | None = None
+    sequence: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     max_epochs: int = Field(default=30, gt=0, le=MOST_WHOLE)
     confidence: float = Field(default=0.9, gt=0, lt=1)
     prefer: Prefer = "cheap"

@@ -31,7 +31,7 @@ _FILLERS = {"avg", "average", "mean", "total", "lm", "value", "overall", "global
 _ALIKE = {"acc": "accuracy", "accuracies": "accuracy", "ppl": "perplexity", "losses": "loss", "err": "error"}
 _ALIKE |= {"acc1": "accuracy", "top1": "accuracy"}
 _NOT_MEANT = {"best", "last", "min", "max", "scale", "prev", "previous"}
-_UNITS = (("epoch", _EPOCH),)  # of progress, in the order in which a line is believed
+_UNITS = (("epoch", _EPOCH), ("step", _STEP))  # of progress, in the order in which a line is believed
 _OPENERS = ("accuracy", "loss", "perplexity", "wer", "cer", "f1", "rmse", "mae", "mse", "dice", "miou", "map", "bleu")
 
 

@@ -2,10 +2,10 @@
 
     epoch (?P<epoch>\\d+) loss (?P<loss>\\S+) accuracy (?P<accuracy>\\S+)
 
-`epoch` and the metric of the target must be named, with `_` for what no name can hold (`eval_loss` for
-`eval/loss`); `accuracy` stands for `val_accuracy` and the like. Without a target the only metric that is named is the
-job's, or the only one of held-out data. A line that gives the number another name, such as `loss: 0.2` for accuracy,
-is not believed.
+`epoch` (or `step`, or `tokens`) and the metric of the target must be named, with `_` for what no name can hold
+(`eval_loss` for `eval/loss`); `accuracy` stands for `val_accuracy` and the like. Without a target the only metric that
+is named is the job's, or the only one of held-out data. A line that gives the number another name, such as `loss: 0.2`
+for accuracy, is not believed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection
 from cotune.errors import UsageError, suggestion
 from cotune.jobfile import metric_names
 from cotune.types import Job
-from cotune.worker.report import TERMS, as_word, stands_for
+from cotune.worker.report import PROGRESS, TERMS, as_word, stands_for
 
 _LABEL = re.compile(r"(?P<name>[A-Za-z][\w/@.-]*)[^\w\n]{0,6}$")  # the word right before a number
 _KINDS = {
@@ -46,8 +46,8 @@ def pattern_of(job: Job) -> re.Pattern[str] | None:
         found = re.compile(job.pattern)
     except re.error as error:
         raise UsageError(f"the pattern '{job.pattern}' is not a regular expression: {error}") from None
-    _require_metric(job, found.groupindex.keys() - {"epoch", *TERMS})
-    if "epoch" not in found.groupindex:
+    _require_metric(job, found.groupindex.keys() - {*PROGRESS, *TERMS})
+    if not set(PROGRESS) & found.groupindex.keys():
         raise UsageError(_lacks(job.pattern, "epoch"))
     return found
 
@@ -63,7 +63,7 @@ def metric_in(pattern: str) -> str | None:
 
 def metrics_in(pattern: str) -> list[str]:
     """Return the metrics that a pattern names, in its own order."""
-    return [name for name in re.compile(pattern).groupindex if name not in ("epoch", *TERMS)]
+    return [name for name in re.compile(pattern).groupindex if name not in (*PROGRESS, *TERMS)]
 
 
 def _require_metric(job: Job, named: set[str]) -> None:

@@ -6,11 +6,12 @@ import json
 import math
 import os
 import platform
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names, script
 from cotune.jobfile.command import instead, require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.jobfile.rate_rule import rule_for
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
-from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, Value
+from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit, Value
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
@@ -122,10 +124,11 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     engine, settings = _engine(file, source)
     rule = rule_for(script.read(command, folder) if file.lr and file.lr.rule is None else None)
     metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern)) or "accuracy"
+    length = _length(file, command, source)
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
-        examples=file.examples,
+        examples=length.examples,
         metric=metric,
         better=_better(file, metric),
         lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or rule.name) if file.lr else None,
@@ -134,6 +137,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         env=tuple(sorted(file.env.items())),
         where=_where(engine, settings),
         log=_log(file, source),
+        counting=length.counting,
     )
     cluster = Cluster(
         tuple(
@@ -146,8 +150,8 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         target=_level(file.target),
         deadline=file.deadline,
         max_cost=file.budget.max_cost,
-        epochs=file.epochs,
-        max_epochs=file.epochs or file.max_epochs,
+        epochs=length.parts if file.length and file.target is None else file.epochs,
+        max_epochs=length.parts,
         confidence=file.confidence,
         prefer=file.prefer,
     )
@@ -168,6 +172,28 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         metric_named=file.target is not None or file.better is not None,
         notes=(str(rule),) if file.lr and file.lr.rule is None else (),
     )
+
+
+def _length(file: JobFile, command: tuple[str, ...], source: str) -> Cut:
+    """Return how long the training is and how it counts: by its length, else in epochs."""
+    if file.length is not None:
+        if file.epochs is not None or "max_epochs" in file.model_fields_set:
+            given = "epochs" if file.epochs is not None else "max_epochs"
+            raise InvalidFile(
+                f"{source}: the job has a length ({file.length}), so {given} cannot be given too; drop one"
+            )
+        batch = file.global_batch or (file.lr.global_batch if file.lr else None)
+        length = parsed(file.length)
+        return cut(length, examples=file.examples, sequence=file.sequence, batch=batch, source=source)
+    told = set(re.compile(file.pattern).groupindex) if file.pattern else set()
+    unit: Unit = "epochs"
+    for group, name in (("tokens", "tokens"), ("step", "steps")):
+        if (group in told and "epoch" not in told) or any(f"{{{name}}}" in word for word in command):
+            unit = cast("Unit", name)
+    if unit != "epochs" and (file.examples is None or (unit == "tokens" and file.sequence is None)):
+        how = "`length: 20000 steps of 64`" if unit == "steps" else "`length: 2e9 tokens` and `sequence: 1024`"
+        raise InvalidFile(f"{source}: the job counts {unit}: say how long it is with {how}")
+    return Cut(file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence))
 
 
 def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:

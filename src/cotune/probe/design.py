@@ -24,7 +24,7 @@ from cotune.predict.memory import MemoryLaw
 from cotune.predict.samples import failing
 from cotune.probe.gain import ProbeGain
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Job, Mask, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Job, Mask, ProgressUnit, Sample
 
 TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
@@ -141,8 +141,9 @@ class Design:
     def time_epochs(self, config: Config) -> float:
         """Return the epochs of a probe of seconds: thirty steps."""
         if self.job.examples is None:
-            return 1.0
-        return min(MOST_TIME_EPOCHS, TIME_STEPS * config.global_batch / self.job.examples)
+            return self.job.counting.parts
+        most = MOST_TIME_EPOCHS if self.job.counting == ProgressUnit() else self.goal.max_epochs
+        return min(most, TIME_STEPS * config.global_batch / self.job.examples)
 
     def _mask(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs of the space these samples are of."""

@@ -19,7 +19,7 @@ from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import Until, attempt
 from cotune.run.launch import Engine, Launch
 from cotune.stamps import new_id, timestamp
-from cotune.types import Sample
+from cotune.types import ProgressUnit, Sample
 
 HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds
@@ -140,7 +140,10 @@ def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Samp
     A job that reports once an epoch shows its pace by the second report. A learning curve is told
     the epochs of a whole run, of which it is the beginning.
     """
-    whole = float(design.goal.max_epochs) if probe.curve else probe.epochs
+    counts_epochs = (
+        design.job.counting == ProgressUnit()
+    )  # others may be evaluated at any step: they are stopped instead
+    whole = float(design.goal.max_epochs) if probe.curve or not counts_epochs else probe.epochs
     most = max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
     launch = Launch(
         folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs

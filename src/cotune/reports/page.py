@@ -159,10 +159,10 @@ def _rivals(found: Findings) -> Markup:
     if found.plan is None:
         if not found.nearest:
             return Markup("")
-        head, rows = decision_table(found.job.metric, found.nearest[0], found.nearest[1:])
+        head, rows = decision_table(found.job, found.nearest[0], found.nearest[1:])
         body = [row[1:] for row in rows]
         return _section("The nearest that can be had", table(head[1:], body, "The nearest plans"))
-    head, rows = decision_table(found.job.metric, found.plan.forecast, found.plan.rivals)
+    head, rows = decision_table(found.job, found.plan.forecast, found.plan.rivals)
     named = [("plan" if place == 0 else "", *row[1:]) for place, row in enumerate(rows)]
     lead = "The choice first, then the second best, and the best with each other number of workers."
     shown = table(head, named, "The plan and its rivals", marked=0)

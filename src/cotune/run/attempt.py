@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, Literal
 
+from cotune import counting
 from cotune.pace import Mark, shares, speed
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
-from cotune.units import counted
 
 _PARTS = ("compute", "communication", "input")
 _TIMES = ("evaluation", "checkpoint")
@@ -236,7 +236,9 @@ class Growing:
             yield "one report only, so start-up counts as training: report epoch=0 before the first step"
         alone = self.marks and stopping is None and event.outcome == "done"
         if alone and said.epochs <= launch.epochs - 1 and not launch.job.reached(launch.target, said):
-            yield f"ended by itself after {said.epochs:.3g} of {counted(launch.epochs, 'epoch')}"
+            whole = counting.words(launch.job, said.config, launch.epochs)
+            done = counting.amount(launch.job, said.config, said.epochs)
+            yield f"ended by itself after {done:.3g} of {whole}"
         quiet = event.at - self.told_at
         if stopping == ENOUGH and quiet > max(_QUIET, _HANGING * max(self.longest_gap, said.epoch_seconds or 0)):
             yield f"said nothing for its last {quiet:.3g} s: does it hang?"

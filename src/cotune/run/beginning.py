@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cotune import counting
 from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
@@ -14,7 +15,6 @@ from cotune.run.training import seconds_limit
 from cotune.stamps import new_id, timestamp
 from cotune.store import Store
 from cotune.types import RECORDED, Config, Goal, Plan, Sample
-from cotune.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Beginnings:
             self.tell(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
             epochs = 0.0
         else:
-            self.tell(f"going on with run {last.id}, which trained {counted(epochs, 'epoch')}")
+            self.tell(f"going on with run {last.id}, which trained {counting.words(job, last.config, epochs)}")
         return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
     def scratch(self, seed: int | None) -> Beginning:
@@ -73,7 +73,8 @@ class Beginnings:
             self.tell(f"{words}: {error}")
             return self.scratch(seed)
         paid = f"{before.device_seconds:.3g} device-seconds"
-        self.tell(f"going on from probe {before.id}: {counted(begin.trained, 'epoch')} trained before ({paid})")
+        done = counting.words(self.settings.job, config, begin.trained)
+        self.tell(f"going on from probe {before.id}: {done} trained before ({paid})")
         return begin
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from cotune import counting
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run.launch import Launch
 from cotune.run.local.messages import Program
@@ -38,12 +40,21 @@ def numbers(launch: Launch) -> dict[str, str]:
         "global_batch": config.global_batch,
         "accumulate": config.accumulate,
         "servers": config.servers,
-        "epochs": launch.epochs,
+        "epochs": math.ceil(launch.epochs / launch.job.counting.parts),
+        **_counts(launch),
         "seed": launch.seed,
         **({"lr": launch.job.lr.of(config.global_batch)} if launch.job.lr else {}),
         **dict(config.axes),
     }
     return {name: _text(value) for name, value in values.items()}
+
+
+def _counts(launch: Launch) -> dict[str, Value]:
+    """Return the whole steps and tokens of a launch, as far as they are known."""
+    steps = counting.steps(launch.job, launch.config, launch.epochs)
+    tokens = counting.tokens(launch.job, launch.epochs)
+    known = {"steps": steps, "tokens": tokens}
+    return {name: math.ceil(value) for name, value in known.items() if value is not None}
 
 
 def fill(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

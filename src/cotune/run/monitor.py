@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from cotune import checkpoints
+from cotune import checkpoints, counting
 from cotune.errors import CotuneError
 from cotune.jobfile.command import shares_work
 from cotune.jobfile.pattern import other_name
@@ -184,7 +184,7 @@ class LaunchMonitor:
 
     def _reports(self, now: float, last: bool) -> Iterator[Reported]:
         for line in self.report.lines(last=last):
-            said = from_report(self.launch.id, line)
+            said = from_report(self.launch.id, line, self._parts_done)
             if said is None:
                 self.unread += 1
             else:
@@ -197,7 +197,8 @@ class LaunchMonitor:
             return
         for line in self.log.lines(last=last):
             try:
-                found = from_log(self.launch.id, line, self.pattern, self._printed(now), self.launch.job.metric)
+                at, metric = self._printed(now), self.launch.job.metric
+                found = from_log(self.launch.id, line, self.pattern, at, metric, count=self._parts_done)
             except TooSlow as error:
                 self._spoil(str(error))
                 return
@@ -208,6 +209,10 @@ class LaunchMonitor:
                 return
             if found is not None:
                 yield self._from_one(found, line, self.pattern)
+
+    def _parts_done(self, said: Mapping[str, float]) -> float | None:
+        """Return how far a job is by what it tells of its epochs, steps or tokens."""
+        return counting.done(self.launch.job, self.launch.config, said)
 
     def _spoil(self, words: str, cause: Cause = Cause.JOB) -> None:
         self.spoiled = self.spoiled or Failure(words, cause)
@@ -229,7 +234,9 @@ class LaunchMonitor:
         """Return what a line says in epochs done: in a script that counts from 0, epoch 0 is done when it is told."""
         if self.from_zero is None and found.accuracy is not None:
             self.from_zero = self._counts_from_zero(line, pattern)
-        return replace(found, epoch=found.epoch + 1) if self.from_zero and found.epoch is not None else found
+        if not self.from_zero or found.epoch is None:
+            return found
+        return replace(found, epoch=found.epoch + self.launch.job.counting.parts)
 
     def _counts_from_zero(self, line: str, pattern: re.Pattern[str]) -> bool:
         """Return whether the first line of a start tells epoch 0, or that of the start it goes on from did."""

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from cotune.jobfile.pattern import group_of
 from cotune.printable import printable
 from cotune.run.launch import Reported
 from cotune.run.timed_search import search
-from cotune.worker.report import TERMS
+from cotune.worker.report import PROGRESS, TERMS
 
 _NAME_LETTERS = 200  # of a metric
 _LINE_END = re.compile(rb"[\r\n]+")
@@ -46,16 +46,25 @@ class Tail:
             yield line.decode(errors="replace")
 
 
-def from_report(launch: str, line: str) -> Reported | None:
+Count = Callable[[Mapping[str, float]], float | None]
+
+
+def as_epochs(said: Mapping[str, float]) -> float | None:
+    """Return the epochs that are told, as they are told."""
+    return said.get("epoch")
+
+
+def from_report(launch: str, line: str, count: Count = as_epochs) -> Reported | None:
     """Return what a line of a report file says, or None if it says nothing that can be read."""
     try:
         said: dict[str, Any] = json.loads(line)
-        if not math.isfinite(said["at"]) or not math.isfinite(said.get("epoch") or 0.0):
+        told = {name: float(said[name]) for name in PROGRESS if said.get(name) is not None}
+        if not math.isfinite(said["at"]) or not all(map(math.isfinite, told.values())):
             return None
         return Reported(
             launch,
             float(said["at"]),
-            None if said.get("epoch") is None else float(said["epoch"]),
+            count(told),
             None if said.get("accuracy") is None else float(said["accuracy"]),
             tuple((name, float(value)) for name, value in said.get("terms", {}).items()),
             tuple((printable(name)[:_NAME_LETTERS], float(value)) for name, value in said.get("metrics", {}).items()),
@@ -64,15 +73,18 @@ def from_report(launch: str, line: str) -> Reported | None:
         return None
 
 
-def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str) -> Reported | None:
+def from_log(
+    launch: str, line: str, pattern: re.Pattern[str], at: float, metric: str, *, count: Count = as_epochs
+) -> Reported | None:
     """Return what a line of output says by the pattern, or None if it does not match."""
     match = search(pattern, line)
     if match is None:
         return None
     said = {name: float(text) for name, text in match.groupdict().items() if text is not None}
-    if not math.isfinite(said.get("epoch", 0.0)):
-        raise ValueError(f"epoch {said['epoch']}")
-    epoch, accuracy = said.pop("epoch", None), said.pop(group_of(metric, said) or "", None)
+    told = {name: said.pop(name) for name in PROGRESS if name in said}
+    if odd := [f"{name} {value}" for name, value in told.items() if not math.isfinite(value)]:
+        raise ValueError(odd[0])
+    epoch, accuracy = count(told), said.pop(group_of(metric, said) or "", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
 
@@ -80,4 +92,4 @@ def from_log(launch: str, line: str, pattern: re.Pattern[str], at: float, metric
 def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
     """Return whether a line tells epoch 0 as a whole number; `0.00` is the start of a count in parts of epochs."""
     match = search(pattern, line)
-    return match is not None and set(match["epoch"] or "") == {"0"}
+    return match is not None and set(match.groupdict().get("epoch") or "") == {"0"}

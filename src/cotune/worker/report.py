@@ -17,6 +17,7 @@ import sys
 import time
 from typing import SupportsFloat
 
+PROGRESS = ("epoch", "step", "tokens")
 TERMS = ("compute", "communication", "input", "evaluation", "checkpoint")
 _HELD_OUT = ("val", "valid", "validation", "eval", "test", "dev")
 _QUIET_SECONDS = 0.02  # progress without accuracy is told at most this often
@@ -27,11 +28,15 @@ _last_told = 0.0
 def report(
     epoch: SupportsFloat | None = None,
     accuracy: SupportsFloat | None = None,
+    *,
+    step: SupportsFloat | None = None,
+    tokens: SupportsFloat | None = None,
     **numbers: SupportsFloat,
 ) -> bool:
     """Tell how many epochs of data were seen and how good the model is; return true to stop.
 
-    `epoch` may be fractional (0.25 after a quarter of the data). Further numbers named
+    `epoch` may be fractional (0.25 after a quarter of the data). A job that counts optimiser steps or tokens tells
+    `step` or `tokens` instead, from its beginning and over all workers. Further numbers named
     after a term (`evaluation`, `checkpoint`, `compute`, `communication`, `input`) are
     seconds spent on it since the last report; all others are metrics. A first
     `report(epoch=0)` just before the first step tells start-up apart from training.
@@ -47,7 +52,7 @@ def report(
         accuracy = told
     elif accuracy is not None and not stands_for(metric):
         numbers, accuracy = {"accuracy": accuracy, **numbers}, None
-    _tell(path, epoch, accuracy, numbers)
+    _tell(path, {"epoch": epoch, "step": step, "tokens": tokens}, accuracy, numbers)
     return _met(accuracy) or os.path.exists(os.environ.get("COTUNE_STOP", ""))  # noqa: PTH110  # no pathlib: import cost
 
 
@@ -63,7 +68,10 @@ def stands_for(metric: str) -> bool:
 
 
 def _tell(
-    path: str, epoch: SupportsFloat | None, accuracy: SupportsFloat | None, numbers: dict[str, SupportsFloat]
+    path: str,
+    progress: dict[str, SupportsFloat | None],
+    accuracy: SupportsFloat | None,
+    numbers: dict[str, SupportsFloat],
 ) -> None:
     global _last_told  # noqa: PLW0603  # the one place where a process remembers when it last spoke
     now = time.monotonic()
@@ -72,7 +80,7 @@ def _tell(
     _last_told = now
     line = {
         "at": now,
-        "epoch": None if epoch is None else float(epoch),
+        **{name: float(value) for name, value in progress.items() if value is not None},
         "accuracy": None if accuracy is None else float(accuracy),
         "terms": {name: float(value) for name, value in numbers.items() if name in TERMS},
         "metrics": {name: float(value) for name, value in numbers.items() if name not in TERMS},

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune import counting
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, reused_device_seconds, trained
 from cotune.cli.doubts import doubt_batches, doubt_target
 from cotune.cli.options import (
@@ -58,7 +59,7 @@ from cotune.errors import NotFound
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project import Project
 from cotune.space import Configs
-from cotune.types import RECORDED, Plan, Sample
+from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number
 
 
@@ -139,7 +140,7 @@ def _print(project: Project, chosen: Plan, samples: Sequence[Sample], took: floa
         emit_json("plan", _document(project, chosen, samples, took))
         return
     _show(project, chosen, took)
-    _show_rest(chosen, samples)
+    _show_rest(project.settings.job, chosen, samples)
 
 
 def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: float) -> dict[str, Any]:
@@ -147,8 +148,8 @@ def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: f
     return {
         "job": settings.job.name,
         "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
-        "plan": plan_document(chosen),
-        "rivals": [forecast_document(rival) for rival in chosen.rivals],
+        "plan": plan_document(chosen, settings.job),
+        "rivals": [forecast_document(rival, settings.job) for rival in chosen.rivals],
         "profile": profile_document(samples, reused_device_seconds(chosen.continues, samples)),
         "prices": price_document(settings.cluster),
         "searched": {"configs": chosen.searched, "seconds": took},
@@ -159,9 +160,9 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
     settings = project.settings
 
     forecast, goal = chosen.forecast, chosen.goal
-    table(*decision_table(settings.job.metric, forecast, chosen.rivals))
+    table(*decision_table(settings.job, forecast, chosen.rivals))
     say()
-    say(f"plan      {chosen.config}, at most {counted(chosen.epochs, 'epoch')}")
+    say(f"plan      {chosen.config}, at most {counting.words(settings.job, chosen.config, chosen.epochs)}")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
     if forecast.accuracy is not None:
         asked = f" of {goal.target:g} asked" if goal.target is not None else ""
@@ -180,13 +181,13 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
     say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run{again}")
 
 
-def _show_rest(chosen: Plan, samples: Sequence[Sample]) -> None:
+def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:
     """Say what is left for a run that goes on from a probe, or why it has to begin anew."""
 
     probe = next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
     rest = chosen.rest
     if probe is not None and rest is not None:
-        done = counted(trained(probe), "epoch")
+        done = counting.words(job, probe.config, trained(probe))
         if rest.seconds.mid == 0:
             how = "has trained" if chosen.goal.target is None else "met the target after"
             say(f"continues probe {probe.id}, which {how} {done}: nothing is left to train")

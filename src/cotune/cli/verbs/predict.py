@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from cotune import counting
 from cotune.cli.options import (
     AccuracyPredictor,
     AllSamples,
@@ -31,13 +32,22 @@ from cotune.cli.options import (
 )
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
-from cotune.documents import config_cells, config_columns, config_document, head, quantity_document, spread
+from cotune.documents import (
+    config_cells,
+    config_columns,
+    config_document,
+    goal_words,
+    head,
+    progress_document,
+    quantity_document,
+    scaled,
+    spread,
+)
 from cotune.jobfile.settings import Settings
 from cotune.planner import Planner
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project import Project
-from cotune.types import Forecast
-from cotune.units import counted
+from cotune.types import Forecast, Goal, Job
 
 SHOWN = 40  # configs of a large space, evenly chosen
 
@@ -88,36 +98,41 @@ def _print(settings: Settings, planner: Planner, *, everything: bool, json: bool
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
     forecasts = [assessed.forecast(int(row)) for row in shown]
     if json:
-        documents = [_document(forecast, planner.goal.max_epochs) for forecast in forecasts]
+        documents = [_document(settings.job, forecast, planner.goal.max_epochs) for forecast in forecasts]
         emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(notes)})
         return
     _show(settings, forecasts, notes, left_out=len(rows) - len(forecasts))
 
 
-def _document(forecast: Forecast, epochs: int) -> dict[str, Any]:
+def _document(job: Job, forecast: Forecast, epochs: int) -> dict[str, Any]:
+    parts = job.counting.parts
     document = config_document(forecast.config) | {
-        "epoch_seconds": quantity_document(forecast.epoch_seconds),
+        "epoch_seconds": quantity_document(scaled(forecast.epoch_seconds, parts) or forecast.epoch_seconds),
+        **progress_document(job, forecast.config, most=epochs),
         "source": forecast.epoch_seconds.source,
     }
     if forecast.accuracy is None:
         return document
-    return document | {"accuracy": quantity_document(forecast.accuracy), "epochs": epochs}
+    return document | {
+        "accuracy": quantity_document(forecast.accuracy),
+        "epochs": epochs if parts == 1 else epochs / parts,
+    }
 
 
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
     columns = config_columns([forecast.config for forecast in forecasts])
-    accuracy = f"{settings.job.metric} after {counted(settings.goal.max_epochs, 'epoch')}"
+    accuracy = f"{settings.job.metric} after {goal_words(settings.job, Goal(max_epochs=settings.goal.max_epochs), '')}"
     rows = [
         (
             *config_cells(forecast.config, columns),
-            spread(forecast.epoch_seconds),
+            spread(scaled(forecast.epoch_seconds, 1 / counting.amount(settings.job, forecast.config, 1.0))),
             forecast.epoch_seconds.source,
             spread(forecast.accuracy, 4),
         )
         for forecast in forecasts
     ]
     title = f"{settings.job.name}: mid (10th..90th percentile)"
-    table((*head(columns), "seconds per epoch", "known from", accuracy), rows, title=title)
+    table((*head(columns), f"seconds per {counting.each(settings.job)}", "known from", accuracy), rows, title=title)
     for line in notes:
         say(line)
     if left_out:

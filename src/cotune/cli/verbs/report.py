@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cotune import counting
 from cotune.cli.options import (
     AccuracyPredictor,
     AllSamples,
@@ -143,14 +144,14 @@ def _write(output: Path, found: Findings) -> None:
 
 def _show(found: Findings, *, plots: bool) -> None:
     if found.plan is not None:
-        table(*decision_table(found.job.metric, found.plan.forecast, found.plan.rivals))
+        table(*decision_table(found.job, found.plan.forecast, found.plan.rivals))
         say()
         say(f"goal      {goal_words(found.job, found.goal, found.unit)}")
-        say(f"plan      {found.plan.config}, at most {counted(found.plan.epochs, 'epoch')}")
+        say(f"plan      {found.plan.config}, at most {counting.words(found.job, found.plan.config, found.plan.epochs)}")
         say(f"reason    {found.plan.reason}")
     elif found.nearest:
         title = "the nearest that can be had"
-        table(*decision_table(found.job.metric, found.nearest[0], found.nearest[1:]), title=title)
+        table(*decision_table(found.job, found.nearest[0], found.nearest[1:]), title=title)
     if found.scaling is not None:
         say(f"scaling   {found.scaling.words}")
     for run in found.runs[:3]:

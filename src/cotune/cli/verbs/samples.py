@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cotune import counting
 from cotune.cli.options import Json, StoreUrl, open_store
 from cotune.cli.output import emit_json, say, table
 from cotune.documents import config_cells, config_columns, head, sample_document
@@ -27,7 +28,7 @@ def samples(
     if job is not None and all(known.name != job for known in jobs):
         raise NotFound(f"no job named {job!r} in the store{suggestion(job, {known.name for known in jobs})}")
     if json:
-        documents = [{"job": of.name, "metric": of.metric, **sample_document(sample)} for of, sample in found]
+        documents = [{"job": of.name, "metric": of.metric, **sample_document(sample, of)} for of, sample in found]
         emit_json("samples", {"samples": documents})
         return
     if not found:
@@ -36,7 +37,15 @@ def samples(
     metrics = {of.metric for of, _ in found}
     metric = metrics.pop() if len(metrics) == 1 else None
     layout = [name for name in config_columns([sample.config for _, sample in found]) if name != "global_batch"]
-    rest = ("epochs", "s/epoch", metric or "metric", "device-s", "outcome")
+    units = {of.counting.unit for of, _ in found}
+    unit = units.pop() if len(units) == 1 else "done"
+    rest = (
+        unit,
+        f"s/{unit.removesuffix('s')}" if unit != "done" else "s/each",
+        metric or "metric",
+        "device-s",
+        "outcome",
+    )
     table(
         ("id", "job", "what", *head(layout), *rest),
         [
@@ -45,8 +54,8 @@ def samples(
                 of.name,
                 sample.purpose,
                 *config_cells(sample.config, layout),
-                f"{sample.epochs:.3g}",
-                number(sample.epoch_seconds, 3) if sample.epoch_seconds is not None else "",
+                number(counting.amount(of, sample.config, sample.epochs), 3),
+                number(counting.pace(of, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
                 "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),
                 number(sample.device_seconds, 3),
                 sample.failure or ("running" if not sample.ended else sample.warning or "ok"),
