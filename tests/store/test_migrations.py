@@ -1,71 +1,58 @@
-"""A store of any earlier version opens as one of this version, with its data; a later one is left alone."""
+"""A store of the last release opens as one of this version, with its data; a later one is left alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from records import CONFIG, JOB, curve, plan, sample
-from sqlalchemy import Engine, inspect, select, text
+from records import CONFIG, JOB, plan, sample
+from sqlalchemy import Connection, Engine, inspect, select, text
 
 from cotune.errors import InvalidFile
-from cotune.store import Store, open_store, rows, schema
+from cotune.store import Store, open_store, schema
 from cotune.store.location import WRITE, connect, locate
-from cotune.types import Cause, Failure, Sample
 
-OLD = [sample("done"), sample("growing", 1, ended=False)]
+RELEASED = [sample("done"), sample("growing", 1, ended=False)]
 
 
 def _engine(url: str) -> Engine:
     return connect(locate(url, Path())).execution_options(begin=WRITE)
 
 
-def _first_version(url: str, samples: Sequence[Sample] = OLD) -> None:
-    """Write a store as version 1 did, with what its tables were then."""
-    tables = schema._FIRST.tables
+def _last_release(url: str) -> None:
+    """Write a store, and take from it what the last release did not have."""
+    with open_store(url) as store:
+        for one in RELEASED:
+            store.save(JOB, one)
     engine = _engine(url)
-    owner = {"job": JOB.name, "fingerprint": JOB.fingerprint}
     with engine.begin() as connection:
-        schema.migrate(connection, url, to=1)
-        connection.execute(
-            tables["jobs"].insert(),
-            {"name": JOB.name, "fingerprint": JOB.fingerprint, "definition": rows.of_record(JOB), "first_seen": "then"},
-        )
-        known = {column.name for column in tables["samples"].columns}
-        then = [{name: value for name, value in rows.of_sample(old).items() if name in known} for old in samples]
-        connection.execute(tables["samples"].insert(), [{**row, **owner} for row in then])
-        points = [rows.of_evaluation(point, old.id, at) for old in samples for at, point in enumerate(old.curve)]
-        connection.execute(tables["evaluations"].insert(), points)
+        connection.execute(text('ALTER TABLE samples DROP COLUMN "load"'))
+        connection.execute(schema.applied.delete())
+        connection.execute(schema.applied.insert().values(version=8, applied="then"))
     engine.dispose()
 
 
-def test_a_store_of_version_1_opens_with_its_data(url: str) -> None:
-    _first_version(url)
+def test_a_store_of_the_last_release_opens_with_its_data(url: str) -> None:
+    _last_release(url)
     with open_store(url) as store:
-        done, growing = store.samples(JOB)
-        assert done == OLD[0]
-        assert growing.ended
-        assert growing.failure is not None
-        assert not growing.failed
-        assert growing.curve == curve(1)
-        assert store.jobs()[0].definition == JOB
+        assert [one.id for one in store.samples(JOB)] == ["done", "growing"]
+        assert store.samples(JOB)[0] == RELEASED[0]
         store.save(JOB, sample("new"))
         store.save_plan(JOB, plan())
         assert store.latest_plan(JOB) == plan()
         with store._engine.connect() as connection:
-            assert connection.scalars(select(schema.applied.c.version)).all() == [*range(1, schema.VERSION + 1)]
+            assert connection.scalars(select(schema.applied.c.version)).all() == [8, schema.VERSION]
 
 
-def test_failures_of_version_1_have_the_cause_that_their_words_told(url: str) -> None:
-    failures = [
-        Failure("CUDA out of memory on rank 1", Cause.MEMORY),
-        Failure.interrupted("by the user"),
-        Failure("rank 0 crashed: ValueError"),
-    ]
-    _first_version(url, [sample(f"{place}", failure=failure) for place, failure in enumerate(failures)])
-    with open_store(url) as store:
-        assert [kept.failure for kept in store.samples(JOB)] == failures
+def test_a_store_that_no_release_wrote_is_named_and_not_touched(url: str) -> None:
+    _last_release(url)
+    engine = _engine(url)
+    with engine.begin() as connection:
+        connection.execute(schema.applied.update().values(version=3))
+    with pytest.raises(InvalidFile, match="version 3, which no release of cotune wrote"):
+        open_store(url)
+    assert "load" not in {column["name"] for column in inspect(engine).get_columns("samples")}
+    engine.dispose()
 
 
 def test_migrations_end_at_the_tables_that_the_code_uses(store: Store) -> None:
@@ -80,18 +67,17 @@ def test_migrations_end_at_the_tables_that_the_code_uses(store: Store) -> None:
 
 
 def test_a_migration_that_fails_leaves_the_old_store_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _first_version(url)
+    _last_release(url)
 
-    def fail(connection: object) -> None:
+    def fail(connection: Connection) -> None:
+        schema._remember_load(connection)
         raise InvalidFile("the second half fails")
 
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, fail))
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", {8: fail})
     with pytest.raises(InvalidFile, match="second half"):
         open_store(url)
     engine = _engine(url)
-    assert set(inspect(engine).get_table_names()) == {"jobs", "samples", "evaluations", "cotune_schema"}
-    assert "writer" not in {column["name"] for column in inspect(engine).get_columns("samples")}
+    assert "load" not in {column["name"] for column in inspect(engine).get_columns("samples")}
     engine.dispose()
 
 
