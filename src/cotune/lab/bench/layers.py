@@ -67,7 +67,7 @@ def bench_layers(
     tables: dict[str, Layers], models: Sequence[str] = MODELS, *, across: int | None = None, seed: int = 0,
     processes: int = 1, unseen: bool = True,
 ) -> Iterator[LayerRow | LayerRefusal]:  # fmt: skip
-    """Yield the errors of each model, or why it has no answer; `across` bounds the rows of a device learnt for another."""
+    """Yield the errors of each model, or why it has none; `across` bounds the rows of a device learnt for another."""
     for model in models:
         if not isinstance(registry.create("predictor", model), LayerPredictor):
             raise UsageError(f"predictor {model!r} does not learn from timed layers; layerwise and layer_trees do")
