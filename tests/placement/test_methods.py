@@ -10,6 +10,7 @@ import pytest
 
 from cotune import registry
 from cotune.errors import NotFound, UsageError
+from cotune.lab.searches.reinforce import Reinforce
 from cotune.placement.counts import provide, runs_of
 from cotune.placement.methods import method_of
 from cotune.placement.placements.brute_force import BruteForce
@@ -17,6 +18,8 @@ from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
 from cotune.placement.synthetic import ctr
+from cotune.space import Axis, Space
+from cotune.types import Floats, Ints
 
 QUICK = {"reinforce": "reinforce(rounds=10, pretrain=3)", "bayesian": "bayesian(rounds=30)", "tabu": "tabu(rounds=100)"}
 NAMES = sorted({*registry.names("placement"), *registry.names("search")})
@@ -100,3 +103,15 @@ def test_the_cell_entropy_and_temperature_of_the_policy_are_settings() -> None:
     text = "reinforce(rounds=5, cell=rnn, entropy=0.01, temperature=2.0, answer=probable)"
     plan = method_of(text, profile, problem).place(problem, random.Random(0))
     assert plan is None or np.isfinite(plan.cost_per_million)
+
+
+def test_reinforce_ends_once_it_always_draws_the_same_plan() -> None:
+    space = Space((Axis("only", ("one",)), Axis("two", ("a", "b"))))
+    asked: list[int] = []
+
+    def rank(points: Ints) -> Floats:
+        asked.append(len(points))
+        return points[:, 1:].astype(np.float64)
+
+    assert Reinforce(rate=0.1).search(space, rank, random.Random(0)) == (0, 0)
+    assert len(asked) < 120, "of 220 rounds"

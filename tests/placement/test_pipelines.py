@@ -66,6 +66,20 @@ def test_a_plan_of_several_stages_runs_and_shows_planned_beside_measured(tmp_pat
         assert word in run.out
 
 
+def test_what_any_search_found_can_be_run(tmp_path: Path) -> None:
+    alone = {**PLAN["plan"], "stages": [{"type": "cpu", "units": 1, "first": 0, "last": 2, "seconds": 0.1}]}
+    searches = {"cpu_only": {"plan": alone}, "greedy": {"plan": None}}
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "searches": searches}))
+    run = cotune(tmp_path, "pipeline", "run", "plan.json", "--search", "cpu_only", "--json", "--", "--batches", "4")
+    assert run.code == 0, run.err
+    assert len(run.json["placement"]["stages"]) == 1
+    assert len(run.json["measured"]["losses"]) == 4
+    nothing = cotune(tmp_path, "pipeline", "run", "plan.json", "--search", "greedy")
+    assert (nothing.code, "greedy found no plan" in nothing.err) == (3, True)
+    unknown = cotune(tmp_path, "pipeline", "run", "plan.json", "--search", "tabu")
+    assert (unknown.code, "there are cpu_only, greedy" in unknown.err) == (3, True)
+
+
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     command = [sys.executable, "-m", "cotune", "run", "--placement", "plan.json", "--", "--batches", "1000000"]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from cotune.cli.main import main
+from cotune.placement.problems import Problem
+from cotune.placement.profiles import read
 from cotune.placement.synthetic import ctr
 
 
@@ -75,6 +77,25 @@ def test_people_read_stages_neighbours_and_proof(cli: Cli, profile: Path) -> Non
     assert code == 0
     for word in ("plan ", "slowest ", "training ", "cheaper ", "faster ", "proof     optimal", "cpu_only"):
         assert word in out
+
+
+def test_balanced_counts_are_the_fewest_units_that_reach_the_throughput(cli: Cli, profile: Path) -> None:
+    asked = (profile, "--throughput", 20000, "--search", "exact,brute_force,reinforce(rounds=20),aibox")
+    exact, balanced = cli.json(*asked), cli.json(*asked, "--provision", "balanced")
+    assert balanced["asked"]["provision"] == "balanced"
+    assert balanced["plan"]["throughput"] >= 20000
+    known = Problem.of(read(profile), 20000)
+    for name, found in balanced["searches"].items():
+        plan = found["plan"]
+        assert found["cost_per_million"] >= exact["plan"]["cost_per_million"] * (1 - 1e-9)
+        assert plan["throughput"] >= 20000
+        for stage in plan["stages"]:
+            kind = known.types.index(stage["type"])
+            fewer = stage["units"] - 1
+            slow = fewer == 0 or known.stages.seconds(kind, stage["first"], stage["last"], fewer) > known.slowest
+            assert slow, f"{name}: one unit less would do"
+    code, _, err = cli(*asked, "--provision", "balanced", "--prefer", "fast")
+    assert (code, "leave out --prefer fast" in err) == (2, True)
 
 
 def test_no_overlap_is_never_faster_and_free_cuts_are_never_dearer(cli: Cli, profile: Path) -> None:

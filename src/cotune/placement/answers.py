@@ -10,13 +10,16 @@ optimum over batches and placements together.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from cotune.errors import Infeasible, UsageError
+from cotune.placement.counts import provide
 from cotune.placement.objectives import Cheapest, Fastest, Objective
+from cotune.placement.placements.brute_force import BruteForce
 from cotune.placement.placements.exact import Exact, ProvenPlacement
 from cotune.placement.problems import TIE, Placement, Problem
 from cotune.placement.profiles import Profile
@@ -25,6 +28,7 @@ from cotune.units import number
 _ASIDE_SECONDS = 2.0  # for each question beside the one asked
 _NEAREST = 3
 _CLOSE = 1.01
+_TRIED = 5_000  # assignments, in about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,22 @@ def answer(profile: Profile, asked: PlacementGoal) -> Answer:
         searched=best.searched,
         seconds=best.seconds,
     )
+
+
+def balanced(profile: Profile, asked: PlacementGoal, best: Answer) -> Answer:
+    """Return the cheapest plan with the counts of HeterPS: each stage has the fewest units that are fast enough.
+
+    Few assignments are all tried; of many, the stages of the exact answer are taken, and its cost is the bound.
+    """
+    problem = next(problem for problem in asked.problems(profile) if problem.batch == best.plan.batch)
+    if len(problem.types) ** problem.depth <= _TRIED and not problem.free:
+        tried = BruteForce(counts="balanced").place(problem, random.Random(0))
+        assert tried is not None  # some plan reaches the throughput, and these counts are the fewest that do
+        return replace(best, plan=tried, optimal=True, bound=tried.cost_per_million)
+    edges = [(problem.types.index(stage.device), stage.first, stage.last) for stage in best.plan.stages]
+    plan = provide(problem, edges, "balanced")
+    assert plan is not None  # fewer units than the exact plan has, so within the limits
+    return replace(best, plan=plan, optimal=best.optimal and plan.cost_per_million <= best.bound * (1 + TIE))
 
 
 def _solve(problems: tuple[Problem, ...], objective: Objective, seconds: float) -> ProvenPlacement:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from cotune import registry
 from cotune.errors import NotFound, suggestion
@@ -26,16 +27,18 @@ class Searched:
         return Assignments(problem, self.counts).search(self.search, rng)
 
 
-def method_of(text: str, profile: Profile, problem: Problem) -> Method:
-    """Return the method named by 'name' or 'name(setting=value)'."""
+def method_of(text: str, profile: Profile, problem: Problem, counts: Provisioning = "exact") -> Method:
+    """Return the method named by 'name' or 'name(setting=value)', with counts of units as they are asked for."""
     name = text.partition("(")[0].strip()
     if name in registry.names("placement"):
-        method: Method = registry.create("placement", text)
-        return method
+        method: Any = registry.create("placement", text)
+        known_counts = is_dataclass(method) and any(field.name == "counts" for field in fields(method))
+        chosen: Method = replace(method, counts=counts) if known_counts and counts != "exact" else method
+        return chosen
     if name not in registry.names("search"):
         known = sorted({*registry.names("placement"), *registry.names("search")})
         raise NotFound(f"no search named {name!r}; there are {', '.join(known)}{suggestion(name, known)}")
     search = registry.create("search", text)
     if name == "reinforce":
         search = replace(search, features=features(profile, problem))
-    return Searched(search)
+    return Searched(search, counts)

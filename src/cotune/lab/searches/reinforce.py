@@ -5,10 +5,10 @@
     advantage = (b - cost) / first median cost                  b <- (1 - gamma) b + gamma mean(cost)
 
 A point that is not valid costs `penalty` times that median. The policy is first trained on
-points drawn at random, then on its own. Paper and code leave open the hidden size, the number
-of plans, the rates and what an infeasible plan earns: the defaults are our choice. Features
-are the paper's five per layer for a placement (index, kind, input size, weight size,
-communication); any other space has the index alone.
+points drawn at random, then on its own, until `settled` rounds in a row drew one and the same point.
+Paper and code leave open the hidden size, the number of plans, the rates and what an infeasible plan
+earns: the defaults are our choice. Features are the paper's five per layer for a placement
+(index, kind, input size, weight size, communication); any other space has the index alone.
 
 Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023; Williams, REINFORCE, Machine Learning 8, 1992.
 """
@@ -48,6 +48,7 @@ class Reinforce:
     temperature: Positive = 1.0
     cell: Literal["lstm", "rnn"] = "lstm"
     answer: Literal["best", "probable"] = "best"
+    settled: Count = 5
     features: tuple[tuple[float, ...], ...] = ()
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
@@ -69,7 +70,7 @@ class Reinforce:
 
         policy = _policy(self, space)
         optimiser = torch.optim.Adam(policy.parameters(), lr=self.rate)
-        seen, reward = Seen(rank), _Reward(self.gamma, self.penalty)
+        seen, reward, same = Seen(rank), _Reward(self.gamma, self.penalty), 0
         for round_ in range(self.pretrain + self.rounds):
             chance = np.random.default_rng(rng.getrandbits(64))
             own = round_ >= self.pretrain
@@ -80,6 +81,9 @@ class Reinforce:
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            same = same + 1 if own and (points == points[0]).all() else 0
+            if same == self.settled:
+                break
         if self.answer == "probable":
             with torch.no_grad():
                 points, _, _ = policy(1, 0.0, None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cotune.modelling.verbs._model_predictions import ModelFlags
 
 TIERS = ("auto", "counts", "history", "layer_trees", "layerwise", "paleo", "scaled", "steps", "probe")
+_WITH_SETTINGS = ("paleo(", "layerwise(", "layer_trees(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,7 @@ def _query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
         _work(flags, settings),
         one_of(PRECISIONS, flags.precision, "--precision"),
         one_of(tuple(STATES), flags.optimiser, "--optimiser"),
-        flags.tier
-        if flags.tier.startswith(("paleo(", "layerwise(", "layer_trees("))
-        else one_of(TIERS, flags.tier, "--tier"),
+        flags.tier if flags.tier.startswith(_WITH_SETTINGS) else one_of(TIERS, flags.tier, "--tier"),
         bits_per_second(flags.network) / 8 if flags.network else None,
         layers=flags.layers,
     )

@@ -126,7 +126,7 @@ def _show_answer(known: Profile, best: Answer, work: float | None) -> None:
         )
     say(f"cheaper   {_line(best.next_cheaper, currency) if best.next_cheaper else 'nothing, at any throughput'}")
     say(f"faster    {_line(best.next_faster, currency) if best.next_faster else 'nothing, within the limits'}")
-    proof = "optimal" if best.optimal else f"not proven when the time was up; the bound is {number(best.bound)}"
+    proof = "optimal" if best.optimal else f"not proven; the bound is {number(best.bound)}"
     say(f"proof     {proof}, {best.searched} times searched in {best.seconds:.3f} s")
 
 

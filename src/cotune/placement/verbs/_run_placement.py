@@ -19,12 +19,14 @@ from cotune.types import Stage
 from cotune.units import duration, number
 
 
-def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json: bool) -> None:
-    """Run the pipeline of a plan to its end.
+def run_placement(
+    plan: Path, command: Sequence[str] | None, seed: int, *, search: str | None = None, json: bool
+) -> None:
+    """Run the pipeline of a plan to its end, or of what one of the searches found.
 
     `command` is what follows `--`: flags of the pipeline program, or another command that stands for it.
     """
-    document, staged = read(plan)
+    document, staged = read(plan, search)
     words = list(command or ())
     if not words or words[0].startswith("-"):
         words = [*TRAIN, *_defaults(document), "--seed", str(seed), *words]
@@ -44,10 +46,12 @@ def run_placement(plan: Path, command: Sequence[str] | None, seed: int, *, json:
         _show(document["plan"], staged, result)
 
 
-def read(path: Path) -> tuple[dict[str, Any], Staged]:
-    """Return a plan's document and its stages."""
+def read(path: Path, search: str | None = None) -> tuple[dict[str, Any], Staged]:
+    """Return a plan's document, its plan that of a search where one is named, and the stages."""
     try:
         document = from_json(path.read_bytes())
+        if search is not None:
+            document["plan"] = _found(path, document["searches"], search)
         types = {entry["name"]: TypeEntry.model_validate(entry) for entry in document["types"]}
         stages = tuple(
             Stage(stage["type"], int(stage["units"]), int(stage["first"]), int(stage["last"]))
@@ -64,6 +68,16 @@ def read(path: Path) -> tuple[dict[str, Any], Staged]:
     if strange := [stage.device for stage in stages if stage.device not in types]:
         raise InvalidFile(f"{path}: a stage is on {strange[0]!r}, and types has {', '.join(types)}")
     return document, Staged(stages, types)
+
+
+def _found(path: Path, searches: dict[str, Any], search: str) -> dict[str, Any]:
+    """Return the plan that a search found."""
+    if search not in searches:
+        raise NotFound(f"{path}: no search {search!r} was made; there are {', '.join(searches)}: cotune place --search")
+    plan: dict[str, Any] | None = searches[search]["plan"]
+    if plan is None:
+        raise NotFound(f"{path}: {search} found no plan that reaches the throughput")
+    return plan
 
 
 def _defaults(document: dict[str, Any]) -> list[str]:

@@ -35,10 +35,13 @@ def profile(
 def run(
     plan: Annotated[Path, typer.Argument(help="A plan written by cotune place --json.")],
     command: Command = None,
+    search: Annotated[
+        str | None, typer.Option("--search", help="Run what this search found instead of the best plan.")
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Run the stages of a plan to their end, and put predicted beside measured."""
     from cotune.placement.verbs._run_placement import run_placement
 
-    run_placement(plan, command, seed, json=json)
+    run_placement(plan, command, seed, search=search, json=json)

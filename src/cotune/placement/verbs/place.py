@@ -11,9 +11,11 @@ from cotune.cli.options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
     from cotune.placement.answers import Answer, PlacementGoal
+    from cotune.placement.counts import Provisioning
     from cotune.placement.profiles import Profile
     from cotune.placement.verbs._place_result import SearchedPlan
 
+_PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
 
 
@@ -23,6 +25,9 @@ def place(
     prefer: Annotated[str, typer.Option("--prefer", help="cheap, or fast (every type needs a limit).")] = "cheap",
     search: Annotated[
         str, typer.Option("--search", help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...")
+    ] = "exact",
+    provision: Annotated[
+        str, typer.Option("--provision", help="exact, or balanced: every stage just fast enough, as HeterPS does.")
     ] = "exact",
     overlap: Annotated[
         bool | None,
@@ -51,7 +56,7 @@ def place(
     from cotune.cli.options import one_of
     from cotune.cli.output import emit_json
     from cotune.errors import Infeasible, UsageError
-    from cotune.placement.answers import PlacementGoal, answer
+    from cotune.placement.answers import PlacementGoal, answer, balanced
     from cotune.placement.problems import Placement
     from cotune.placement.profiles import read
     from cotune.placement.verbs._place_result import answer_document, placement_document, show_placement
@@ -60,6 +65,9 @@ def place(
         raise UsageError(f"--throughput must be positive, not {throughput:g}")
     if examples is not None and not (examples > 0 and epochs > 0):
         raise UsageError("--examples and --epochs must be positive")
+    counts = one_of(_PROVISIONS, provision, "--provision")
+    if counts == "balanced" and prefer == "fast":
+        raise UsageError("--provision balanced reaches just the throughput asked for: leave out --prefer fast")
     known = read(profile)
     overlap = known.overlap if overlap is None else overlap
     asked = PlacementGoal(
@@ -75,9 +83,12 @@ def place(
     except Infeasible as error:
         nearest = tuple(placement_document(near, known) for near in error.nearest if isinstance(near, Placement))
         raise Infeasible(str(error), error.constraint, nearest, error.by, error.unit) from None
-    found = _searches(known, asked, search, best, seed)
+    if counts == "balanced":
+        best = balanced(known, asked, best)
+    found = _searches(known, asked, search, best, counts, seed)
     work = None if examples is None else examples * epochs
     document = answer_document(known, asked, best, found, work)
+    document["asked"]["provision"] = counts
     if keep:
         _keep(store, profile, known, document)
     if json:
@@ -108,7 +119,9 @@ def _batches(text: str | None) -> tuple[float, ...]:
     return batches
 
 
-def _searches(known: Profile, asked: PlacementGoal, names: str, best: Answer, seed: int) -> dict[str, SearchedPlan]:
+def _searches(
+    known: Profile, asked: PlacementGoal, names: str, best: Answer, counts: Provisioning, seed: int
+) -> dict[str, SearchedPlan]:
     """Return what each method found and how long it took."""
     import random
     import time
@@ -124,7 +137,7 @@ def _searches(known: Profile, asked: PlacementGoal, names: str, best: Answer, se
         if name == "exact":
             found[name] = SearchedPlan(best.plan, best.seconds)
             continue
-        method = method_of(name, known, problem)
+        method = method_of(name, known, problem, counts)
         begun = time.perf_counter()
         plan = method.place(problem, random.Random(seed))
         found[name] = SearchedPlan(plan, time.perf_counter() - begun)
