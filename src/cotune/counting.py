@@ -20,6 +20,8 @@ GROUPS = {"epoch": "epochs", "step": "steps", "tokens": "tokens"}  # what a job 
 
 def done(job: Job, config: Config, said: Mapping[str, float]) -> float | None:
     """Return the parts that a job has done by the steps, tokens or epochs it tells; None where they say nothing."""
+    if "epoch" in said and job.counting.unit == "epochs":
+        return said["epoch"] * job.counting.parts
     if "step" in said and job.examples:
         return said["step"] * config.global_batch / job.examples
     if "tokens" in said and job.examples and job.counting.sequence:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cotune.errors import UsageError
+from cotune.jobfile import script
 from cotune.types import ASYNCHRONOUS, Job
 
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
@@ -48,6 +49,15 @@ def _is_module(job: Job) -> bool:
     return "-m" in flags
 
 
+def set_by_trainer(job: Job) -> tuple[str, ...]:
+    """Return the numbers that reach a script of transformers' Trainer as its own arguments: those it is not given."""
+    found = script.read(job.command, Path(job.folder)) if job.hears else None
+    if found is None or found.framework != "transformers":
+        return ()
+    length = "steps" if job.counting.unit == "steps" else "epochs"
+    return tuple(name for name in ("batch_size", "accumulate", "lr", length) if not takes(job, name))
+
+
 def require_settable(job: Job, source: str) -> None:
     """Refuse a command whose workers another launcher starts, or whose batch cotune cannot set; say what to write."""
     own = without_launcher(job.command)
@@ -55,7 +65,7 @@ def require_settable(job: Job, source: str) -> None:
         raise UsageError(
             f"{source}: cotune starts the workers itself, so leave out torchrun; write: {line(_with_batch(own))}"
         )
-    if takes(job, "batch_size") or takes(job, "global_batch"):
+    if takes(job, "batch_size") or takes(job, "global_batch") or "batch_size" in set_by_trainer(job):
         return
     raise UsageError(
         f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "

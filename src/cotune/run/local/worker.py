@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from cotune.callbacks import injected
 from cotune.private import FILE_MODE
 from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
@@ -158,6 +159,7 @@ def hold_process_groups() -> None:
 def _run(program: Program, tell: int, rank: int) -> Record:
     """Run the script as `python` would, and return how it ended."""
     script = program.target
+    injected.install()
     sys.argv = [script, *program.arguments]
     sys.path.insert(0, str(Path.cwd()) if program.kind == "module" else str(Path(script).resolve().parent))
     _say(tell, "begun", rank)
