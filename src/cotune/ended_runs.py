@@ -30,6 +30,7 @@ class EndedRun:
     cost: float
     missed: str | None
     asked: bool = True  # for something that can be met, and not only worked off
+    measured: tuple[Sample, ...] = ()  # probes that a run without a profile has paid for
 
     @property
     def outcome(self) -> Literal["failed", "missed", "met", "done"]:
@@ -48,19 +49,31 @@ class EndedRun:
         return self.starts[-1]
 
 
-def ended_run(job: Job, cluster: Cluster, trail: Sequence[Sample], plan: Plan | None, goal: Goal | None) -> EndedRun:
-    """Return what became of a trail of starts, judged by a goal where there is one."""
+def ended_run(
+    job: Job,
+    cluster: Cluster,
+    trail: Sequence[Sample],
+    plan: Plan | None,
+    goal: Goal | None,
+    *,
+    measured: Sequence[Sample] = (),
+) -> EndedRun:
+    """Return what became of a trail of starts, judged by a goal where there is one.
+
+    What was `measured` by the run itself counts as its own seconds and cost.
+    """
     probe = next((start for start in reversed(trail) if start.purpose == "probe"), None)
     own = [start for start in trail if start.purpose == "run"]
     # A run that had nothing left to train shows all that was shown before it.
     before = joined(trail) if not any(start.curve for start in own) else own
     curve = next((start.curve for start in reversed(before) if start.curve), ())
     last = replace(own[-1], curve=curve)
-    seconds, cost = sum(start.seconds for start in own), cost_of(own, cluster)
+    paid = [*measured, *own]
+    seconds, cost = sum(start.seconds for start in paid), cost_of(paid, cluster)
     short = last.failure.words if last.failure else None
     if short is None and goal is not None:
         short = missed(job, goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
-    return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short, asks(goal))
+    return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short, asks(goal), tuple(measured))
 
 
 def ended_runs(

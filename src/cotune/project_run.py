@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotune import counting
@@ -19,7 +19,13 @@ from cotune.jobfile.settings import Settings
 from cotune.layout_change import LayoutChange
 from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
-from cotune.probe.outcome import readable
+from cotune.probe.measure import Limits
+from cotune.probe.outcome import ProfileOutcome, readable
+from cotune.probe.self_change import SelfChange
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.session import measure
+from cotune.probe.timing import SHARE as TIMING_SHARE
+from cotune.probe.timing import SelfTiming
 from cotune.progress import Display
 from cotune.run.attempt import Until
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
@@ -33,6 +39,7 @@ from cotune.units import number
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
+MOST_PROBES = 8  # starts of a run that measures itself, before it begins
 GAPS = 20.0  # times the longest silence so far, where nothing was forecast
 
 
@@ -75,6 +82,14 @@ class RunEvent:
 AS_PLANNED, USUAL = RunLayout(), RunOptions()
 
 
+@dataclass(frozen=True)
+class MeasuredItself:
+    """What decides for a run without a profile, and the probes that it has paid for."""
+
+    brain: SelfMeasuring
+    probes: tuple[Sample, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What runs of a job need: what its file says, its store and engine, where files go and what is shown.
@@ -101,6 +116,8 @@ class RunContext:
         """
         settings = self.settings
         plan = plan or self.store.latest_plan(settings.job)
+        if plan is None and layout == AS_PLANNED and not options.resume and self._tunable:
+            return self._measuring_itself(options)
         left_at = self.beginnings.unfinished(options.seed) if options.resume else None
         last = left_at.before if left_at else None
         config = last.config if last else self._config(plan, layout)
@@ -113,6 +130,40 @@ class RunContext:
         ):
             plan = self.follow(plan, goal, options.seed or 0)
         return ProjectRun(self, options, config, goal, plan, left_at)
+
+    @property
+    def _tunable(self) -> bool:
+        """Return whether a run without a plan can find a config by itself: it has a target, and something to choose."""
+        return (
+            self.settings.goal.target is not None and self.settings.engine != RECORDED and len(self.settings.space) > 1
+        )
+
+    def _measuring_itself(self, options: RunOptions) -> ProjectRun:
+        """Return a run that begins with what a handful of time probes and other jobs say is best."""
+        settings, seed = self.settings, options.seed or 0
+        job, goal = settings.job, settings.goal
+        known = tuple(self.evidence().samples)
+        brain = SelfMeasuring(job, goal, settings.space, settings.cluster, seed, known)
+        if options.fixed:
+            brain = replace(brain, constants=brain.constants.staying)
+        self.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
+        limits = Limits(TIMING_SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
+        with opened_engine(self.engine, settings.engine_settings) as engine:
+            probes = measure(
+                engine,
+                SelfTiming(brain),
+                known,
+                limits,
+                self.runs,
+                save=lambda sample: self.store.save(job, sample),
+                display=self.display,
+                seed=seed,
+                engine_name=settings.engine,
+            )
+        ProfileOutcome(job, probes, known, known, limits).require_speed()
+        choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
+        self.display.note(f"beginning with {choice.config}: {choice.reason}")
+        return ProjectRun(self, options, choice.config, goal, None, None, MeasuredItself(brain, probes))
 
     def _config(self, plan: Plan | None, layout: RunLayout) -> Config:
         settings = self.settings
@@ -132,6 +183,7 @@ class ProjectRun:
     goal: Goal
     plan: Plan | None  # where the config is the plan's
     left_at: Beginning | None = None  # where it is resumed
+    itself: MeasuredItself | None = None  # where it measures itself
 
     @property
     def settings(self) -> Settings:
@@ -167,7 +219,8 @@ class ProjectRun:
         assert last is not None  # a run has a start
         self._refuse_failure(last)
         trail = trail_of(last, self.context.store.samples(self.settings.job))
-        return ended_run(self.settings.job, self.settings.cluster, trail, self.plan, self.goal)
+        measured = self.itself.probes if self.itself else ()
+        return ended_run(self.settings.job, self.settings.cluster, trail, self.plan, self.goal, measured=measured)
 
     def _beginning(self) -> Beginning:
         if self.left_at is not None:
@@ -181,13 +234,20 @@ class ProjectRun:
         countdown = Countdown(_usual_scatter(settings, launch.config.device))
         with opened_engine(self.context.engine, settings.engine_settings) as engine:
             fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
+            change: LayoutChange | SelfChange
             change = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
+            if self.itself is not None:
+                change = SelfChange(self.itself.brain, self.itself.probes, launch.folder)
             until = _until(settings, launch, self.plan)
             for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=change):
                 self.context.store.save(settings.job, moment.sample)
                 countdown.see(moment.sample)
                 words, left = self._told(moment.sample, launch, countdown)
-                yield RunEvent(moment.sample, words, left, moment.note)
+                doubt = None
+                if isinstance(change, SelfChange):
+                    change.see(moment.sample)
+                    words, doubt = words + change.words, change.warning()
+                yield RunEvent(moment.sample, words, left, moment.note or doubt)
 
     def _told(self, sample: Sample, launch: Launch, countdown: Countdown) -> tuple[str, Quantity | None]:
         """Return how far a run is, and its ETA as the run itself tells it."""

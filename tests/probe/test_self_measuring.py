@@ -80,7 +80,7 @@ def test_a_hopeless_deadline_is_told_with_what_would_help(recorded: Recording) -
 
 def test_a_run_that_is_told_to_stay_never_moves(recorded: Recording) -> None:
     brain = brain_of(recorded, replace(GOAL, deadline=90.0))
-    still = replace(brain, constants=replace(brain.constants, margin=1.0))
+    still = replace(brain, constants=brain.constants.staying)
     assert not ran(recorded, still.goal, still)[0].moves
 
 

@@ -14,7 +14,7 @@ from cotune.ended_runs import EndedRun
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
 from cotune.types import Forecast, Goal, Job, Quantity, Sample
-from cotune.units import number
+from cotune.units import counted, number
 
 
 def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:
@@ -43,7 +43,15 @@ def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
         "outcome": run.outcome,
         "met": run.missed is None,
         "missed": run.missed,
-    }
+    } | _measured_document(run)
+
+
+def _measured_document(run: EndedRun) -> dict[str, Any]:
+    """Return what a run without a profile has measured within its own account; nothing for any other."""
+    if not run.measured:
+        return {}
+    spent = sum(probe.device_seconds for probe in run.measured)
+    return {"measured": {"probes": len(run.measured), "device_seconds": spent}}
 
 
 def _continued_document(job: Job, probe: Sample) -> dict[str, Any]:
@@ -58,6 +66,8 @@ def _print(settings: Settings, run: EndedRun) -> None:
     if run.probe and run.probe.curve:
         before = counting.amount(settings.job, last.config, run.probe.curve[-1].epoch)
         several += f" ({before:g} of them by probe {run.probe.id})"
+    if run.measured:
+        several += f" (and {counted(len(run.measured), 'probe')})"
     done = counting.words(settings.job, last.config, last.epochs)
     say(f"{last.config}: {done}{several}, {run.words}; logs in {last.folder}")
     if last.warning:

@@ -43,7 +43,7 @@ def run_measuring_itself(project: Project, options: RunOptions, *, json: bool) -
     job, goal, cluster = settings.job, settings.goal, settings.cluster
     brain = SelfMeasuring(job, goal, settings.space, cluster, seed, restart=recording.restart_seconds)
     if options.fixed:
-        brain = replace(brain, constants=replace(brain.constants, margin=1.0))
+        brain = replace(brain, constants=brain.constants.staying)
     note(f"no profile: measuring on the way; goal: {goal_words(job, goal, cluster.unit)}")
     training = ReplayedTraining(recording, goal, seed)
     forecasts = []

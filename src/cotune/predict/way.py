@@ -26,12 +26,16 @@ from cotune.types import Floats
 class WayPrior:
     """What other jobs say of the epochs to a target before anything is trained."""
 
-    share: float = 0.35  # median of E0 over the most epochs allowed
+    share: float = 0.35  # median of E0 on the way from one epoch to the most that are allowed
     width: float = 0.9  # deviation of its logarithm
     critical: float = 0.3  # median of Bc over the largest batch of the space
     critical_width: float = 1.3  # deviation of its logarithm
     noise: float = 0.02  # of the gap at the first evaluation: what no curve is smoother than
     witnesses: float = 8.0  # evaluations that count at most: the law's own misfit does not average out
+
+    def usual_epochs(self, max_epochs: int) -> float:
+        """Return the median of E0."""
+        return 1.0 + self.share * (max_epochs - 1)
 
 
 PRIOR = WayPrior()
@@ -87,7 +91,7 @@ def usual_ways(max_epochs: int, batches: Floats, prior: WayPrior = PRIOR) -> Way
     epochs = np.geomspace(min(0.5, 0.01 * max_epochs), _MOST * max_epochs, _EPOCHS)
     critical = prior.critical * largest * np.exp(prior.critical_width * np.linspace(-_REACH, _REACH, _CRITICALS))
     first, bound = (grid.ravel() for grid in np.meshgrid(epochs, critical, indexing="ij"))
-    score = -0.5 * (np.log(first / (prior.share * max_epochs)) / prior.width) ** 2
+    score = -0.5 * (np.log(first / prior.usual_epochs(max_epochs)) / prior.width) ** 2
     score -= 0.5 * (np.log(bound / (prior.critical * largest)) / prior.critical_width) ** 2
     slow = (1 + batches[None, :] / bound[:, None]) / (1 + middle / bound[:, None])
     weights = np.exp(score - score.max())

@@ -11,8 +11,8 @@ curves where it was seen before; what to do about both from `plan.moving`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,7 @@ from cotune.plan.assess import assess
 from cotune.plan.moving import CONSTANTS, MovingConstants, Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
+from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import PRIOR, Leg, Way, WayPrior, renewed, usual_ways
 from cotune.recording import PROBE_STEPS
 from cotune.recording.moving import RESTART_EPOCHS
@@ -35,14 +36,28 @@ class TimingConstants:
     most: int = 7  # probes
     cost: float = 0.03  # of the usual cost of the run, for each probe
     seconds: float = 0.015  # of the deadline, for each probe
-    first: float = 0.01  # of the epochs that are usual, for the first
+    first: float = 0.1  # of the epochs that are usual, for the first
     doubt: float = 1.0  # deviations by which a config may be slower than its forecast
     tight: float = 1.25  # a deadline over the quickest way, at least
     loose: float = 2.5  # and over the cheapest way, at most
     implausible: float = 4.0  # power by which a way that no config can walk in time counts for less
 
 
-TIMING = TimingConstants()
+@dataclass(frozen=True, slots=True)
+class SelfMeasuringConstants:
+    """All that a run that measures itself takes from elsewhere; `benchmarks/self_measuring.py` chooses them."""
+
+    way: WayPrior = PRIOR
+    moving: MovingConstants = CONSTANTS
+    timing: TimingConstants = TimingConstants()
+
+    @property
+    def staying(self) -> SelfMeasuringConstants:
+        """Return the same for a run that never moves."""
+        return replace(self, moving=replace(self.moving, margin=1.0))
+
+
+SELF_MEASURING = SelfMeasuringConstants()
 _SUREST = 0.99  # some runs stall, whatever their forecast
 _WORTH = 0.02  # of P(met), that is worth a word
 _WIDEST = 0.5  # deviation of ln seconds that doubt counts at most
@@ -72,9 +87,7 @@ class SelfMeasuring:
     seed: int = 0
     known: tuple[Sample, ...] = ()
     restart: float | None = None  # seconds of a move; None for a tenth of an epoch
-    prior: WayPrior = PRIOR
-    constants: MovingConstants = CONSTANTS
-    timing: TimingConstants = TIMING
+    constants: SelfMeasuringConstants = SELF_MEASURING
 
     @cached_property
     def configs(self) -> Configs:
@@ -94,25 +107,25 @@ class SelfMeasuring:
     def next_probe(self, probes: Sequence[Sample], spent: float) -> Config | None:
         """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
         known = [*self.known, *probes]
-        if not any(sample.epoch_seconds is not None for sample in known):
-            return self._first_probe()
-        if len(probes) >= self.timing.most:
+        if not timed_samples(known):
+            return self._first_probe({sample.config for sample in known})
+        if len(probes) >= self.constants.timing.most:
             return None
-        timed = {sample.config for sample in known}
+        tried = {sample.config for sample in known}
         pace, prospect = self._prospect(probes, self._believed((), probes), spent, None)
         affordable = self._affordable(pace, prospect)
         for row in self._ends:
-            if affordable[row] and self.configs[row] not in timed:
+            if affordable[row] and self.configs[row] not in tried:
                 return self.configs[row]
         best = self.configs[int(np.argmin(prospect.score))]
-        return None if best in timed else best  # to begin with it costs no less than its thirty steps
+        return None if best in tried else best  # to begin with it costs no less than its thirty steps
 
     def choose(self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None) -> Choice:
         """Return what to go on with after so many seconds: what is run `now`, unless another promises enough more."""
         pace, prospect = self._prospect(samples, self._believed(legs, samples), spent, now)
         best = int(np.argmin(prospect.score))
         here = None if now is None else self.row(now)
-        if here is not None and prospect.score[best] > (1 - self.constants.margin) * prospect.score[here]:
+        if here is not None and prospect.score[best] > (1 - self.constants.moving.margin) * prospect.score[here]:
             best = here
         return Choice(
             config=self.configs[best],
@@ -144,12 +157,26 @@ class SelfMeasuring:
         what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time an epoch"
         return f"{what}, {odds} instead of {min(prospect.odds[here], _SUREST):.2f}"
 
-    def _first_probe(self) -> Config:
-        """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part."""
+    def _first_probe(self, failed: Collection[Config]) -> Config | None:
+        """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
+
+        Where that failed, smaller ones.
+        """
         rows = np.flatnonzero(self.configs.units == self.configs.units.min())
         ordered = rows[np.argsort(self.configs.global_batch[rows], kind="stable")]
-        small = int((self._probe_epochs[ordered] <= self.timing.first * self.prior.share * self.goal.cap).sum())
-        return self.configs[int(ordered[max(0, min(small - 1, len(ordered) // 2))])]
+        small = int(
+            (
+                self._probe_epochs[ordered]
+                <= self.constants.timing.first * self.constants.way.usual_epochs(self.goal.cap)
+            ).sum()
+        )
+        first = max(0, min(small - 1, len(ordered) // 2))
+        downwards = (self.configs[int(row)] for row in ordered[first::-1])
+        return next((config for config in downwards if config not in failed), None)
+
+    def probe_epochs(self, config: Config) -> float:
+        """Return the epochs that thirty steps of a config are."""
+        return float(self._probe_epochs[self.row(config)])
 
     @cached_property
     def _probe_epochs(self) -> Floats:
@@ -168,15 +195,22 @@ class SelfMeasuring:
     def _pace(self, samples: Sequence[Sample]) -> Floats:
         """Return the seconds per epoch of every config, evaluations and checkpoints included."""
         timed = tuple(
-            Sample(sample.config, epoch_seconds=sample.epoch_seconds, terms=sample.terms)
+            Sample(
+                sample.config,
+                epoch_seconds=sample.epoch_seconds,
+                terms=sample.terms,
+                failure=sample.failure,
+                peak_bytes=sample.peak_bytes,
+                limit_bytes=sample.limit_bytes,
+            )
             for sample in (*self.known, *samples)
-            if sample.epoch_seconds is not None and not sample.failed
+            if sample.epoch_seconds is not None or sample.failed
         )
         if timed not in self._paces:
-            law = LAWS if len({sample.config for sample in timed}) > 1 else "auto"
+            law = LAWS if len({sample.config for sample in timed_samples(timed)}) > 1 else "auto"
             learnt = forecaster(self.job, timed, self.cluster, predictor=law, accuracy=None, seed=self.seed)
             outlook = learnt(self.configs, 1)
-            doubt = np.exp(self.timing.doubt * np.minimum(outlook.spread, _WIDEST))
+            doubt = np.exp(self.constants.timing.doubt * np.minimum(outlook.spread, _WIDEST))
             self._paces[timed] = np.asarray(outlook.epoch_seconds * doubt + outlook.overhead)
         return self._paces[timed]
 
@@ -191,7 +225,7 @@ class SelfMeasuring:
         if self.goal.target is None or self.goal.epochs is not None:
             return Way(np.full((1, count), float(self.goal.cap)), np.ones(1), np.zeros(1), self.goal.cap)
         if not any(sample.curve for sample in self.known):
-            return usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.prior)
+            return usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.constants.way)
         learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
         found = assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
         assert found.outlook.learning is not None
@@ -199,7 +233,7 @@ class SelfMeasuring:
         return Way(whole, np.full(len(whole), 1 / len(whole)), np.zeros(len(whole)), self.goal.cap)
 
     def _believed(self, legs: Sequence[Leg], samples: Sequence[Sample]) -> Way:
-        found = renewed(self._outset, legs, self.prior)
+        found = renewed(self._outset, legs, self.constants.way)
         return found if self.goal.deadline is None else found.weighted(self._plausible(found.able, samples))
 
     def _plausible(self, whole: Floats, samples: Sequence[Sample]) -> Floats:
@@ -208,8 +242,8 @@ class SelfMeasuring:
         seconds = whole * self._pace(samples)
         quickest = seconds.min(axis=1)
         cheapest = np.take_along_axis(seconds, (seconds * self.rate).argmin(axis=1)[:, None], axis=1)[:, 0]
-        tight, loose = self.timing.tight * quickest, self.timing.loose * cheapest
-        early = np.minimum(1.0, self.goal.deadline / tight) ** self.timing.implausible
+        tight, loose = self.constants.timing.tight * quickest, self.constants.timing.loose * cheapest
+        early = np.minimum(1.0, self.goal.deadline / tight) ** self.constants.timing.implausible
         return np.asarray(np.maximum(early * np.minimum(1.0, loose / self.goal.deadline), 1e-9))
 
     def _prospect(
@@ -229,7 +263,7 @@ class SelfMeasuring:
             self.rate[rows],
             time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
             begin=begin[rows],
-            constants=self.constants,
+            constants=self.constants.moving,
         )
         return pace, _spread_out(found, rows, len(pace))
 
@@ -247,8 +281,8 @@ class SelfMeasuring:
     def _affordable(self, pace: Floats, prospect: Prospect) -> Mask:
         """Return which probes cost little beside the run."""
         seconds = self._probe_epochs * pace
-        little = seconds * self.rate <= self.timing.cost * prospect.cost[int(np.argmin(prospect.score))]
-        return np.asarray(little & (seconds <= self.timing.seconds * (self.goal.deadline or np.inf)))
+        little = seconds * self.rate <= self.constants.timing.cost * prospect.cost[int(np.argmin(prospect.score))]
+        return np.asarray(little & (seconds <= self.constants.timing.seconds * (self.goal.deadline or np.inf)))
 
 
 def _spread_out(found: Prospect, rows: Ints, count: int) -> Prospect:

@@ -35,7 +35,7 @@ from cotune.lab.bench.truth import SLACK, Truth
 from cotune.lab.strategy import Strategy
 from cotune.plan.rates import rates
 from cotune.probe.replayed import self_measured
-from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.self_measuring import SELF_MEASURING, SelfMeasuring, SelfMeasuringConstants
 from cotune.recording import Recording, read
 from cotune.run.replayed_training import ReplayedTraining
 from cotune.space import Configs
@@ -107,7 +107,7 @@ def bench_running(
     chosen = tuple(methods) or tuple(METHODS)
     if strange := sorted(set(chosen) - set(METHODS)):
         raise UsageError(f"no method {strange[0]!r}; there are {', '.join(METHODS)}")
-    kept = [folder for folder in folders if _usable(folder)]
+    kept = [folder for folder in folders if usable(folder)]
     left_out = [
         (read(folder).name, "a target needs both tables, and goals") for folder in folders if folder not in kept
     ]
@@ -153,18 +153,20 @@ def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> RunningSu
 
 
 @cache
-def _parts(folder: Path) -> tuple[Recording, Truth]:
+def halves_of(folder: Path) -> tuple[Recording, Truth]:
+    """Return what time probes see of a recording, and what is trained on."""
     probed, trained = read(folder).halves()
     return probed, Truth(trained)
 
 
-def _usable(folder: Path) -> bool:
+def usable(folder: Path) -> bool:
+    """Return whether a recording has goals to ask."""
     recording = read(folder)
-    return bool(recording.times and recording.curves) and len(_parts(folder)[1].goals()) > 0
+    return bool(recording.times and recording.curves) and len(halves_of(folder)[1].goals()) > 0
 
 
 def _answer(task: _RunningTask) -> list[RunningRow]:
-    probed, truth = _parts(task.folder)
+    probed, truth = halves_of(task.folder)
     goals = [replace(goal, deadline=(goal.deadline or 0.0) * task.slack / SLACK) for goal in truth.goals()]
     if task.seen:
         return _in_turn(task, goals)
@@ -177,13 +179,13 @@ def _answer(task: _RunningTask) -> list[RunningRow]:
 
 def _in_turn(task: _RunningTask, goals: Sequence[Goal]) -> list[RunningRow]:
     """Return the goals after the first, in a random order, each with what was measured for those before it."""
-    probed, truth = _parts(task.folder)
+    probed, truth = halves_of(task.folder)
     asked = list(goals)
     random.Random(task.seed).shuffle(asked)
     known: tuple[Sample, ...] = ()
     rows = []
     for number, goal in enumerate(asked[: 1 + len(asked) // task.every]):
-        spent, samples = _trained(probed, truth, goal, task.seed + number, known)
+        spent, samples = self_trained(probed, truth, goal, seed=task.seed + number, known=known)
         rows.append(_row(task, truth, goal, "self", spent))
         known = (*known, *(replace(sample, id=f"{number} {sample.id}") for sample in samples))
     return rows[1:]
@@ -209,16 +211,22 @@ def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Accou
 
 
 def _itself(probed: Recording, truth: Truth, goal: Goal, seed: int) -> Account:
-    return _trained(probed, truth, goal, seed, ())[0]
+    return self_trained(probed, truth, goal, seed=seed)[0]
 
 
-def _trained(
-    probed: Recording, truth: Truth, goal: Goal, seed: int, known: tuple[Sample, ...]
+def self_trained(
+    probed: Recording,
+    truth: Truth,
+    goal: Goal,
+    *,
+    seed: int,
+    known: tuple[Sample, ...] = (),
+    constants: SelfMeasuringConstants = SELF_MEASURING,
 ) -> tuple[Account, list[Sample]]:
     """Return what a run that measures itself spent, and what it measured that others may learn from."""
     recording = truth.recording
     brain = SelfMeasuring(
-        recording.job, goal, truth.space, recording.cluster, seed, known, restart=recording.restart_seconds
+        recording.job, goal, truth.space, recording.cluster, seed, known, recording.restart_seconds, constants
     )
     training = ReplayedTraining(recording, goal, seed, probed=probed)
     for _ in self_measured(brain, training):

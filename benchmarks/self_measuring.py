@@ -1,0 +1,125 @@
+"""The constants of a run that measures itself, chosen with each source of recordings left out.
+
+    python benchmarks/self_measuring.py RECORDINGS ... [--every N]
+
+Each constant is varied by itself around the shipped values. A variant's score is the mean over goals of everything
+spent over the static oracle, plus two for a goal that is missed, at deadlines of 2 and 1.25 x the frontier's time.
+For each source (Pollux, MLPerf, the project's own) the variant that scores best on the others is shown on it: that is
+the left-out figure. The shipped constants were chosen with all of them in view.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cotune.cli.output import say, table
+from cotune.lab.bench.running import MISSED, SLACKS, halves_of, self_trained, usable
+from cotune.lab.bench.truth import SLACK
+from cotune.lab.verbs.bench import recording_folders
+from cotune.probe.self_measuring import SELF_MEASURING, SelfMeasuringConstants
+
+VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
+    "way": {"share": (0.25, 0.5), "critical": (0.1, 0.6), "witnesses": (4.0, 16.0)},
+    "moving": {"penalty": (4.0, 9.0), "learnt": (0.35, 0.65), "margin": (0.04, 0.15)},
+    "timing": {"first": (0.01, 0.03), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "doubt": (0.5, 1.5)},
+}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One goal by one variant."""
+
+    source: str
+    slack: float
+    met: bool
+    ratio: float
+
+    @property
+    def score(self) -> float:
+        return self.ratio + MISSED * (not self.met)
+
+
+def variants() -> dict[str, SelfMeasuringConstants]:
+    """Return the shipped constants, and each of them varied."""
+    found = {"shipped": SELF_MEASURING}
+    for part, fields in VARIANTS.items():
+        for name, values in fields.items():
+            for value in values:
+                changed = replace(getattr(SELF_MEASURING, part), **{name: value})
+                found[f"{name} {value:g}"] = replace(SELF_MEASURING, **{part: changed})
+    return found
+
+
+def source_of(name: str) -> str:
+    """Return where a recording comes from."""
+    first = name.split("-", maxsplit=1)[0]
+    return first if first in ("pollux", "mlperf") else "own"
+
+
+def answered(task: tuple[Path, SelfMeasuringConstants, int]) -> list[Tried]:
+    """Return the goals of one recording by one variant."""
+    folder, constants, every = task
+    probed, truth = halves_of(folder)
+    found = []
+    for goal in truth.goals()[::every]:
+        for slack in SLACKS:
+            asked = replace(goal, deadline=(goal.deadline or 0.0) * slack / SLACK)
+            spent, _ = self_trained(probed, truth, asked, seed=0, constants=constants)
+            row = truth.best(asked)
+            assert row is not None
+            oracle = truth.outcome(truth.configs[row], goal.max_epochs, asked).cost
+            found.append(Tried(source_of(truth.recording.name), slack, spent.met, spent.cost / oracle))
+    return found
+
+
+def cells(rows: list[Tried]) -> list[str]:
+    """Return what goals came to, at each slack."""
+    told = []
+    for slack in SLACKS:
+        own = [row for row in rows if row.slack == slack]
+        ratios = [row.ratio for row in own]
+        told.append(f"{np.mean([row.met for row in own]):.0%} {np.median(ratios):.2f} {np.mean(ratios):.2f}")
+    return [*told, f"{np.mean([row.score for row in rows]):.2f}"]
+
+
+def main() -> None:
+    """Print every variant, and what is chosen with each source left out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", nargs="+", type=Path)
+    parser.add_argument("--every", type=int, default=4)
+    given = parser.parse_args()
+    folders = [folder for folder in recording_folders(given.recordings) if usable(folder)]
+    tried: dict[str, list[Tried]] = {}
+    with ProcessPoolExecutor(2) as pool:
+        for name, constants in variants().items():
+            parts = pool.map(answered, [(folder, constants, given.every) for folder in folders])
+            tried[name] = [row for part in parts for row in part]
+            say(f"{name}: {' | '.join(cells(tried[name]))}")
+    lines = []
+    for source in sorted({row.source for row in tried["shipped"]}):
+        scores = {name: _mean_of_sources([r for r in rows if r.source != source]) for name, rows in tried.items()}
+        chosen = min(scores, key=lambda name: scores[name])
+        here = {name: [row for row in rows if row.source == source] for name, rows in tried.items()}
+        lines.append((source, len(here[chosen]), chosen, *cells(here[chosen]), *cells(here["shipped"])))
+    columns = ("left out", "runs", "chosen on the others", "2 x: met, median, mean", "1.25 x", "score")
+    table(
+        (*columns, "shipped: 2 x", "1.25 x", "score"), lines, title="met, and everything spent over the static oracle"
+    )
+
+
+def _mean_of_sources(rows: list[Tried]) -> float:
+    """Return the mean score, in which every source weighs the same."""
+    by_source = defaultdict(list)
+    for row in rows:
+        by_source[row.source].append(row.score)
+    return float(np.mean([np.mean(scores) for scores in by_source.values()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""`cotune run` without a profile, for real: it times a few starts, trains, tells its odds and pays for all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.jobs import checkpointing, cotune, script
+
+FILE = """name: digits
+run: {run}
+examples: 1440
+max_epochs: 20
+target: {{metric: accuracy, at_least: {target}}}
+deadline: {deadline}
+search: {{workers: [1], batch_size: [24, 48, 96]}}
+"""
+
+
+def job(folder: Path, target: float, deadline: str) -> None:
+    checkpointing(folder)
+    run = "python train.py {batch_size} {epochs}"
+    (folder / "cotune.yaml").write_text(FILE.format(run=run, target=target, deadline=deadline))
+
+
+def test_a_run_without_a_profile_measures_itself_and_counts_what_that_took(tmp_path: Path) -> None:
+    job(tmp_path, 0.874, "10m")
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["met"]
+    assert ran.json["plan"] is None
+    measured = ran.json["measured"]
+    assert measured["probes"] >= 1
+    assert 0 < measured["device_seconds"] <= ran.json["run"]["cost"]["value"]
+    assert "no plan: measuring on the way" in ran.err
+    assert "beginning with batch" in ran.err
+
+
+def test_odds_below_what_was_asked_are_told_with_what_would_help(tmp_path: Path) -> None:
+    job(tmp_path, 0.9999, "10m")
+    ran = cotune(tmp_path, "run")
+    assert ran.code == 6, ran.err
+    assert "P(met)" in ran.err
+    assert "is below the 0.9 asked" in ran.err
+    assert "would help" in ran.err or "would make it" in ran.err
+
+
+def test_a_job_seen_before_is_not_timed_again(tmp_path: Path) -> None:
+    job(tmp_path, 0.874, "10m")
+    first = cotune(tmp_path, "run", "--json")
+    again = cotune(tmp_path, "run", "--json", "--from-scratch")
+    assert again.code == 0, again.err
+    probes = again.json.get("measured", {"probes": 0})["probes"]
+    assert probes < first.json["measured"]["probes"] + 1
+    assert again.json["met"]
+
+
+def test_without_a_target_a_run_still_asks_for_a_plan(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text("run: python train.py {batch_size}\nsearch: {batch_size: [1, 2]}\n")
+    done = cotune(tmp_path, "run", "--json")
+    assert done.code == 3
+    assert "there is no plan" in done.json["error"]["message"]
