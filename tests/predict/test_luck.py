@@ -31,9 +31,9 @@ def run(batch: int, pace: float = 1.0, epochs: int = 12, noise: float = 0.0, see
 
 
 def test_one_run_needs_the_margins_that_repeats_of_plain_scripts_showed() -> None:
-    found = luck([])
+    found = luck([])  # by the prior that `choose_constants` chose
     margins = [np.expm1(found.scatter.quantile(share, 1)) for share in (0.8, 0.9, 0.95)]
-    np.testing.assert_allclose(margins, (0.08, 0.18, 0.32), atol=0.02)
+    np.testing.assert_allclose(margins, (0.08, 0.16, 0.27), atol=0.01)
 
 
 def test_bent_draws_keep_their_order_their_median_and_their_tenth_parts() -> None:

@@ -25,6 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from cotune.predict.constants import CONSTANTS
 from cotune.predict.predictors.curve import roughness
 from cotune.predict.samples import LearningCurve, by_global_batch
 from cotune.predict.scatter import Scatter
@@ -39,8 +40,8 @@ class LuckPrior:
     tuned runs have a median of 0.02 to 0.04. Wiggle: own recordings, between / wiggle 1.14 in the median, 0.85 to 2.3.
     """
 
-    median: float = 0.08  # of sigma
-    width: float = 0.9  # of ln sigma
+    median: float = CONSTANTS.luck_median  # of sigma
+    width: float = CONSTANTS.luck_width  # of ln sigma
     freedom: float = 4.0  # of Student's t
     never: float = 0.01  # of runs stall
     wiggle: float = 1.3  # sigma over wiggle / slope

@@ -21,6 +21,7 @@ import numpy as np
 
 from cotune.forecast import Sources
 from cotune.predict import SecondsModel, SelfAware
+from cotune.predict.constants import CONSTANTS
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.layout import nodes
 from cotune.predict.process import NOISE
@@ -38,10 +39,10 @@ _NEW_LEVEL = 0.35  # first step from one node to several, or from one worker to 
 _NEW_WORD = 0.75  # a value of a named axis that never ran: bf16 over fp32 goes from 0.6 to 4.5 times as fast
 _ASSUMED = 0.35
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
-_USUAL_SURPRISE = 0.87  # deviations by which a process usually misses samples left out
+_USUAL_SURPRISE = CONSTANTS.usual_surprise
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
 _PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
-_FEW_CONFIGS = 1.5  # a process of n samples is over-confident by this / n
+_FEW_CONFIGS = CONSTANTS.few_configs
 _WILD = 4.0
 _CHANCE = 3.0  # deviations by which a law may miss a measurement
 

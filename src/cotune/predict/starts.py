@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cotune.predict.constants import CONSTANTS
 from cotune.predict.samples import timed
 from cotune.predict.scatter import Scatter
 from cotune.types import Sample
@@ -29,7 +30,7 @@ class StartsPrior:
     0.0003 to 0.0024, an H200 with its host to itself 0.00 to 0.01; at worst 0.2.
     """
 
-    shared: float = 0.04  # median of sigma
+    shared: float = CONSTANTS.starts_shared  # median of sigma
     idle: float = 0.01
     width: float = 1.0  # of ln sigma
     freedom: float = 3.0  # of Student's t

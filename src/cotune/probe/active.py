@@ -28,6 +28,7 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess, runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
+from cotune.predict.constants import CONSTANTS
 from cotune.probe.design import Chooser, Design, Probe
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
@@ -35,8 +36,8 @@ from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
 MARGIN = 1.15  # on epochs, before a recipe counts as beaten
-WEIGHT = 0.6  # of the price of a probe: a plan is used more than once
-LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
+WEIGHT = CONSTANTS.probe_weight
+LEAST_GAIN = CONSTANTS.least_gain
 MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
