@@ -92,6 +92,16 @@ def test_a_draft_fills_in_the_flags_and_takes_the_scripts_own_rate(tmp_path: Pat
     assert "AdamW" in found.text
 
 
+def test_a_draft_of_a_script_in_steps_has_its_length_in_steps(tmp_path: Path) -> None:
+    steps = ARGPARSE.replace('"--epochs", type=int, default=12', '"--max_steps", type=int, default=500')
+    (tmp_path / "train.py").write_text(steps)
+    found = draft(("python", "train.py"), tmp_path, "job", None, 2)
+    assert "--max_steps {steps}" in " ".join(found.command)
+    settings = job_settings.loads(found.text, {}, "draft", tmp_path)
+    assert settings.job.counting.unit == "steps"
+    assert "length: 500 steps of 32" in found.text
+
+
 def test_a_draft_invents_no_learning_rate(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch; torch.optim.AdamW")
     found = draft(("python", "train.py", "{batch_size}", "{lr}"), tmp_path, "job", None, 2)

@@ -18,7 +18,12 @@ from cotune.jobfile.script import Script, Setting, read
 
 _BATCHES = (16, 32, 64, 128, 256)
 _AROUND = (0.25, 0.5, 1, 2, 4)  # times the script's own batch
-_PLACEHOLDERS: dict[Setting, str] = {"batch_size": "{batch_size}", "epochs": "{epochs}", "lr": "{lr}"}
+_PLACEHOLDERS: dict[Setting, str] = {
+    "batch_size": "{batch_size}",
+    "epochs": "{epochs}",
+    "steps": "{steps}",
+    "lr": "{lr}",
+}
 _TEMPLATE = """\
 # What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
 name: {name}
@@ -66,13 +71,14 @@ def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[s
     """Return the command with a placeholder for each number that one of the script's flags sets."""
     words = list(command)
     known = script.defaults if script else {}
+    counts_steps = _steps(script) is not None
     for setting, flag in (script.flags if script else {}).items():
         placeholder = _PLACEHOLDERS.get(setting)
         rate_unknown = setting == "lr" and not {"lr", "batch_size"} <= known.keys()
         if placeholder is None or rate_unknown or any(placeholder in word for word in words):
             continue
-        if setting == "epochs" and "epochs" not in known and "steps" in known:
-            continue  # it counts steps
+        if setting in ("epochs", "steps") and (setting == "steps") != counts_steps:
+            continue
         words = _set(words, flag, placeholder)
     return tuple(words)
 
@@ -99,7 +105,19 @@ def _target(script: Script | None) -> str:
     return "target: {metric: accuracy, at_least: 0.95}"
 
 
+def _steps(script: Script | None) -> str | None:
+    """Return the length of a script that counts steps and no epochs, and whose batch is known."""
+    known = script.defaults if script else {}
+    if "steps" not in known or "epochs" in known or "batch_size" not in known:
+        return None
+    accumulate = known["accumulate"].value if "accumulate" in known else 1.0
+    batch = round(known["batch_size"].value * accumulate)
+    return f"{known['steps'].value:.0f} steps of {batch}       # {known['steps'].where}"
+
+
 def _length(script: Script | None) -> str:
+    if (steps := _steps(script)) is not None:
+        return f"length: {steps}"
     epochs = script.defaults.get("epochs") if script else None
     if epochs is None:
         return "# max_epochs: 30       # the most that a run may take"
