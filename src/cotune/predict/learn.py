@@ -33,7 +33,7 @@ from cotune.predict.starts import load_words, starts
 from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
-from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
+from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, ProgressUnit, Sample
 
 _FEW_CONFIGS = 4096
 _KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
@@ -180,8 +180,18 @@ class _Term:
                 return cls(float(base), float(slope))
         return cls(float(np.median([value for _, value in points])))
 
+    def times(self, factor: float) -> _Term:
+        return _Term(self.base * factor, self.slope * factor)
+
     def of(self, workers: Floats) -> Floats:
         return self.base + self.slope * workers
+
+
+def _evaluations(job: Job, samples: Sequence[Sample]) -> float:
+    """Return how often a job is evaluated in a part of its length, as measured; once an epoch where it counts those."""
+    spans = [(len(one.curve) - 1, one.curve[-1].epoch - one.curve[0].epoch) for one in samples if len(one.curve) > 1]
+    often = [count / parts for count, parts in spans if parts > 0]
+    return 1.0 if job.counting == ProgressUnit() or not often else float(np.median(often))
 
 
 def learn(
@@ -216,7 +226,7 @@ def learn(
         # A run starts its engine anew, so it pays what the first probe of a profile paid.
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
-        overhead=_Term.fit(known, "evaluation", "checkpoint"),
+        overhead=_Term.fit(known, "evaluation", "checkpoint").times(_evaluations(job, known)),
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
         broken=_broken(samples, known),
