@@ -25,12 +25,12 @@ def document(found: Findings) -> dict[str, Any]:
     return {
         "job": found.job.name,
         "goal": goal_document(found.job, found.goal, found.unit),
-        "plan": plan_document(found.plan) if found.plan else None,
+        "plan": plan_document(found.plan, found.job) if found.plan else None,
         "refusal": None
         if refusal is None
         else {"message": str(refusal)} | refusal.document(map(forecast_document, found.nearest)),
-        "rivals": [forecast_document(rival) for rival in found.plan.rivals] if found.plan else [],
-        "frontier": [forecast_document(found.assessed.forecast(int(row))) for row in found.frontier],
+        "rivals": [forecast_document(rival, found.job) for rival in found.plan.rivals] if found.plan else [],
+        "frontier": [forecast_document(found.assessed.forecast(int(row)), found.job) for row in found.frontier],
         "scaling": None
         if scaling is None
         else {
@@ -39,7 +39,7 @@ def document(found: Findings) -> dict[str, Any]:
             "fastest": scaling.fastest.workers,
             "cheapest": scaling.cheapest.workers,
             "steps": [
-                forecast_document(found.assessed.forecast(step.row))
+                forecast_document(found.assessed.forecast(step.row), found.job)
                 | {"speed_up": step.speed_up, "efficiency": step.efficiency, "gain": step.gain}
                 for step in scaling.steps
             ],
@@ -54,12 +54,12 @@ def document(found: Findings) -> dict[str, Any]:
 
 
 def _run(found: Findings, run: EndedRun) -> dict[str, Any]:
-    told = sample_document(run.last) | {"seconds": run.seconds}
+    told = sample_document(run.last, found.job) | {"seconds": run.seconds}
     told["cost"] = {"value": run.cost, "unit": found.unit}
     return {
         "run": told,
         "starts": len(run.starts),
-        "forecast": forecast_document(run.plan.forecast) if run.plan else None,
+        "forecast": forecast_document(run.plan.forecast, found.job) if run.plan else None,
         "outcome": run.outcome,
         "met": run.missed is None,
         "missed": run.missed,

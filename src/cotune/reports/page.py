@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, resources
 
-from cotune import __version__
+from cotune import __version__, counting
 from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
 from cotune.ended_runs import EndedRun
 from cotune.errors import missing_extra
@@ -19,7 +19,7 @@ from cotune.reports import figures
 from cotune.reports.findings import Findings
 from cotune.reports.frames import Figure
 from cotune.reports.markup import Markup, data, escaped, join, table, tag
-from cotune.types import Forecast, Quantity, Sample
+from cotune.types import Forecast, Job, Quantity, Sample
 from cotune.units import duration, number
 
 _SHOWN = 200  # samples in the table; more are counted
@@ -105,7 +105,7 @@ def _answer(found: Findings) -> Markup:
         "section",
         tag("h2", "The plan", class_="muted"),
         tag("p", f"{str(plan.config)[0].upper()}{str(plan.config)[1:]}", class_="choice"),
-        tag("p", f"At most {plan.epochs} epochs; {plan.reason}.", class_="why"),
+        tag("p", f"At most {counting.words(found.job, plan.config, plan.epochs)}; {plan.reason}.", class_="why"),
         tag("div", *_tiles(found, plan.forecast), class_="tiles"),
         notes,
         class_="card hero",
@@ -264,7 +264,8 @@ def _verdict(found: Findings, run: EndedRun) -> Markup:
         )
         for name, said, real, show in compared
     ]
-    words = f"{last.config}, {last.epochs:g} epochs, {last.started[:16].replace('T', ' ')} "
+    done = counting.words(found.job, last.config, last.epochs)
+    words = f"{last.config}, {done}, {last.started[:16].replace('T', ' ')} "
     starts = f"in {len(run.starts)} starts " if len(run.starts) > 1 else ""
     return join(
         [
@@ -291,9 +292,18 @@ def _measured(found: Findings) -> Markup:
     totals = table(
         ("", "starts", "configs", "failed", "time", "device-seconds", f"cost in {found.unit}"), rows, "Totals"
     )
-    shown = samples[-_SHOWN:]
-    head = ("started", "what", "config", "epochs", "s/epoch", found.job.metric, "device-seconds", "outcome")
-    listed = table(head, [_row(sample) for sample in reversed(shown)], "Samples")
+    shown, unit = samples[-_SHOWN:], found.job.counting.unit
+    head = (
+        "started",
+        "what",
+        "config",
+        unit,
+        f"s/{counting.each(found.job)}",
+        found.job.metric,
+        "device-seconds",
+        "outcome",
+    )
+    listed = table(head, [_row(found.job, sample) for sample in reversed(shown)], "Samples")
     left = f" (the last {_SHOWN} of {len(samples)})" if len(samples) > _SHOWN else ""
     every = tag("details", tag("summary", f"Every start{left}"), listed) if samples else ""
     return _section("What was measured, and what it cost", totals if rows else tag("p", "Nothing yet."), every)
@@ -310,15 +320,15 @@ def _totals(found: Findings, samples: list[Sample]) -> tuple[object, ...]:
     )
 
 
-def _row(sample: Sample) -> tuple[object, ...]:
+def _row(job: Job, sample: Sample) -> tuple[object, ...]:
     good = sample.failure is None
     outcome = sample.failure or ("running" if not sample.ended else sample.warning or "ok")
     return (
         sample.started[:19].replace("T", " "),
         sample.purpose,
         str(sample.config) + (" (part of its machine was modelled)" if sample.modelled else ""),
-        f"{sample.epochs:.3g}",
-        "" if sample.epoch_seconds is None else number(sample.epoch_seconds, 3),
+        f"{counting.amount(job, sample.config, sample.epochs):.3g}",
+        "" if sample.epoch_seconds is None else number(counting.pace(job, sample.config, sample.epoch_seconds), 3),
         "" if sample.accuracy is None else number(sample.accuracy),
         number(sample.device_seconds, 3),
         escaped(outcome) if good else tag("span", outcome, class_="bad"),
