@@ -23,7 +23,7 @@ from cotune.cluster.arrivals import Intake, Stores, settings_of
 from cotune.dashboard.learning import learn
 from cotune.dashboard.what_if import WhatIf, findings
 from cotune.documents import forecast_document
-from cotune.errors import NotFound, OverBudget
+from cotune.errors import NotFound, OverBudget, UsageError
 from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
 from cotune.project_run import RunLayout, RunOptions
@@ -258,3 +258,20 @@ def test_a_run_of_a_recording_is_told_as_it_happens(tmp_path: Path) -> None:
         assert project.run(plan).result().outcome == "met"
         with pytest.raises(NotFound, match="lies outside"):
             project.run(layout=RunLayout(workers=99, batch_size=16)).result()
+
+
+@pytest.mark.parametrize("layout", [{"workers": 0}, {"workers": -1}, {"workers": 1.5}, {"batch_size": 0}, {}])
+def test_a_config_that_cannot_be_is_refused_before_anything_is_fitted(layout: dict[str, Any], folder: Path) -> None:
+    asked = {"workers": 1, "batch_size": 32} | layout if layout else {"workers": 1}
+    with (
+        cotune.open(folder / "cotune.yaml") as project,
+        pytest.raises(UsageError, match=r"whole number of at least|both workers and batch_size"),
+    ):
+        project.predict(**asked)
+
+
+def test_a_run_of_another_layout_keeps_the_goal_of_the_plan(folder: Path) -> None:
+    with cotune.open(folder / "cotune.yaml") as project:
+        plan = project.plan(target=0.6, deadline="1h")
+        run = project.run(plan, layout=RunLayout(workers=plan.config.workers + 1))
+        assert (run.goal.target, run.goal.deadline) == (0.6, 3600.0)

@@ -103,6 +103,6 @@ def missing_extra(what: str, extra: str) -> NotFound:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest known word, or nothing."""
     words = list(known)
-    begun = [other for other in words if len(word) > 2 and other.startswith(word)]
+    begun = sorted((other for other in words if len(word) > 2 and other.startswith(word)), key=len)
     near = begun or difflib.get_close_matches(word, words, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

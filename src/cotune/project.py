@@ -22,7 +22,7 @@ from typing import Any, Self, Unpack
 
 from cotune.asked import Asked, by_job_file
 from cotune.checkpoints import joined
-from cotune.errors import CotuneError, NotFound
+from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
@@ -39,7 +39,7 @@ from cotune.project_run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLay
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine
-from cotune.space import Space
+from cotune.space import Space, check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
 from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Value
@@ -53,7 +53,7 @@ class Project:
 
     def __init__(
         self,
-        job: Job | str | Sequence[str] | None = None,
+        job: Job | str | Sequence[str] | Mapping[str, Any] | None = None,
         *,
         search: Space | Mapping[str, Any] | None = None,
         goal: Goal | Mapping[str, Any] | None = None,
@@ -312,7 +312,8 @@ class Project:
         """Return the config of some values of axes; those that are not given take their first."""
         space = self.settings.space
         if "workers" not in layout or ("batch_size" not in layout and space.global_batch is None):
-            raise ValueError("a forecast is of one config: give both workers and batch_size")
+            raise UsageError("a forecast is of one config: give both workers and batch_size")
+        check_counts(layout)
         return space.config(**layout)
 
 

@@ -33,6 +33,7 @@ from cotune.run.launch import Engine, Launch
 from cotune.run.opening import opened_engine
 from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
+from cotune.space import check_counts
 from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
 from cotune.units import number
@@ -121,8 +122,14 @@ class RunContext:
         left_at = self.beginnings.unfinished(options.seed) if options.resume else None
         last = left_at.before if left_at else None
         config = last.config if last else self._config(plan, layout)
-        plan = plan if plan and plan.config == config else None
-        goal = goal_of_run(plan, settings.goal, asked, last.goal if last else None)
+        goal = goal_of_run(
+            None if layout.whole and plan and plan.config != config else plan,
+            settings.goal,
+            asked,
+            last.goal if last else None,
+        )
+        if plan and plan.config != config:  # its goal stays, its cap was for its own config
+            plan, goal = None, goal if last else replace(goal, max_epochs=settings.goal.max_epochs)
         if plan and (goal.target, goal.deadline, goal.epochs) != (
             plan.goal.target,
             plan.goal.deadline,
@@ -170,6 +177,7 @@ class RunContext:
         require_taken(settings.job, layout.axes)
         device = settings.cluster.devices[0].name
         given = {"workers": layout.workers, "batch_size": layout.batch_size, "servers": layout.servers}
+        check_counts({name: value for name, value in given.items() if value is not None})
         return config_of_run(plan, settings.space, device, axes=dict(layout.axes), **given)
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from cotune.errors import UsageError
 from cotune.types import ASYNCHRONOUS, Config, Floats, Goal, Ints, Mask, Value, axes_of
 
 LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
@@ -121,6 +122,14 @@ class Space:
             # A batch that does not divide evenly becomes 0 and `Configs.valid` rules it out.
             columns["batch_size"] = np.where(self.global_batch % spread == 0, self.global_batch // spread, 0)
         return Configs(columns, len(points))
+
+
+def check_counts(values: Mapping[str, Value]) -> None:
+    """Refuse numbers of workers, servers or examples that no config can have."""
+    for name, least in (("workers", 1), ("batch_size", 1), ("accumulate", 1), ("servers", 0)):
+        value = values.get(name, least)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UsageError(f"{name} is a whole number of at least {least}, not {value!r}")
 
 
 def _dtype(axis: Axis) -> type:

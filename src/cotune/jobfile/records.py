@@ -15,7 +15,7 @@ _SOURCE = "the project"
 
 
 def settings_of(
-    job: Job | str | Sequence[str] | None,
+    job: Job | str | Sequence[str] | Mapping[str, Any] | None,
     *,
     search: Space | Mapping[str, Any] | None = None,
     goal: Goal | Mapping[str, Any] | None = None,
@@ -43,7 +43,9 @@ def settings_of(
     return replace(settings, cluster=devices) if isinstance(devices, Cluster) else settings
 
 
-def _job(job: Job | str | Sequence[str] | None) -> dict[str, Any]:
+def _job(job: Job | str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    if isinstance(job, Mapping):
+        return dict(job)
     if not isinstance(job, Job):
         return {"run": job if job is None or isinstance(job, str) else list(job)}
     return {"name": job.name, "run": list(job.command) or None, "examples": job.examples, "env": dict(job.env) or None}
