@@ -84,6 +84,16 @@ class Way:
         kept = weights > _NEGLIGIBLE * weights.max()
         return Way(self.whole[kept], weights[kept] / weights[kept].sum(), self.done[kept], self.most)
 
+    def beside(self, other: Way, weight: float) -> Way:
+        """Return the hypotheses of both, those of the other with so much weight in all."""
+        parts = ((self, 1 - weight), (other, weight))
+        return Way(
+            np.vstack([one.whole for one, _ in parts]),
+            np.concatenate([share * one.weights for one, share in parts]),
+            np.concatenate([one.done for one, _ in parts]),
+            self.most,
+        )
+
 
 def usual_ways(max_epochs: int, batches: Floats, prior: WayPrior = PRIOR) -> Way:
     """Return what other jobs say of the way, for configs of these global batches, before anything is trained."""

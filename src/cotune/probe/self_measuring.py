@@ -40,6 +40,8 @@ class TimingConstants:
     doubt: float = 1.0  # deviations by which a config may be slower than its forecast
     tight: float = 1.25  # a deadline over the quickest way, at least
     loose: float = 2.5  # and over the cheapest way, at most
+    others: float = 0.15  # weight of what other jobs say, beside the job's own curves
+    hopeless: float = 0.5  # P(met) below which the quickest config is timed, whatever that costs
     implausible: float = 4.0  # power by which a way that no config can walk in time counts for less
 
 
@@ -117,8 +119,10 @@ class SelfMeasuring:
         for row in self._ends:
             if affordable[row] and self.configs[row] not in tried:
                 return self.configs[row]
-        best = self.configs[int(np.argmin(prospect.score))]
-        return None if best in tried else best  # to begin with it costs no less than its thirty steps
+        row = int(np.argmin(prospect.score))
+        if prospect.odds[row] < self.constants.timing.hopeless and self.configs[row] in tried:
+            row = int(np.argmin(pace))  # where all seem late, what is thought of the quickest may be wrong
+        return None if self.configs[row] in tried else self.configs[row]  # to begin costs no less than thirty steps
 
     def choose(self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None) -> Choice:
         """Return what to go on with after so many seconds: what is run `now`, unless another promises enough more."""
@@ -224,13 +228,15 @@ class SelfMeasuring:
         count = len(self.configs)
         if self.goal.target is None or self.goal.epochs is not None:
             return Way(np.full((1, count), float(self.goal.cap)), np.ones(1), np.zeros(1), self.goal.cap)
+        usual = usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.constants.way)
         if not any(sample.curve for sample in self.known):
-            return usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.constants.way)
+            return usual
         learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
         found = assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
         assert found.outlook.learning is not None
-        whole = found.needed[found.outlook.learning.recipe].T
-        return Way(whole, np.full(len(whole), 1 / len(whole)), np.zeros(len(whole)), self.goal.cap)
+        whole = found.needed[found.outlook.learning.recipe].T - self.constants.moving.whole  # these are whole already
+        own = Way(whole, np.full(len(whole), 1 / len(whole)), np.zeros(len(whole)), self.goal.cap)
+        return own.beside(usual, self.constants.timing.others)
 
     def _believed(self, legs: Sequence[Leg], samples: Sequence[Sample]) -> Way:
         found = renewed(self._outset, legs, self.constants.way)
