@@ -36,7 +36,7 @@ def simulated(*arguments: str) -> dict[str, object]:
 
 def test_the_document_has_the_fields_of_the_contract(trace: str) -> None:
     found = simulated(trace, "--cluster", "8", "--policy", "fifo,srtf,las(variant=pollux)")
-    assert (found["schema"], found["version"]) == ("cotune.cluster.simulate", 1)
+    assert (found["schema"], found["version"]) == ("cotune.simulate", 1)
     results = found["results"]
     assert isinstance(results, dict)
     assert list(results) == ["fifo", "srtf", "las(variant=pollux)"]

@@ -127,6 +127,25 @@ def test_the_fuller_the_cluster_the_smaller_a_job_has_to_be() -> None:
         assert Joint().admit(Active(large, 1, 90.0), [there, Active(large, 1, 90.0)], cluster) is taken
 
 
+def test_who_finds_no_room_waits_and_is_given_up_when_it_can_no_longer_be_in_time() -> None:
+    first = Submission("first", 0.0, 4, 40.0, 60.0)
+    late = Submission("late", 2.0, 4, 30.0, 50.0)
+    found = simulate([first, late], Cluster((Device("gpu", 4),)), Joint())
+    assert list(found.declined) == [0, 1]
+    assert found.end[0] == pytest.approx(40.0)
+    assert found.waited[1] == pytest.approx(18.0, abs=0.1)
+
+
+def test_a_dear_promise_that_is_not_firm_makes_way_for_a_cheap_one() -> None:
+    cluster = Cluster((Device("gpu", 4),))
+    dear = Submission("dear", 0.0, 4, 90.0, 100.0)  # more than three quarters of what there is: not firm
+    cheap = Submission("cheap", 1.0, 4, 20.0, 25.0)
+    found = simulate([dear, cheap], cluster, Joint())
+    assert list(found.declined) == [1, 0]
+    kept = simulate([dear, cheap], cluster, Joint(firm=1.0))
+    assert list(kept.declined) == [0, 1]
+
+
 def test_a_promise_is_counted_between_two_times() -> None:
     promise = Promise((10.0, 20.0, 40.0), (4, 0, 2))
     assert [promise.held(*times) for times in ((0, 50), (5, 30), (10, 20), (40, 60))] == [80.0, 40.0, 0.0, 0.0]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.cluster.node_packing import RULES, OnNodes, wasted
+from cotune.cluster.node_packing import OnNodes
+from cotune.cluster.node_rules import RULES, wasted
 from cotune.cluster.parameters import assign_parameters
 from cotune.cluster.policies.optimus import Optimus
 from cotune.cluster.policies.orders import Fifo, Srsf, Srtf

@@ -65,6 +65,10 @@ class Line:
             self._free += active.job.gpus
         self._suspects = None
 
+    def given_up(self) -> list[Active]:
+        """Return nobody: an order gives nobody up."""
+        return []
+
     def next_change(self) -> float:
         """Return the next time at which a job changes its level."""
         while self._timers and self._timers[0][2] != self._timers[0][3].token:

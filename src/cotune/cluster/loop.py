@@ -81,6 +81,7 @@ def drive(
     desk = _desk(policy, cluster, world, placer)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
+    waits: bool = getattr(policy, "waits", False)  # whoever is not admitted may still find room later
     fruitless = 0
     stirred = False
     while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
@@ -90,10 +91,16 @@ def drive(
             yield active
         for active in moment.arrived:
             desk.arrive(active)
-            if admit and not admit(active, desk.everybody(), cluster):
+            if admit and not admit(active, desk.everybody(), cluster) and not waits:
                 desk.end(active)
                 world.decline(active)
                 yield active
+        for active in desk.given_up():
+            desk.end(active)
+            placer.release(active)
+            world.stop(active)
+            world.decline(active)
+            yield active
         stirred = interval is not None and world.now() % interval != 0
         if stirred:
             continue

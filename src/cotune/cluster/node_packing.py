@@ -1,32 +1,24 @@
-"""Which nodes a job's GPUs come from, apart from the question who runs.
+"""Which nodes a job's GPUs come from, apart from the question who runs: a placer that counts, and one with nodes.
 
-count          GPUs are only counted; the default of a plain number
-consolidate    as few nodes as possible, the fullest that fit first
-emptiest       the node with the most free GPUs first (Pollux's baselines)
-spread         one GPU at a time on the emptiest node
-skew           skewed jobs on as few nodes as could hold them or not at all, others anywhere (Tiresias)
-even           the same number on each of as few nodes as possible (Optimus)
-fragmentation  where the rest stays most useful to jobs of the usual sizes (FGD)
-
-Where nodes stand in racks, all but spread and skew keep a job within one rack if one has room: the rack in
-which it needs the fewest nodes, the fullest of those. If none has, it gets as few racks as possible.
+The rules by which nodes are chosen are in `node_rules`, moving small jobs for large ones in `node_moves`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from cotune.cluster.node_moves import Tenant, emptied
+from cotune.cluster.node_rules import RULES, WITHIN_RACKS, Taking, within_racks
 from cotune.cluster.policy import Active, Nodes
 from cotune.errors import UsageError, suggestion
-from cotune.types import Cluster, Config, Device, Floats, Ints
+from cotune.types import Cluster, Config, Device, Ints
 
 Wanted = tuple[Active, Config]
-Taking = list[tuple[int, int]]  # node, GPUs
-Rule = Callable[[Ints, int, bool, Ints], Taking | None]  # free, GPUs, skewed, usual sizes
+Patient = Callable[[Active], bool]
+Placeable = tuple[Sequence[Wanted], Sequence[Wanted]]  # who starts, and who is moved to other nodes
 
 
 class Placer(Protocol):
@@ -37,8 +29,12 @@ class Placer(Protocol):
         """Return whether a job may have to wait although enough GPUs are free."""
         ...
 
-    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active]) -> Iterable[Wanted]:
-        """Return those of the wanted starts for which there will be nodes once others have left."""
+    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active], patient: Patient) -> Placeable:
+        """Return those of the wanted starts for which there will be nodes once others have left, and who is moved.
+
+        Patient jobs that hold a part of a node are moved where another would stand on more nodes than could hold it.
+        Where that does not help a patient job that did not run rather waits.
+        """
         ...
 
     def take(self, active: Active) -> None:
@@ -59,8 +55,13 @@ class Count:
 
     refuses = False
 
-    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active]) -> Iterable[Wanted]:  # noqa: ARG002  # all fit
-        return wanted
+    def placeable(
+        self,
+        wanted: Sequence[Wanted],
+        leaving: Sequence[Active],  # noqa: ARG002  # all fit
+        patient: Patient,  # noqa: ARG002  # there are no nodes
+    ) -> Placeable:
+        return wanted, ()
 
     def take(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
@@ -77,25 +78,74 @@ class OnNodes:
 
     def __init__(self, rule: str, cluster: Cluster, sizes: Ints | None = None) -> None:
         self._rule = RULES[rule]
-        self._racks = {device.name: _racks(device) for device in cluster.devices if rule in _WITHIN_RACKS}
+        self._racks = {device.name: _racks(device) for device in cluster.devices if rule in WITHIN_RACKS}
         self.refuses = rule == "skew"
         self._free = {device.name: _nodes(device.count, device.per_node) for device in cluster.devices}
+        self._per_node = {device.name: device.per_node or 1 for device in cluster.devices}
         self._sizes = np.array([1]) if sizes is None else sizes
         self._taken: dict[int, tuple[str, Taking]] = {}
+        self._holding: dict[int, Active] = {}
 
     @property
     def free(self) -> dict[str, Ints]:
         return self._free
 
-    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active]) -> Iterable[Wanted]:
-        if not self.refuses:
-            return wanted
+    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active], patient: Patient) -> Placeable:
+        ran = {active.number for active in leaving}
+        waits = {active.number for active, _ in wanted if active.number not in ran and patient(active)}
+        if not self.refuses and not (wanted and any(map(patient, self._holding.values()))) and not waits:
+            return wanted, ()
         trial = {name: free.copy() for name, free in self._free.items()}
         for active in leaving:
-            device, taking = self._taken[active.number]
-            for node, gpus in taking:
-                trial[device][node] += gpus
-        return [(active, config) for active, config in wanted if self._fill(trial[config.device], active, config)]
+            device, held = self._taken[active.number]
+            _give_back(trial[device], held)
+        tenants = self._tenants(ran, patient)
+        placed: list[Wanted] = []
+        moved: list[Wanted] = []
+        for active, config in wanted:
+            free = trial[config.device]
+            taking: Taking | None = self._fill(free, active, config)
+            if taking and self._torn(taking, config) and config.device in tenants:
+                _give_back(free, taking)
+                taking = self._whole(active, config, free, tenants[config.device], moved)
+                if taking is None and active.number not in waits:
+                    taking = self._fill(free, active, config)
+            if taking:
+                placed.append((active, config))
+        return placed, moved
+
+    def _whole(
+        self, active: Active, config: Config, free: Ints, tenants: dict[int, list[Tenant]], moved: list[Wanted]
+    ) -> Taking | None:
+        """Return whole nodes for a job, once some small ones are moved to other nodes; None if that cannot be done."""
+        leaving = emptied(free, self._per_node[config.device], config.units, tenants)
+        if leaving is None:
+            return None
+        for one in leaving:
+            _give_back(free, self._taken[one.number][1])
+            tenants[self._taken[one.number][1][0][0]] = [
+                tenant for tenant in tenants[self._taken[one.number][1][0][0]] if tenant.active is not one
+            ]
+        taking = self._fill(free, active, config)
+        for one in leaving:
+            assert one.config is not None
+            self._fill(free, one, one.config)
+            moved.append((one, one.config))
+        return taking
+
+    def _tenants(self, ran: set[int], patient: Patient) -> dict[str, dict[int, list[Tenant]]]:
+        """Return who holds what on each node and stays there, and who of them may be moved: small, patient ones."""
+        found: dict[str, dict[int, list[Tenant]]] = {}
+        for number, (device, taking) in self._taken.items():
+            active = self._holding[number]
+            movable = len(taking) == 1 and taking[0][1] < self._per_node[device] and patient(active)
+            for node, gpus in taking if number not in ran else ():
+                found.setdefault(device, {}).setdefault(node, []).append(Tenant(active, gpus, movable))
+        return found
+
+    def _torn(self, taking: Taking, config: Config) -> bool:
+        """Return whether a job would stand on more nodes than could hold it."""
+        return len(taking) > -(-config.units // self._per_node[config.device])
 
     def take(self, active: Active) -> None:
         config = active.config
@@ -103,6 +153,7 @@ class OnNodes:
         taking = self._fill(self._free[config.device], active, config)
         assert taking is not None
         self._taken[active.number] = config.device, taking
+        self._holding[active.number] = active
         racks = self._racks.get(config.device)
         across = 1 if racks is None else len(np.unique(racks[[node for node, _ in taking]]))
         active.nodes = Nodes(tuple(gpus for _, gpus in taking), across)
@@ -110,8 +161,8 @@ class OnNodes:
     def release(self, active: Active) -> None:
         if active.number in self._taken:
             device, taking = self._taken.pop(active.number)
-            for node, gpus in taking:
-                self._free[device][node] += gpus
+            del self._holding[active.number]
+            _give_back(self._free[device], taking)
 
     def held(self, active: Active) -> Taking:
         return self._taken[active.number][1] if active.number in self._taken else []
@@ -121,10 +172,15 @@ class OnNodes:
         if racks is None:
             taking = self._rule(free, gpus, active.job.skewed, self._sizes)
         else:
-            taking = _within_racks(self._rule, free, gpus, racks, self._sizes)
+            taking = within_racks(self._rule, free, gpus, racks, self._sizes)
         for node, gpus in taking or ():
             free[node] -= gpus
         return taking
+
+
+def _give_back(free: Ints, taking: Taking) -> None:
+    for node, gpus in taking:
+        free[node] += gpus
 
 
 def placer(rule: str | None, cluster: Cluster, sizes: Ints | None = None) -> Count | OnNodes:
@@ -153,125 +209,3 @@ def _racks(device: Device) -> Ints | None:
     if device.nodes_per_rack is None or nodes <= device.nodes_per_rack:
         return None
     return np.arange(nodes) // device.nodes_per_rack
-
-
-def _within_racks(rule: Rule, free: Ints, gpus: int, racks: Ints, sizes: Ints) -> Taking:
-    """Return what a rule takes in one rack, or in as few as possible: whole ones, and the rest in the fullest."""
-    room = np.bincount(racks, free).astype(np.int64)
-    taking: Taking = []
-    while gpus > room.max():
-        rack = int(np.argmax(room))
-        taking += [(int(node), int(free[node])) for node in np.flatnonzero((racks == rack) & (free > 0))]
-        gpus -= int(room[rack])
-        room[rack] = 0
-    tries = []
-    for one in np.flatnonzero(room >= gpus).tolist():
-        members = np.flatnonzero(racks == one)
-        found = rule(free[members], gpus, False, sizes)
-        if found is not None:
-            tries.append((len(found), int(room[one]), [(int(members[node]), count) for node, count in found]))
-    return taking + min(tries)[2]
-
-
-def _fill_in_order(free: Ints, gpus: int, order: Ints) -> Taking:
-    taking: Taking = []
-    for node in order:
-        if gpus == 0:
-            break
-        if here := min(int(free[node]), gpus):
-            taking.append((int(node), here))
-            gpus -= here
-    return taking
-
-
-def _consolidate(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
-    taking: Taking = []
-    while gpus:
-        room = np.where(free >= gpus, free, np.iinfo(np.int64).max)
-        for node, here in taking:
-            room[node] = np.iinfo(np.int64).max if free[node] - here < gpus else free[node] - here
-        best = int(np.argmin(room))
-        if room[best] == np.iinfo(np.int64).max:
-            taken = {node for node, _ in taking}
-            best = next(int(node) for node in np.argsort(-free, kind="stable") if int(node) not in taken)
-        here = min(int(free[best]), gpus)
-        taking.append((best, here))
-        gpus -= here
-    return taking
-
-
-def _emptiest(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
-    return _fill_in_order(free, gpus, _largest(free, gpus))
-
-
-def _largest(free: Ints, count: int) -> Ints:
-    """Return the nodes with the most free GPUs, so many at most, without sorting all nodes."""
-    count = min(count, len(free))
-    emptiest = np.flatnonzero(free == free.max())
-    if len(emptiest) >= count:
-        return emptiest[:count]
-    least = np.partition(free, len(free) - count)[len(free) - count]
-    above = np.flatnonzero(free > least)
-    level = np.flatnonzero(free == least)[: count - len(above)]
-    nodes = np.concatenate([above, level])
-    return nodes[np.lexsort((nodes, -free[nodes]))]
-
-
-def _spread(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
-    left = free.copy()
-    taken: Counter[int] = Counter()
-    for _ in range(gpus):
-        node = int(np.argmax(left))
-        left[node] -= 1
-        taken[node] += 1
-    return sorted(taken.items())
-
-
-def _skew(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking | None:
-    if not skewed:
-        return _fill_in_order(free, gpus, np.argsort(free, kind="stable"))
-    fewest = -(-gpus // max(int(free.max(initial=1)), int(sizes.max(initial=1))))
-    taking = _consolidate(free, gpus, skewed, sizes)
-    return taking if len(taking) <= fewest else None
-
-
-def _even(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:
-    order = _largest(free, gpus)
-    room = np.cumsum(free[order])
-    for nodes in range(int(np.searchsorted(room, gpus)) + 1, len(order) + 1):
-        share, extra = divmod(gpus, nodes)
-        wanted = share + (np.arange(nodes) < extra)
-        if (free[order[:nodes]] >= wanted).all():
-            return list(zip(order[:nodes].tolist(), wanted.tolist(), strict=True))
-    return _emptiest(free, gpus, skewed, sizes)
-
-
-def _fragmentation(free: Ints, gpus: int, skewed: bool, sizes: Ints) -> Taking:  # noqa: ARG001  # as every rule is asked
-    taking: Taking = []
-    left = free.copy()
-    while gpus:
-        here = np.minimum(left, gpus)
-        harm = wasted(left - here, sizes) - wasted(left, sizes) + np.where(here < gpus, 1e6 * (gpus - here), 0.0)
-        node = int(np.argmin(np.where(here > 0, harm, np.inf)))
-        taking.append((node, int(here[node])))
-        gpus -= int(here[node])
-        left[node] -= int(here[node])
-    return taking
-
-
-def wasted(free: Ints, sizes: Ints) -> Floats:
-    """Return the free GPUs of each node that a job of a usual size, drawn at random, cannot use."""
-    share, counts = np.unique(sizes, return_counts=True)
-    left = np.where(free[:, None] < share[None, :], free[:, None], free[:, None] % share[None, :])
-    return np.asarray(left @ (counts / counts.sum()), dtype=np.float64)
-
-
-_WITHIN_RACKS = ("consolidate", "emptiest", "even", "fragmentation")
-RULES: dict[str, Rule] = {
-    "consolidate": _consolidate,
-    "emptiest": _emptiest,
-    "spread": _spread,
-    "skew": _skew,
-    "even": _even,
-    "fragmentation": _fragmentation,
-}

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-from cotune.cluster.policy import COUNTED, Active
+from cotune.cluster.policy import COUNTED, Active, rigid_config
 from cotune.types import Cluster, Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
 _LEAST = 1e-3  # of the whole
 _NORMAL = NormalDist()
-Needs = Callable[[Active, Config], float]  # believed seconds to the end in a config
 
 
-def choices(active: Active, *, any_batch: bool = False) -> tuple[Config, ...]:
-    """Return the configs of a job, with its own batch or with any."""
+def choices(active: Active, cluster: Cluster, *, any_batch: bool = False) -> tuple[Config, ...]:
+    """Return the configs of a job, with its own batch or with any; a rigid one may run on any device of its kind."""
     if active.belief is None:
-        return (active.job.config,)
+        job = active.job
+        if job.wants is not None:
+            return (job.wants,)
+        kinds = [device.name for device in cluster.devices if job.device in (None, device.name)]
+        return tuple(rigid_config(job.gpus, job.batch_size, kind) for kind in kinds)
     return active.belief.recipes if any_batch else active.belief.configs
 
 
@@ -92,8 +95,8 @@ class Options:
     restart: float  # seconds that it takes to get to work in another
 
     @classmethod
-    def of(cls, active: Active, allowed: Sequence[Config], needs: Needs = seconds_left) -> Options:
-        took = {config: needs(active, config) for config in allowed}
+    def of(cls, active: Active, allowed: Sequence[Config]) -> Options:
+        took = {config: seconds_left(active, config) for config in allowed}
         configs = sorted(took, key=lambda config: (config.units, took[config]))
         sizes = np.array([config.units for config in configs], dtype=np.int64)
         speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])

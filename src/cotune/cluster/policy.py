@@ -20,10 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from cotune.errors import UsageError
 from cotune.types import Cluster, Config
+
+if TYPE_CHECKING:
+    from cotune.cluster.prospects import Prospects
 
 Rank = tuple[float, ...]
 
@@ -112,10 +115,15 @@ def rigid_config(gpus: int, batch_size: int = 1, device: str = "gpu") -> Config:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A job's part of a plan that keeps all deadlines: so many units until each of some times on the clock."""
+    """A job's part of a plan that keeps all deadlines: so many units until each of some times on the clock.
+
+    One that is not `firm` may be taken back for jobs of which more can be kept in its place.
+    """
 
     ends: tuple[float, ...]
     units: tuple[int, ...]
+    device: str = "gpu"
+    firm: bool = True
 
     def held(self, begin: float, end: float) -> float:
         """Return the unit-seconds promised between two times on the clock."""
@@ -155,6 +163,7 @@ class Active:
     team_usage: float = 0.0  # GPU-seconds its team has held, decayed as the policy asks
     declined: bool = False
     promise: Promise | None = None  # by which its deadline is kept, see `joint`
+    prospects: Prospects | None = field(default=None, repr=False)  # what it can run in, as worked out last
     synced: float = 0.0  # the present, on the cluster's clock
     ready: float = 0.0  # when it gets to work after its last start
     token: int = field(default=0, repr=False)

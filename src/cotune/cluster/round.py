@@ -29,6 +29,8 @@ class Round:
         self._turn = 0
         self._level_of: Callable[[Active], int] | None = getattr(policy, "level_of", None)
         self._level_lasts: Callable[[Active], float] | None = getattr(policy, "level_lasts", None)
+        self._gives_up: Callable[[Active], bool] | None = getattr(policy, "gives_up", None)
+        self._patient: Callable[[Active], bool] = getattr(policy, "patient", lambda _: False)
         self._half_life: float | None = getattr(policy, "half_life", None)
         self._usage: dict[str, float] = {}
         self._used_at = 0.0
@@ -50,6 +52,10 @@ class Round:
     def end(self, active: Active) -> None:
         self._count(active.synced)
         del self._active[active.job.name]
+
+    def given_up(self) -> list[Active]:
+        """Return those for whom the policy can do nothing more."""
+        return [] if self._gives_up is None else [active for active in self.everybody() if self._gives_up(active)]
 
     def next_change(self) -> float:
         """Return when the policy wants to be asked again although nothing happens."""
@@ -78,7 +84,9 @@ class Round:
                 active.turn = -self._next_turn()
             active.config, active.held, active.settled = None, 0, False
         starts = []
-        for active, config in self._placer.placeable(wanted, stops):
+        placed, moved = self._placer.placeable(wanted, stops, self._patient)
+        stops += [active for active, _ in moved]
+        for active, config in (*placed, *moved):
             active.config, active.held, active.settled = config, config.units, True
             active.starts += 1
             active.started = min(active.started, active.synced)

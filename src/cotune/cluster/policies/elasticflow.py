@@ -51,12 +51,12 @@ class Elasticflow:
 def _least(active: Sequence[Active], cluster: Cluster) -> list[Share]:
     """Return the least shares with which deadlines are met."""
     gpus = sum(capacity(cluster).values())
-    return fill(active, gpus, lambda job: Options.of(job, packing(choices(job), cluster)))
+    return fill(active, gpus, lambda job: Options.of(job, packing(choices(job, cluster), cluster)))
 
 
 def hand_out(active: Sequence[Active], given: dict[int, Config], free: int, cluster: Cluster) -> None:
     """Give free GPUs, step by step, to the job whose time left falls the most per GPU."""
-    jobs = {job.number: (job, packing(choices(job), cluster)) for job in active}
+    jobs = {job.number: (job, packing(choices(job, cluster), cluster)) for job in active}
     heap = [step for job, allowed in jobs.values() if (step := _step(job, allowed, given.get(job.number), free))]
     heapify(heap)
     while heap and free > 0:

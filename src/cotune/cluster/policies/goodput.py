@@ -36,7 +36,7 @@ class Goodput:
         if not active:
             return {}
         gpus = sum(capacity(cluster).values())
-        options = [(row, config) for row, job in enumerate(active) for config in steps(job, gpus)]
+        options = [(row, config) for row, job in enumerate(active) for config in steps(job, cluster, gpus)]
         worth = np.array([self._worth(active[row], config) for row, config in options])
         least = {row: min(worth[place] for place, (one, _) in enumerate(options) if one == row) for row, _ in options}
         relative = np.array([worth[place] / max(least[row], 1e-12) for place, (row, _) in enumerate(options)])
@@ -53,10 +53,10 @@ class Goodput:
         return pace * max(job.age - restarts * self.restart, 1.0) / (job.age + self.restart)
 
 
-def steps(job: Active, gpus: int) -> list[Config]:
+def steps(job: Active, cluster: Cluster, gpus: int) -> list[Config]:
     """Return the fastest config of each power of two of GPUs, and the present one."""
     best: dict[int, Config] = {}
-    for config in choices(job, any_batch=True):
+    for config in choices(job, cluster, any_batch=True):
         held = config.units
         rigid = job.belief is None
         if held > gpus or not (rigid or held & (held - 1) == 0 or config == job.config):

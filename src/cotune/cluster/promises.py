@@ -1,0 +1,201 @@
+"""Room for jobs with deadlines, promised as late as possible.
+
+A promise is so many units until each of some times, the last of them the deadline. It lies as late as it can:
+whatever is free before stays free for those who are in a hurry, and as a job gets on before its promise begins, the
+promise begins later and room is given back (slack stealing, as real-time systems have it). So nobody's promise ever
+has to be moved for somebody else, and to find room for one job is to look at one profile: what all promises leave.
+
+Going back from the deadline the job takes in each stretch the largest of its configs within k units and within
+what is free, until that is enough; every start within the promise takes a restart. The cheapest k is taken that does.
+
+Reference: Chetto and Chetto, Some results of the earliest deadline scheduling algorithm, IEEE TSE 15(10), 1989.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotune.cluster.policy import Promise
+from cotune.cluster.prospects import Ladder
+from cotune.types import Floats, Ints
+
+HAIR = 1e-6  # seconds, below which two times are the same
+MOMENT = (
+    0.1  # seconds before a deadline at which promises end: decisions come a hair late, thousands of times in a crowd
+)
+TIGHT = 0.01  # seconds that a promise may fall short by, since sums of seconds are not exact; plans end a moment early
+_ENOUGH = 1.0 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a job stands: what a start takes it, the row of what it runs in (-1: nothing), and when it works there."""
+
+    restart: float
+    held: int
+    waits: float
+
+
+class Room:
+    """How many units of one device are free from now on, beside what was promised."""
+
+    def __init__(self, now: float, units: int, promises: Iterable[Promise]) -> None:
+        self.now, self._units = now, units
+        self._times: list[float] = [now]
+        self._changes: list[int] = [0]
+        self._stretches: tuple[Floats, Ints] | None = None
+        for promise in promises:
+            self.take(promise)
+
+    def take(self, promise: Promise) -> None:
+        """Take what was promised to somebody."""
+        self._book(promise, -1)
+
+    def give_back(self, promise: Promise) -> None:
+        """Take back a promise that does not hold any more."""
+        self._book(promise, 1)
+
+    def _book(self, promise: Promise, sign: int) -> None:
+        begin = self.now
+        for end, units in zip(promise.ends, promise.units, strict=True):
+            if end > begin:
+                if units:
+                    self._times += (begin, end)
+                    self._changes += (sign * units, -sign * units)
+                begin = end
+        self._stretches = None
+
+    def stretches(self) -> tuple[Floats, Ints]:
+        """Return where each stretch begins, and what is free in it; the last has no end."""
+        if self._stretches is None:
+            times = np.array(self._times)
+            order = np.argsort(times, kind="stable")
+            times = times[order]
+            free = self._units + np.cumsum(np.array(self._changes, dtype=np.int64)[order])
+            last = np.append(np.diff(times) > HAIR, True)
+            first = np.flatnonzero(np.append(True, last[:-1]))
+            self._stretches = times[first], free[last]
+        return self._stretches
+
+    def left(self, until: float) -> float:
+        """Return the unit-seconds that are free until a time."""
+        begins, free = self.stretches()
+        count = int(begins.searchsorted(until))
+        return float(free[:count] @ np.diff(begins[:count], append=until)) if count else 0.0
+
+    def latest(self, ladder: Ladder, until: float, job: Standing) -> Promise | None:
+        """Return the latest promise by which a job ends at a time, as cheap as can be; None if there is no room."""
+        begins, free = self.stretches()
+        count = int(begins.searchsorted(until - HAIR))
+        if not count or not ladder.units:
+            return None
+        begins, free = begins[:count], free[:count]
+        lasts = np.diff(begins, append=until)
+        within = ladder.sizes.searchsorted(free, side="right")
+        speed = ladder.speed
+        if float(speed[within - 1] @ lasts) < _ENOUGH:
+            return None
+        rows = sorted(range(len(ladder.units)), key=lambda row: ladder.units[row] * ladder.sure[row])
+        for row in rows:
+            chosen = np.minimum(within, row + 1) - 1
+            found = _from_the_end(chosen, speed, lasts, job)
+            if found is not None:
+                first, begin = found
+                units = ladder.counted[chosen[first:]]
+                ends = np.append(begins[first + 1 :], until)
+                return _promise(float(begins[first]) + begin, ends, units, ladder.device)
+        return None
+
+
+def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: Standing) -> tuple[int, float] | None:
+    """Return the stretch in which to begin at the latest and when in it, so that all is done; None if there is none."""
+    pace, restart = speed[chosen], job.restart
+    if not restart:
+        done = np.cumsum((pace * lasts)[::-1])
+        place = int(done.searchsorted(_ENOUGH))
+        if place == len(done):
+            return None
+        first = len(done) - 1 - place
+        return first, max((float(done[place]) - 1.0) / float(pace[first]), 0.0)
+    lost = np.where(np.diff(chosen, prepend=-2) != 0, restart, 0.0)
+    after = np.append(np.cumsum((pace * (lasts - lost))[::-1])[::-1][1:], 0.0)  # done in the stretches after each
+    alone = after + pace * (lasts - restart)
+    enough = np.flatnonzero((alone >= _ENOUGH) & (pace > 0))
+    if len(enough):
+        first = int(enough[-1])
+        needs = restart + max(1.0 - float(after[first]), 0.0) / float(pace[first])
+        return first, max(float(lasts[first]) - needs, 0.0)
+    if 0 <= job.held == chosen[0] and float(after[0] + pace[0] * (lasts[0] - job.waits)) >= _ENOUGH:
+        return 0, 0.0
+    return None
+
+
+def _promise(begin: float, ends: Floats, units: Ints, device: str) -> Promise:
+    """Return a promise from a time on, told once for stretches of as many units."""
+    last = np.flatnonzero(np.append(units[1:] != units[:-1], True))
+    return Promise((begin, *ends[last].tolist()), (0, *units[last].tolist()), device)
+
+
+def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Promise | None:
+    """Return the latest part of a promise that is enough for what is left; None if even the whole is not."""
+    begins = (now, *(max(end, now) for end in promise.ends))
+    if _may_go_on(promise, ladder, now, job):
+        promise = replace(promise, ends=promise.ends[-1:], units=(ladder.units[job.held],))
+        begins = (now, promise.ends[0])
+    missing = 1.0
+    for place in range(len(promise.units) - 1, -1, -1):
+        units = promise.units[place]
+        row = ladder.row(units) if units else -1
+        begin, end = begins[place], begins[place + 1]
+        if row < 0 or end <= begin:
+            continue
+        needed = missing * ladder.sure[row]
+        if job.restart + needed <= end - begin:
+            return _cut(promise, place, end - job.restart - needed)
+        going_on = row == job.held and begin <= now
+        if (job.waits if going_on else job.restart) + needed <= end - begin + TIGHT:
+            return _cut(promise, place, begin)
+        missing -= max(end - begin - job.restart, 0.0) / max(ladder.sure[row], 1e-9)
+        if missing <= 1.0 - _ENOUGH:
+            return _cut(promise, place, begin)
+    return None
+
+
+def _may_go_on(promise: Promise, ladder: Ladder, now: float, job: Standing) -> bool:
+    """Return whether a promise has begun, and to go on in what a job holds is as good and takes no more."""
+    left = [units for units, end in zip(promise.units, promise.ends, strict=True) if end > now + TIGHT]
+    return bool(
+        left
+        and job.held >= 0
+        and ladder.units[job.held] <= min(left)
+        and job.waits + ladder.sure[job.held] <= promise.ends[-1] - now + TIGHT
+    )
+
+
+def _cut(promise: Promise, place: int, begin: float) -> Promise:
+    if place == 1 and promise.units[0] == 0 and promise.ends[0] >= begin - HAIR:
+        return promise
+    return replace(promise, ends=(begin, *promise.ends[place:]), units=(0, *promise.units[place:]))
+
+
+def held_at(promise: Promise, now: float) -> int:
+    """Return the units that a promise holds now, or in a hair; until the deadline itself for who is not quite done."""
+    for end, units in zip(promise.ends, promise.units, strict=True):
+        if end > now + TIGHT:
+            return units
+    return promise.units[-1] if promise.ends[-1] + MOMENT > now else 0
+
+
+def next_change(promise: Promise, now: float, held: int, *, exactly: bool) -> float:
+    """Return when a promise holds more units than are held now, or `exactly` others; infinite if it never does."""
+    begin = now
+    for end, units in zip(promise.ends, promise.units, strict=True):
+        if end > now + TIGHT:
+            if units > held or (exactly and 0 < units != held):
+                return begin
+            begin = end
+    return math.inf

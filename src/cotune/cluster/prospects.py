@@ -1,0 +1,129 @@
+"""What a job with a deadline can still run in, worked out once, and again only when it has got on.
+
+On each kind of device only configs count that are faster than all smaller ones, and that leave nodes whole for others
+(`packing`). Two times are told of each: what is believed, and what is set aside for a promise, which is more where the
+forecast is uncertain. A job that waits keeps its prospects; of one that runs only the seconds change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotune.cluster.options import cautious, choices, packing, seconds_left
+from cotune.types import Cluster, Config, Floats, Ints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cotune.cluster.policy import Active
+
+_AT_ONCE = 1e-9  # seconds, for jobs that are done
+
+
+@dataclass(slots=True)
+class Ladder:
+    """The configs of one device from the smallest up, each faster than the one before."""
+
+    device: str
+    price: float  # of a unit for a second
+    configs: tuple[Config, ...]
+    units: tuple[int, ...]
+    sizes: Ints  # the same
+    counted: Ints  # the same, and 0 at the end: row -1 is to run in nothing
+    likely: list[float] = field(default_factory=list)  # believed seconds to the end
+    sure: list[float] = field(default_factory=list)  # seconds that are set aside for it
+
+    @property
+    def speed(self) -> Floats:
+        """Return how much of what is left each config does in a second; nothing does nothing."""
+        return np.array([*(1.0 / max(seconds, _AT_ONCE) for seconds in self.sure), 0.0])
+
+    def cost(self, row: int) -> float:
+        """Return what running to the end in a config is believed to cost."""
+        return self.price * self.units[row] * self.likely[row]
+
+    def row(self, units: int) -> int:
+        """Return the largest config within some units; -1 for none."""
+        return int(self.sizes.searchsorted(units, side="right")) - 1
+
+
+@dataclass(slots=True)
+class Prospects:
+    """All that a job can run in, as it stands after some work."""
+
+    ladders: tuple[Ladder, ...]
+    quickest: float  # seconds to the end in the fastest config, if all goes well
+    done: float = -1.0
+    config: Config | None = None  # what it held when this was worked out
+    margin: float = 0.0  # standard deviations that are set aside
+    tried: float = -math.inf  # when no room was found for it last
+
+    def on(self, device: str) -> Ladder:
+        """Return the configs on a device."""
+        return next(ladder for ladder in self.ladders if ladder.device == device)
+
+
+def prospects_of(active: Active, cluster: Cluster, margin: float, hope: float) -> Prospects:
+    """Return a job's prospects, those of before if it has not got on since.
+
+    `margin` is how many standard deviations are set aside for a promise, `hope` by how many it may be quicker.
+    """
+    if active.prospects is None:
+        active.prospects = Prospects(tuple(_ladders(active, cluster)), math.inf)
+    return brought_up_to_date(active, active.prospects, margin, hope)
+
+
+def brought_up_to_date(active: Active, known: Prospects, margin: float, hope: float) -> Prospects:
+    """Return the prospects of a job as it stands now."""
+    if known.done == active.done and known.config is active.config and known.margin == margin:
+        return known
+    for ladder in known.ladders:
+        ladder.likely, ladder.sure = _times(active, ladder.configs, margin)
+    known.done, known.config, known.margin = active.done, active.config, margin
+    known.quickest = min((_at_best(active, ladder, hope) for ladder in known.ladders), default=math.inf)
+    return known
+
+
+def _at_best(active: Active, ladder: Ladder, hope: float) -> float:
+    return cautious(active, ladder.configs[-1], -hope) if active.spread else ladder.likely[-1]
+
+
+def _ladders(active: Active, cluster: Cluster) -> list[Ladder]:
+    ladders = []
+    for device in cluster.devices:
+        there = device.count if device.count is not None else 1 << 60
+        configs = [one for one in choices(active, cluster, any_batch=True) if one.device == device.name]
+        fitting = [one for one in packing(configs, cluster) if one.units <= there]
+        rising = _rising(active, sorted(fitting, key=lambda one: one.units))
+        if not rising:
+            continue
+        sizes = tuple(one.units for one in rising)
+        counted = np.array([*sizes, 0], dtype=np.int64)
+        price = device.price_per_hour / 3600.0 if cluster.priced and device.price_per_hour else 1.0
+        ladders.append(Ladder(device.name, price, rising, sizes, counted[:-1], counted))
+    return ladders
+
+
+def _rising(active: Active, configs: Sequence[Config]) -> tuple[Config, ...]:
+    """Return the configs that are faster than all smaller ones."""
+    rising: list[Config] = []
+    best = math.inf
+    for config in configs:
+        seconds = seconds_left(active, config)
+        if seconds >= best:
+            continue
+        if rising and rising[-1].units == config.units:
+            rising.pop()
+        rising.append(config)
+        best = seconds
+    return tuple(rising)
+
+
+def _times(active: Active, configs: Sequence[Config], margin: float) -> tuple[list[float], list[float]]:
+    """Return the seconds to the end in each config that are believed, and those that are set aside."""
+    likely = [seconds_left(active, config) for config in configs]
+    return likely, [cautious(active, config, margin) for config in configs] if active.spread else likely
