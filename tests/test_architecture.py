@@ -151,3 +151,8 @@ def test_class_names_keep_to_the_words_of_contributing() -> None:
         if isinstance(node, ast.ClassDef)
     }
     assert {name: file for name, file in names.items() if name.lstrip("_") in banned} == {}
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    files = [file.name for file in Path(__file__).parent.rglob("test_*.py")]
+    assert {name for name in files if files.count(name) > 1} == set()

@@ -48,7 +48,7 @@ class TestLocalEngine(EngineConformance):
 
     @pytest.fixture
     def engine(self) -> Iterator[Local]:
-        with_room = Local(target_grace=1.0, term_seconds=1.0)
+        with_room = Local(term_seconds=1.0)
         yield with_room
         with_room.close()
 
