@@ -4,7 +4,8 @@ Goals are those of the planning benchmark, their deadlines so many times (`slack
 starts with nothing and has the deadline for measuring and training together:
 
     self       starts at once, tunes while it trains (`probe.self_measuring`)
-    profile    `profile`, then `plan` for the time that is left, then the run, which goes on from its probe
+    profile    `profile`, then `plan` for the time that is left, then the run, which goes on from its probe;
+               a probe that meets the target itself ends it
     pollux     the same with the config of the highest goodput
     optuna     three trials of TPE, a quarter of the deadline each; the best of them goes on
     asha       nine configs, one epoch; the best third goes on for three, then the best, to the end
@@ -247,6 +248,8 @@ def _planned(strategy: str) -> Callable[[Recording, Truth, Goal, int], Account]:
         """Measure, then plan for the time that is left, then run; probes that trained the recipe are gone on from."""
         lab = RecordedLab(probed, truth, goal, seed=seed)
         lab.profile(lab.space)
+        if (already := _met_by_a_probe(lab)) is not None:
+            return already
         measured = sum(sample.seconds for sample in lab.samples)
         lab.goal = replace(goal, deadline=max((goal.deadline or 0.0) - measured, 1e-9))
         chosen: Strategy = registry.create("strategy", strategy)
@@ -262,6 +265,17 @@ def _planned(strategy: str) -> Callable[[Recording, Truth, Goal, int], Account]:
         return Account(met, seconds, cost + max(outcome.seconds - again, 0.0) * rate, cost, 0)
 
     return run
+
+
+def _met_by_a_probe(lab: RecordedLab) -> Account | None:
+    """Return the account up to the first probe that met the goal itself, if one did in time: nothing is left to run."""
+    seconds = 0.0
+    for count, sample in enumerate(lab.samples, 1):
+        seconds += sample.seconds
+        if seconds <= (lab.goal.deadline or np.inf) and lab.job.reached(lab.goal.target, sample):
+            cost = _cost(lab.samples[:count], lab.seen)
+            return Account(True, seconds, cost, cost, 0)
+    return None
 
 
 def _cost(samples: Sequence[Sample], recording: Recording) -> float:
