@@ -229,7 +229,7 @@ def test_the_ten_lines_measure_plan_predict_and_run_a_real_job(tmp_path: Path) -
     (tmp_path / ".cotune").mkdir()
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "cotune.yaml").write_text(
-        "run: python train.py {batch_size} {epochs}\nexamples: 100\nmax_epochs: 8\n"
+        f"run: {sys.executable} train.py {{batch_size}} {{epochs}}\nexamples: 100\nmax_epochs: 8\n"
         "search: {workers: [1, 2], batch_size: [16, 64]}\n"
     )
     project = cotune.open(tmp_path / "cotune.yaml")
