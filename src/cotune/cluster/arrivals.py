@@ -17,8 +17,8 @@ from cotune.checkpoints import Resumable, has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
+from cotune.cluster.live import Queued
 from cotune.cluster.policy import Submission
-from cotune.cluster.service import Queued
 from cotune.cluster.work import Steady
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings

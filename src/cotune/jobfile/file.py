@@ -190,6 +190,8 @@ class JobFile(_Section):
     engine: str | dict[str, dict[str, Any]] = "local"
     model: str | None = None
     input: str | list[str] = []
+    team: Name | None = None
+    priority: int = Field(default=0, ge=-1000, le=1000)
 
 
 def checked(text: str, overrides: Mapping[str, Any], source: str) -> JobFile:

@@ -51,6 +51,8 @@ class Settings:
     stop_grace: float = STOP_GRACE
     metric_named: bool = True  # by a target, or by which way is better
     notes: tuple[str, ...] = ()  # what the file leaves open, and how it was taken
+    team: str = ""  # whose it is, and how much it matters, where many jobs share a cluster
+    priority: int = 0
 
 
 def find(start: Path) -> Path | None:
@@ -171,6 +173,8 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         file.stop_grace,
         metric_named=file.target is not None or file.better is not None,
         notes=(str(rule),) if file.lr and file.lr.rule is None else (),
+        team=file.team or "",
+        priority=file.priority,
     )
 
 

@@ -153,7 +153,7 @@ class Store:
         if spool is not None and spool.waiting:
             spool.until_back(lambda: spool.flush(self._put), patience=patience)
 
-    def _ask(self, question: Callable[[Connection], Answer]) -> Answer:
+    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
         """Return what the store answers, all that was saved included, waiting for one that is away."""
 
         def ask() -> Answer:
@@ -163,18 +163,15 @@ class Store:
         self._catch_up()
         return ask() if self._spool is None else self._spool.until_back(ask)
 
-    def _tell(self, write: Callable[[Connection], object]) -> None:
+    def transact(self, write: Callable[[Connection], Answer]) -> Answer:
         """Write in a transaction, waiting for a store that is away; what is told twice must change nothing."""
 
-        def tell() -> None:
+        def tell() -> Answer:
             with self._writing() as connection:
-                write(connection)
+                return write(connection)
 
         self._catch_up()
-        if self._spool is None:
-            tell()
-        else:
-            self._spool.until_back(tell)
+        return tell() if self._spool is None else self._spool.until_back(tell)
 
     def _prepare(self) -> None:
         with self.reading() as connection:
@@ -220,7 +217,7 @@ class Store:
         """Return every job there is, first seen first."""
         count = select(func.count()).where(_of(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
         query = select(jobs, count.label("samples")).order_by(jobs.c.first_seen, jobs.c.fingerprint)
-        return self._ask(
+        return self.ask(
             lambda connection: tuple(
                 KnownJob(row.name, row.fingerprint, rows.record(Job, row.definition), row.first_seen, row.samples)
                 for row in connection.execute(query).all()
@@ -306,7 +303,7 @@ class Store:
     def others(self, job: Named) -> int:
         """Return how many samples bear the job's name but another command, data, metric or rate."""
         other = and_(samples.c.job == job.name, samples.c.fingerprint != job.fingerprint)
-        return self._ask(lambda connection: connection.scalar(select(func.count()).where(other)) or 0)
+        return self.ask(lambda connection: connection.scalar(select(func.count()).where(other)) or 0)
 
     def sample(self, prefix: str) -> Sample:
         """Return the sample whose id starts so."""
@@ -343,7 +340,7 @@ class Store:
                 curves.setdefault(sample, []).append(rows.evaluation(*columns))
             return tuple(rows.sample(row._asdict(), tuple(curves.get(row.id, ()))) for row in found)
 
-        return self._ask(read)
+        return self.ask(read)
 
     def close_orphans(self) -> tuple[str, ...]:
         """End, as interrupted, the samples whose writer is known to be dead; return their ids."""
@@ -383,14 +380,14 @@ class Store:
             self._introduce(connection, _job_row(job))
             connection.execute(self._insert(plans).on_conflict_do_nothing(), row)
 
-        self._tell(write)
+        self.transact(write)
         return id
 
     def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
         """Return the plans of a job (of all jobs by default), newest first, at most `last` of them."""
         wanted = true() if job is None else _of(plans, job.name, job.fingerprint)
         query = select(plans).where(wanted).order_by(plans.c.number.desc()).limit(last)
-        return self._ask(lambda connection: tuple(_plan(row) for row in connection.execute(query).all()))
+        return self.ask(lambda connection: tuple(_plan(row) for row in connection.execute(query).all()))
 
     def latest_plan(self, job: Named) -> Plan | None:
         """Return the plan made last for a job, or None when there is none."""
@@ -406,19 +403,19 @@ class Store:
         """Return the measured steps of models on a device in a precision, oldest first."""
         there = and_(model_steps.c.device == device, model_steps.c.precision == precision)
         query = select(model_steps).where(there).order_by(model_steps.c.number)
-        return self._ask(lambda connection: tuple(steps.step(row._asdict()) for row in connection.execute(query)))
+        return self.ask(lambda connection: tuple(steps.step(row._asdict()) for row in connection.execute(query)))
 
     def save_result(self, kind: str, name: str, document: Mapping[str, Any]) -> str:
         """Keep what another verb found, as plain JSON; return its id."""
         id = new_id()
         row = {"id": id, "kind": kind, "name": name, "created": _now(), "document": rows.plain(document)}
-        self._tell(lambda connection: connection.execute(self._insert(results).on_conflict_do_nothing(), row))
+        self.transact(lambda connection: connection.execute(self._insert(results).on_conflict_do_nothing(), row))
         return id
 
     def result(self, id: str) -> StoredResult:
         """Return a result by its id."""
         wanted = select(results).where(results.c.id == id)
-        row = self._ask(lambda connection: connection.execute(wanted).one_or_none())
+        row = self.ask(lambda connection: connection.execute(wanted).one_or_none())
         if row is None:
             raise NotFound(f"no result {id!r} in {self.label}")
         return StoredResult(row.id, row.kind, row.name, row.created, row.document)

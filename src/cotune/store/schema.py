@@ -1,7 +1,7 @@
 """The tables of this version, and how a store of the last release becomes one.
 
     version 8   cotune 0.1.0
-    version 9   samples know what else their machine did meanwhile
+    version 9   samples know what else their machine did meanwhile; the queue of the service
 
 An empty store gets the tables as they are; one of the last release its migration, all in one transaction. A
 change of tables is a new version with a migration from the release before it. Versions below 8 were never released.
@@ -136,6 +136,51 @@ model_steps = Table(
     Column("measured", String, nullable=False),
     Index("steps_on_device", "device", "precision"),
 )
+queue = Table(
+    "queue",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False),
+    Column("team", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("state", String, nullable=False),
+    Column("fence", BigInteger, nullable=False),  # of its latest start
+    Column("held", Boolean, nullable=False),
+    Column("cancelling", Boolean, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("workers", Integer, nullable=False),
+    Column("file", JSON, nullable=False),
+    Column("target", _OPTIONAL_JSON),
+    Column("deadline", Double),  # seconds after `submitted`
+    Column("submitted", Double, nullable=False),
+    Column("changed", Double, nullable=False),
+    Column("eta", _OPTIONAL_JSON),
+    Column("belief", _OPTIONAL_JSON),
+    Column("result", _OPTIONAL_JSON),
+    Index("queue_by_state", "state"),
+)
+queue_events = Table(
+    "queue_events",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("job", String, ForeignKey("queue.id"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("state", String, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("words", String, nullable=False),
+    Index("events_of_job", "job"),
+)
+leaders = Table(
+    "leaders",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("holder", String, nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("expires", Double, nullable=False),
+    Column("about", JSON, nullable=False),
+)
 applied = Table(
     "cotune_schema",
     MetaData(),
@@ -148,8 +193,13 @@ def _remember_load(connection: Connection) -> None:
     connection.execute(text('ALTER TABLE samples ADD COLUMN "load" JSON'))
 
 
+def _from_8(connection: Connection) -> None:
+    _remember_load(connection)
+    METADATA.create_all(connection, tables=[queue, queue_events, leaders])
+
+
 VERSION = 9
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {8: _remember_load}  # from which version
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {8: _from_8}  # from which version
 
 
 def version(connection: Connection, label: str) -> int:

@@ -12,8 +12,8 @@ from cotune.cli.options import Engine, Json, Seed, StoreUrl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cotune.cluster.live import Serving
     from cotune.cluster.loop import Changes
-    from cotune.cluster.service import Serving
     from cotune.types import Cluster
 
 
@@ -41,9 +41,9 @@ def serve(
     from cotune.cli.options import runs_folder
     from cotune.cli.output import emit_json, note
     from cotune.cluster.arrivals import Intake, Stores, settings_of
+    from cotune.cluster.live import LiveWorld
     from cotune.cluster.loop import drive
     from cotune.cluster.node_packing import Count
-    from cotune.cluster.service import LiveWorld
     from cotune.errors import UsageError
     from cotune.run.opening import opened_engine
 
@@ -83,7 +83,7 @@ def _tell(changes: Changes) -> None:
 
 def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
     """Return how a job ended, in one word and in a line."""
-    from cotune.cluster.service import whole
+    from cotune.cluster.live import whole
     from cotune.run.training import asks, missed
     from cotune.units import duration
 
@@ -109,7 +109,7 @@ def _cost(served: Serving, cluster: Cluster) -> float:
 
 
 def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
-    from cotune.cluster.service import whole
+    from cotune.cluster.live import whole
     from cotune.documents import config_document, goal_document
 
     outcome, words = _outcome(served, cluster)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cotune import registry
+from cotune.cluster.live import LiveWorld, Queued, whole
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.policy import Submission
-from cotune.cluster.service import LiveWorld, Queued, whole
 from cotune.cluster.work import Steady
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded

@@ -1,0 +1,118 @@
+"""Jobs of the queue as JSON, in the words that the verbs and the HTTP API share; seconds count from now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from cotune.cluster.service.queue import Leader, Queue, QueuedJob, QueueEvent
+from cotune.cluster.service.states import State
+
+_LAST_EVENTS = 20
+
+
+def job_document(job: QueuedJob, now: float) -> dict[str, Any]:
+    """Return a job as `cotune queue` lists it; `eta` is in seconds from now, and null where it is not known."""
+    low, mid, high = (None, None, None) if job.eta is None else (max(at - now, 0.0) for at in job.eta)
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state.value,
+        "team": job.team,
+        "priority": job.priority,
+        "workers": job.workers,
+        "deadline": job.deadline,
+        "deadline_at": None if job.deadline is None else moment(job.submitted + job.deadline),
+        "eta": {"low": low, "mid": mid, "high": high, "unit": "s"},
+        "reason": job.reason,
+        "held": job.standing.held,
+        "target": job.target,
+        "submitted": moment(job.submitted),
+        "changed": moment(job.changed),
+        "fence": job.standing.fence,
+        "restarts": job.standing.restarts,
+        "user": job.file.user,
+    }
+
+
+def status_document(job: QueuedJob, now: float) -> dict[str, Any]:
+    """Return all that is known of one job: the list's line, its file, and its forecast beside what was measured."""
+    belief, result = job.belief or {}, job.result or {}
+    return {
+        **job_document(job, now),
+        "file": job.file.source,
+        "folder": job.file.folder,
+        "asked": dict(job.file.asked),
+        "forecast": belief.get("forecast"),
+        "result": result or None,
+    }
+
+
+def event_document(event: QueueEvent) -> dict[str, Any]:
+    """Return an event; whoever follows asks for those after its `number`."""
+    return {
+        "number": event.number,
+        "job": event.job,
+        "at": moment(event.at),
+        "state": event.state.value,
+        "fence": event.fence,
+        "words": event.words,
+    }
+
+
+def leader_document(leader: Leader | None) -> dict[str, Any] | None:
+    """Return who works the queue off."""
+    if leader is None:
+        return None
+    return {"holder": leader.holder, "term": leader.term, "alive": leader.is_alive, **leader.about}
+
+
+def why_document(queue: Queue, job: QueuedJob) -> dict[str, Any]:
+    """Return why a job stands where it does: its reason, who is before it, who serves, and what happened last."""
+    now, leader = queue.now(), queue.leader()
+    ahead = [] if job.is_final else _ahead(queue, job)
+    events = queue.events(job.id)[-_LAST_EVENTS:]
+    return {
+        "job": job_document(job, now),
+        "state": job.state.value,
+        "reason": job.reason,
+        "since": moment(job.changed),
+        "words": why_words(job, ahead, leader),
+        "ahead": [{"id": one.id, "name": one.name, "state": one.state.value, "workers": one.workers} for one in ahead],
+        "service": leader_document(leader),
+        "nearest": (job.result or {}).get("nearest"),
+        "events": [event_document(event) for event in events],
+    }
+
+
+def why_words(job: QueuedJob, ahead: Sequence[QueuedJob], leader: Leader | None) -> str:
+    """Return why a job stands where it does, in a sentence."""
+    if job.is_final:
+        return f"{job.name} is {job.state}: {job.reason}"
+    if job.standing.held and job.state in (State.QUEUED, State.WAITING):
+        return f"{job.name} is held until `cotune release {job.id}`"
+    if leader is None or not leader.is_alive:
+        return f"{job.name} is {job.state} and no service runs on this store: cotune serve --store URL starts one"
+    running = [one for one in ahead if one.state is State.RUNNING]
+    if job.state is State.QUEUED:
+        return f"{job.name} is queued behind {len(ahead) - len(running)} that come first to be measured and planned"
+    if job.state is State.WAITING:
+        taken = sum(one.workers for one in running)
+        return f"{job.name} waits: {len(running)} jobs hold {taken} workers ({job.reason})"
+    return f"{job.name} is {job.state}: {job.reason}"
+
+
+def moment(at: float) -> str:
+    """Return a time as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _ahead(queue: Queue, job: QueuedJob) -> list[QueuedJob]:
+    """Return the others that have workers, or that come before a job that has none."""
+    open_states = [State.QUEUED, State.PROFILING, State.WAITING, State.RUNNING, State.STOPPING]
+    others = [one for one in queue.jobs(states=open_states) if one.id != job.id]
+    first = [one for one in others if (-one.priority, one.number) < (-job.priority, job.number)]
+    return [one for one in others if one.state is State.RUNNING] + [
+        one for one in first if one.state is not State.RUNNING and not one.standing.held
+    ]

@@ -1,0 +1,109 @@
+"""Who works the queue off: one service at a time, by a lease in the store that it renews while it lives.
+
+    take ─▶ term n ─▶ renew, renew, ... ─▶ release, or expires after `seconds` ─▶ the next takes term n + 1
+
+Whatever a leader writes carries its term. One that was stopped, cut off or too slow to renew finds a higher term in
+the store, and can neither change a job nor start one: its workers end by their fencing numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from cotune.cluster.service.queue import SERVICE, NoLongerLeading, clock
+from cotune.errors import CotuneError
+from cotune.store import Store, writer
+from cotune.store.schema import leaders
+
+
+@dataclass(frozen=True)
+class LeaseTerms:
+    """How long a leader may be silent; another takes over within ten seconds of its death."""
+
+    seconds: float = 8.0
+    renew: float = 2.0  # seconds between two renewals: three may fail
+    retry: float = 0.5  # seconds between two tries of one that waits
+
+
+TERMS = LeaseTerms()
+
+
+class Leadership:
+    """The right to work a queue off, from `take` until it is released or lost."""
+
+    def __init__(self, store: Store, about: Mapping[str, Any], terms: LeaseTerms = TERMS) -> None:
+        self._store, self._about, self._terms = store, dict(about), terms
+        self._holder = writer.me() or f"pid {about.get('pid')}"
+        self.term = 0
+        self._lost = threading.Event()
+        self._over = threading.Event()
+        self._renewal: threading.Thread | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Say whether another one leads, or this one could not renew for so long that another may."""
+        return self._lost.is_set()
+
+    def take(self) -> bool:
+        """Take the lease where nobody holds it, or its holder is dead; say whether it is ours now."""
+
+        def write(connection: Connection) -> int | None:
+            row = connection.execute(select(leaders).where(leaders.c.name == SERVICE).with_for_update()).one_or_none()
+            now = clock(connection)
+            ours = {"holder": self._holder, "expires": now + self._terms.seconds, "about": self._about}
+            if row is None:
+                connection.execute(leaders.insert(), {"name": SERVICE, "term": 1, **ours})
+                return 1
+            if row.expires > now and row.holder != self._holder and not _is_dead(row.holder):
+                return None
+            connection.execute(update(leaders).where(leaders.c.name == SERVICE).values(term=row.term + 1, **ours))
+            return int(row.term) + 1
+
+        term = self._store.transact(write)
+        if term is None:
+            return False
+        self.term = term
+        self._renewal = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._renewal.start()
+        return True
+
+    def say(self, **more: Any) -> None:
+        """Tell something else of the service with the next renewal, such as another policy."""
+        self._about |= more
+
+    def release(self) -> None:
+        """Let the next one have the queue at once."""
+        self._over.set()
+        if self._renewal is not None:
+            self._renewal.join()
+        if not self.is_lost and self.term:
+            self._store.transact(
+                lambda connection: connection.execute(
+                    update(leaders).where(leaders.c.name == SERVICE, leaders.c.term == self.term).values(expires=0.0)
+                )
+            )
+
+    def _keep(self) -> None:
+        while not self._over.wait(self._terms.renew):
+            try:
+                self._store.transact(self._renew)
+            except NoLongerLeading:
+                self._lost.set()
+                return
+            except CotuneError:  # the store is away: nobody can take over meanwhile, and it is asked again
+                continue
+
+    def _renew(self, connection: Connection) -> None:
+        own = (leaders.c.name == SERVICE, leaders.c.term == self.term)
+        values = {"expires": clock(connection) + self._terms.seconds, "about": self._about}
+        if connection.execute(update(leaders).where(*own).values(**values)).rowcount != 1:
+            raise NoLongerLeading("another service leads")
+
+
+def _is_dead(holder: str) -> bool:
+    return holder.count("/") == 4 and writer.gone(holder)

@@ -1,0 +1,330 @@
+"""The queue of jobs in a store: whoever hands in, looks, holds or cancels does it here, with or without a service.
+
+    Queue(store).submit(snapshot) ─▶ id        .jobs() .get(id) .events(id) .cancel(id) .hold(id) .release(id)
+
+Every change of state is one transaction that also writes an event; the events of a store are numbered in the order in
+which they were written, so that whoever follows them misses none. What only the leader does, such as starting a job,
+carries its term, and is refused once another one leads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
+
+from cotune.cluster.service import states
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import JobStanding, State
+from cotune.errors import EngineError, NotFound, UsageError
+from cotune.printable import printable
+from cotune.stamps import new_id
+from cotune.store import Store
+from cotune.store.schema import leaders, queue, queue_events
+
+SERVICE = "service"  # the name of the lease
+_SHOWN = 5
+_MOST_WORDS = 4000  # letters of a reason
+Move = Callable[[JobStanding], JobStanding]
+
+
+class NoLongerLeading(EngineError):
+    """Another service has taken over: what this one still runs must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who works the queue off, in which term, until when unless it says more, and what it says of itself."""
+
+    holder: str
+    term: int
+    expires: float  # on the store's clock
+    about: Mapping[str, Any]
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A submitted job as it stands; times are seconds since 1970 on the store's clock."""
+
+    number: int
+    id: str
+    name: str
+    team: str
+    priority: int
+    standing: JobStanding
+    reason: str
+    workers: int
+    file: JobSnapshot
+    target: Mapping[str, Any] | None
+    deadline: float | None  # seconds after it was submitted
+    submitted: float
+    changed: float
+    eta: tuple[float, float, float] | None  # when it ends, by the 10th, 50th and 90th percentile
+    belief: Mapping[str, Any] | None  # what was learnt of it, see `belief`
+    result: Mapping[str, Any] | None  # what became of it, beside what was forecast
+
+    @property
+    def state(self) -> State:
+        return self.standing.state
+
+    @property
+    def is_final(self) -> bool:
+        return self.standing.is_final
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEvent:
+    """Something that happened to a job: what it became, and why."""
+
+    number: int
+    job: str
+    at: float
+    state: State
+    fence: int
+    words: str
+
+
+class Queue:
+    """The submitted jobs of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def submit(self, file: JobSnapshot, *, held: bool = False) -> str:
+        """Keep a job to be run; return its id. The job file is kept as it is now."""
+        id = new_id()
+
+        def write(connection: Connection) -> None:
+            if connection.scalar(select(queue.c.id).where(queue.c.id == id)) is not None:
+                return  # the answer to an earlier try was lost
+            now = clock(connection)
+            row = {
+                "id": id,
+                "name": file.name,
+                "team": file.team,
+                "priority": file.priority,
+                **_columns(JobStanding(held=held)),
+                "reason": "submitted" + (" and held" if held else ""),
+                "workers": 0,
+                "file": file.document(),
+                "target": file.target,
+                "deadline": file.deadline,
+                "submitted": now,
+                "changed": now,
+            }
+            connection.execute(queue.insert(), row)
+            _tell(connection, id, now, JobStanding(held=held), row["reason"])
+
+        self.store.transact(write)
+        return id
+
+    def jobs(
+        self,
+        *,
+        states: Collection[State] | None = None,
+        team: str | None = None,
+        name: str | None = None,
+        ids: Collection[str] | None = None,
+        last: int | None = None,
+    ) -> tuple[QueuedJob, ...]:
+        """Return the jobs in the order they were submitted, of some states, a team or a name; `last`: the newest."""
+        wanted: list[ColumnElement[bool]] = [true()]
+        wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
+        wanted += [queue.c.team == team] if team is not None else []
+        wanted += [queue.c.name == name] if name is not None else []
+        wanted += [queue.c.id.in_(ids)] if ids is not None else []
+        query = select(queue).where(and_(*wanted)).order_by(queue.c.number.desc()).limit(last)
+        found = self.store.ask(lambda connection: [_job(row._asdict()) for row in connection.execute(query)])
+        return tuple(reversed(found))
+
+    def counts(self) -> dict[State, int]:
+        """Return how many jobs there are of each state."""
+        query = select(queue.c.state, func.count()).group_by(queue.c.state)
+        found = self.store.ask(lambda connection: [(row[0], row[1]) for row in connection.execute(query)])
+        return dict.fromkeys(State, 0) | {State(state): count for state, count in found}
+
+    def get(self, id: str) -> QueuedJob:
+        """Return a job by its id or the first letters of it, else by its name where one job bears it."""
+        if not id:
+            raise UsageError("a job is named by its id, or by enough of its first letters")
+        begins = func.substr(queue.c.id, 1, len(id)) == id
+
+        def read(connection: Connection) -> list[QueuedJob]:
+            for wanted in (begins, queue.c.name == id):
+                rows = connection.execute(select(queue).where(wanted).order_by(queue.c.number)).all()
+                if rows:
+                    return [_job(row._asdict()) for row in rows]
+            return []
+
+        found = self.store.ask(read)
+        exact = [job for job in found if job.id == id]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise NotFound(
+                f"no job {printable(id)[:80]!r} in the queue of {self.store.label}; `cotune queue` lists them"
+            )
+        ids = ", ".join(job.id for job in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+        raise UsageError(f"{len(found)} jobs are called {id!r}: {ids}; give the id")
+
+    def events(self, job: str | None = None, *, after: int = 0, most: int | None = None) -> tuple[QueueEvent, ...]:
+        """Return what happened after an event, of one job (by its whole id) or of all, oldest first."""
+        wanted = queue_events.c.number > after
+        wanted = wanted if job is None else and_(wanted, queue_events.c.job == job)
+        query = select(queue_events).where(wanted).order_by(queue_events.c.number).limit(most)
+        return self.store.ask(
+            lambda connection: tuple(
+                QueueEvent(row.number, row.job, row.at, State(row.state), row.fence, row.words)
+                for row in connection.execute(query)
+            )
+        )
+
+    def last_event(self) -> int:
+        """Return the number of the latest event, 0 where there is none."""
+        return self.store.ask(lambda connection: connection.scalar(select(func.max(queue_events.c.number))) or 0)
+
+    def cancel(self, id: str, by: str = "") -> QueuedJob:
+        """Cancel a job; one that runs is stopped by its leader. Cancelling twice changes nothing."""
+        return self._asked(id, lambda standing, led: states.cancelled(standing, led=led), "cancelled", by)
+
+    def hold(self, id: str, by: str = "") -> QueuedJob:
+        """Keep a job from starting until it is released; one that runs is stopped at a checkpoint."""
+        return self._asked(id, lambda standing, led: states.held(standing, led=led), "held", by)
+
+    def release(self, id: str, by: str = "") -> QueuedJob:
+        """Let a job start that was held."""
+        return self._asked(id, lambda standing, _: states.released(standing), "released", by)
+
+    def prioritise(self, id: str, priority: int, by: str = "") -> QueuedJob:
+        """Give a job that has not ended another priority; higher goes first."""
+
+        def unless_final(standing: JobStanding, _: bool) -> JobStanding:
+            if standing.is_final:
+                raise states.IllegalMove(f"the job has ended already: it is {standing.state}")
+            return standing
+
+        return self._asked(id, unless_final, f"priority {priority}", by, priority=priority)
+
+    def leader(self) -> Leader | None:
+        """Return who leads, or led last."""
+
+        def read(connection: Connection) -> Leader | None:
+            row = connection.execute(select(leaders).where(leaders.c.name == SERVICE)).one_or_none()
+            if row is None:
+                return None
+            return Leader(row.holder, row.term, row.expires, row.about, row.expires > clock(connection))
+
+        return self.store.ask(read)
+
+    def now(self) -> float:
+        """Return the time on the store's clock."""
+        return self.store.ask(clock)
+
+    def change(self, id: str, move: Move, words: str, *, term: int | None = None, **values: Any) -> QueuedJob:
+        """Make a move of a job and tell why, in one transaction; with a term only while that leader leads.
+
+        `values` are other columns (`workers`, `eta`, `belief`, `result`) that change with it.
+        """
+
+        def write(connection: Connection) -> QueuedJob:
+            require_term(connection, term)
+            job = self._locked(connection, id)
+            return self._put(connection, job, move(job.standing), words, values)
+
+        return self.store.transact(write)
+
+    def update(self, values: Mapping[str, Mapping[str, Any]], *, term: int) -> None:
+        """Change columns of some jobs that are not worth an event, such as when they will end."""
+
+        def write(connection: Connection) -> None:
+            require_term(connection, term)
+            for id, columns in values.items():
+                connection.execute(update(queue).where(queue.c.id == id).values(**columns))
+
+        self.store.transact(write)
+
+    def _asked(
+        self, id: str, move: Callable[[JobStanding, bool], JobStanding], words: str, by: str, **values: Any
+    ) -> QueuedJob:
+        whole = self.get(id).id
+
+        def write(connection: Connection) -> QueuedJob:
+            job = self._locked(connection, whole)
+            led = connection.scalar(select(leaders.c.expires).where(leaders.c.name == SERVICE))
+            alive = led is not None and led > clock(connection)
+            return self._put(connection, job, move(job.standing, alive), f"{words}{f' by {by}' if by else ''}", values)
+
+        return self.store.transact(write)
+
+    def _locked(self, connection: Connection, id: str) -> QueuedJob:
+        """Return a job that nobody else changes before this transaction ends; SQLite has one writer anyway."""
+        row = connection.execute(select(queue).where(queue.c.id == id).with_for_update()).one_or_none()
+        if row is None:
+            raise NotFound(f"no job {id!r} in the queue of {self.store.label}")
+        return _job(row._asdict())
+
+    def _put(
+        self, connection: Connection, job: QueuedJob, after: JobStanding, words: str, values: Mapping[str, Any]
+    ) -> QueuedJob:
+        unchanged = after == job.standing and all(getattr(job, name) == value for name, value in values.items())
+        if unchanged:
+            return job
+        now, reason = clock(connection), printable(words)[:_MOST_WORDS]
+        running = {} if after.state in (State.RUNNING, State.PROFILING) else {"workers": 0}
+        ended = {"eta": None} if after.is_final else {}
+        columns = {**_columns(after), **running, **ended, **values, "reason": reason, "changed": now}
+        connection.execute(update(queue).where(queue.c.id == job.id).values(**columns))
+        _tell(connection, job.id, now, after, reason)
+        row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
+        return _job(row._asdict())
+
+
+def clock(connection: Connection) -> float:
+    """Return the time that all who use a store agree on: the server's, or this machine's for a file."""
+    if connection.dialect.name == "postgresql":
+        return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
+    return time.time()
+
+
+def require_term(connection: Connection, term: int | None) -> None:
+    """Refuse what a leader writes after its term."""
+    if term is None:
+        return
+    latest = connection.scalar(select(leaders.c.term).where(leaders.c.name == SERVICE).with_for_update())
+    if latest != term:
+        raise NoLongerLeading(f"another service leads (term {latest}, this one had {term})")
+
+
+def _tell(connection: Connection, id: str, now: float, standing: JobStanding, words: str) -> None:
+    if connection.dialect.name == "postgresql":  # numbers must be seen in the order they are given out
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue_events.name))))
+    row = {"job": id, "at": now, "state": standing.state.value, "fence": standing.fence, "words": words}
+    connection.execute(queue_events.insert(), row)
+
+
+def _columns(standing: JobStanding) -> dict[str, Any]:
+    return {
+        "state": standing.state.value,
+        "fence": standing.fence,
+        "held": standing.held,
+        "cancelling": standing.cancelling,
+        "restarts": standing.restarts,
+    }
+
+
+def _job(row: dict[str, Any]) -> QueuedJob:
+    standing = JobStanding(
+        State(row.pop("state")),
+        row.pop("fence"),
+        row.pop("held"),
+        row.pop("cancelling"),
+        row.pop("restarts"),
+        planned=row["belief"] is not None,
+    )
+    low_to_high: Sequence[float] | None = row.pop("eta")
+    eta = None if low_to_high is None else (low_to_high[0], low_to_high[1], low_to_high[2])
+    return QueuedJob(standing=standing, eta=eta, file=JobSnapshot.of(row.pop("file")), **row)

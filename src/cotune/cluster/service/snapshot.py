@@ -1,0 +1,126 @@
+"""A job file as it was when it was submitted: its text, the folder it stands in, and what the flags laid over it.
+
+Paths in the file are relative to that folder, and its samples are those of the project there. Later changes of the
+file do not reach a job that waits. Only a regular file of a sane size is read, so that nobody waits for a pipe.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from cotune.errors import CotuneError, InvalidFile, NotFound
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.settings import Settings
+from cotune.printable import printable
+from cotune.types import Goal, Job
+
+MOST_BYTES = 1 << 20  # of a job file
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """What was submitted, by whom, and the parts of it that a list of jobs shows."""
+
+    text: str
+    folder: str
+    source: str  # the path it was read from, for messages
+    asked: Mapping[str, Any] = field(default_factory=dict)  # by the keys of the job file
+    user: str = ""
+    name: str = ""
+    team: str = ""
+    priority: int = 0
+    target: Mapping[str, Any] | None = None
+    deadline: float | None = None
+
+    @classmethod
+    def take(cls, path: Path, asked: Mapping[str, Any] | None = None) -> Self:
+        """Read a job file, or the one in a folder; refuse what could not be run."""
+        file = path / job_settings.FILE_NAME if path.is_dir() else path
+        text = _text(file)
+        return cls.written(text, file.absolute().parent, str(file.absolute()), asked)
+
+    @classmethod
+    def written(cls, text: str, folder: Path, source: str, asked: Mapping[str, Any] | None = None) -> Self:
+        """Take the text of a job file as one that stands in a folder."""
+        if len(text.encode()) > MOST_BYTES:
+            raise InvalidFile(f"{source}: a job file has at most {MOST_BYTES >> 10} KiB")
+        given = {key: value for key, value in (asked or {}).items() if value is not None}
+        if not folder.is_dir():
+            raise NotFound(f"no folder {folder} for the paths of {source}")
+        settings = _loaded(text, given, source, folder)
+        if not settings.job.command:
+            raise InvalidFile(f"{source} has no command to run: say `run:`")
+        return cls(
+            text,
+            str(folder.resolve()),
+            source,
+            given,
+            _user(),
+            settings.job.name,
+            settings.team,
+            settings.priority,
+            _target(settings.job, settings.goal),
+            settings.goal.deadline,
+        )
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Return a snapshot from its document."""
+        return cls(**document)
+
+    def document(self) -> dict[str, Any]:
+        """Return the snapshot as plain JSON."""
+        return {**asdict(self), "asked": dict(self.asked), "target": dict(self.target) if self.target else None}
+
+    def settings(self) -> Settings:
+        """Return what the file says, with what was asked laid over it."""
+        return _loaded(self.text, self.asked, self.source, Path(self.folder))
+
+
+def _text(file: Path) -> str:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NotFound(f"no job file at {file}; `cotune init` writes one") from None
+    except OSError as error:
+        raise InvalidFile(f"cannot read {file}: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InvalidFile(f"{file} is not a regular file")
+        read = opened.read(MOST_BYTES + 1)
+    if len(read) > MOST_BYTES:
+        raise InvalidFile(f"{file}: a job file has at most {MOST_BYTES >> 10} KiB")
+    try:
+        return read.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidFile(f"cannot read {file}: {error}") from None
+
+
+def _loaded(text: str, asked: Mapping[str, Any], source: str, folder: Path) -> Settings:
+    """Return settings; whatever a hostile file does to its reader is told as its fault."""
+    try:
+        return job_settings.loads(text, asked, source, folder)
+    except CotuneError:
+        raise
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        words = printable(" ".join(str(error).split()))[:200] or type(error).__name__
+        raise InvalidFile(f"{source}: not a job file ({words})") from None
+
+
+def _target(job: Job, goal: Goal) -> dict[str, Any] | None:
+    if goal.target is None:
+        return None
+    return {"metric": job.metric, "at_least" if job.better == "higher" else "at_most": goal.target}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,86 @@
+"""The queue as its users see it, on SQLite and on PostgreSQL: with no service running."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cotune.cluster.service import states
+from cotune.cluster.service.documents import job_document, why_document
+from cotune.cluster.service.leadership import Leadership, LeaseTerms
+from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import IllegalMove, State
+from cotune.errors import InvalidFile, NotFound
+from cotune.store import open_store
+
+
+def test_a_job_is_handed_in_listed_and_found_by_a_few_letters_or_its_name(queue: Queue, snapshot: JobSnapshot) -> None:
+    id = queue.submit(snapshot)
+    (job,) = queue.jobs()
+    assert (job.id, job.name, job.team, job.state, job.deadline) == (id, "digits", "vision", State.QUEUED, 7200.0)
+    assert queue.get(id[:6]) == queue.get("digits") == job
+    assert job.file.settings().job.folder == snapshot.folder
+    document = job_document(job, queue.now())
+    assert document.keys() >= {"id", "name", "state", "team", "priority", "workers", "deadline", "eta", "reason"}
+    assert document["eta"].keys() >= {"low", "mid", "high"}
+    with pytest.raises(NotFound, match="no job 'another'"):
+        queue.get("another")
+
+
+def test_without_a_service_a_job_is_cancelled_at_once_and_twice_is_fine(queue: Queue, snapshot: JobSnapshot) -> None:
+    id = queue.submit(snapshot)
+    assert "no service runs" in why_document(queue, queue.get(id))["words"]
+    assert queue.cancel(id).state is State.CANCELLED
+    assert queue.cancel(id).state is State.CANCELLED
+    assert [event.state for event in queue.events(id)] == [State.QUEUED, State.CANCELLED]
+    with pytest.raises(IllegalMove, match="cancelled"):
+        queue.hold(id)
+
+
+def test_one_leads_and_what_the_one_before_writes_is_refused(queue: Queue, url: str, snapshot: JobSnapshot) -> None:
+    with open_store(url) as store:
+        first = Leadership(store, {"pid": 1})
+        second = Leadership(store, {"pid": 2}, LeaseTerms(seconds=-1.0))
+        first._holder, second._holder = "here", "there"
+        assert first.take()
+        assert not second.take()
+        id = queue.submit(snapshot)
+        queue.change(id, lambda one: states.begun(one, State.PROFILING), "measured", term=first.term)
+        assert queue.cancel(id).state is State.STOPPING, "its leader has to stop it first"
+        first.release()
+        assert second.take()
+        assert second.term == first.term + 1
+        with pytest.raises(NoLongerLeading):
+            queue.change(id, states.put_back, "too late", term=first.term)
+        assert queue.change(id, states.put_back, "found again", term=second.term).state is State.CANCELLED
+        second.release()
+
+
+def test_many_hand_in_at_once_and_every_event_has_its_number(url: str, snapshot: JobSnapshot) -> None:
+    with open_store(url) as store, ThreadPoolExecutor(4) as pool:
+        queue = Queue(store)
+        ids = list(pool.map(lambda _: queue.submit(snapshot), range(12)))
+        assert {job.id for job in queue.jobs()} == set(ids)
+        assert sorted(event.job for event in queue.events()) == sorted(ids)
+        assert queue.counts()[State.QUEUED] == 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["run: a {batch_size}\nsearch: {workers: 1\t2}\n", f"run: {'[' * 2000}{']' * 2000}", "name: nothing to run\n"],
+    ids=["a tab in an axis", "2,000 deep", "no command"],
+)
+def test_a_bad_job_file_is_refused_when_it_is_handed_in(text: str, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    with pytest.raises(InvalidFile):
+        JobSnapshot.take(tmp_path / "job.yaml")
+
+
+def test_nobody_waits_for_a_pipe_that_is_handed_in(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.yaml")
+    with pytest.raises(InvalidFile, match="not a regular file"):
+        JobSnapshot.take(tmp_path / "job.yaml")
