@@ -64,7 +64,7 @@ def test_a_target_that_the_pattern_never_tells_is_refused_by_every_verb(
     ("text", "flags", "error", "place"),
     [
         ("name: x\npattern: '\\d('", {}, InvalidFile, "cotune.yaml:2: pattern: "),
-        ("name: x", {"pattern": "\\d("}, UsageError, "--pattern: "),
+        ("name: x", {"pattern": "\\d("}, UsageError, "pattern: "),
     ],
 )
 def test_a_broken_expression_is_named_where_it_stands_and_as_it_was_written(

@@ -17,7 +17,7 @@ from cotune.cli.output import note
 from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile import settings as job_settings
-from cotune.jobfile.file import flag, flagged_axis, parse_yaml
+from cotune.jobfile.file import flagged_axis, parse_yaml, wrong_setting
 from cotune.jobfile.settings import MOST_UNITS, Settings
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
@@ -132,9 +132,9 @@ def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
     values = () if text is None else flagged_axis(axis, text)
     if not all(type(value) is int and value >= 1 for value in values):
-        raise UsageError(f"{flag('search', axis)}: expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
+        raise wrong_setting(("search", axis), f"expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
     if any(int(value) > MOST_UNITS for value in values):
-        raise UsageError(f"{flag('search', axis)}: expected numbers of at most {MOST_UNITS:,}, not {text!r}")
+        raise wrong_setting(("search", axis), f"expected numbers of at most {MOST_UNITS:,}, not {text!r}")
     return tuple(int(value) for value in values)
 
 
@@ -152,7 +152,7 @@ def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     for name, value in _axes(axis).items():
         chosen[name], *more = flagged_axis(name, value)
         if more:
-            raise UsageError(f"{flag('search', name)}: expected one value, not {value!r}")
+            raise wrong_setting(("search", name), f"expected one value, not {value!r}")
     return chosen
 
 

@@ -17,7 +17,17 @@ def explained(error: CotuneError) -> str:
     """Return what is wrong, and what to do about it here."""
     if isinstance(error, Infeasible):
         return f"{error}{_WORDS.get(error.remedy, '')}{more_measuring(error)}"
-    return f"{error}{_WORDS.get(error.remedy, '')}"
+    return f"{_with_flag(error)}{_WORDS.get(error.remedy, '')}"
+
+
+def _with_flag(error: CotuneError) -> str:
+    """Return the message, a setting named by the flag that gives it."""
+    setting = error.facts.get("setting")
+    if not isinstance(setting, str):
+        return str(error)
+    axis = error.facts["axis"] and setting not in ("workers", "batch_size")
+    flag = f"--axis {setting}" if axis else f"--{setting.replace('_', '-')}"
+    return flag + str(error).removeprefix(setting)
 
 
 _WORDS = {
@@ -32,6 +42,16 @@ _WORDS = {
     "init": ": write one with cotune init, or give the command after --",
     "layout": " (cotune plan; --workers, --batch-size)",
     "grid": "; use --search grid",
+    "logged_workers": " (--workers, --runs)",
+    "logged_batch_size": " (--batch-size, --runs)",
+    "metric": " (--metric)",
+    "epochs_of_steps": " (--examples, --steps-are-epochs)",
+    "shards_titan": ": --shards 0,2,3",
+    "shards_accelerate": ": --shards 2,3 --no-pipeline",
+    "input": " (--input)",
+    "random_layers": ": cotune profile --random-layers",
+    "one_batch": ": drop --batches",
+    "skip_bad": "; --skip-bad leaves such lines out and counts them",
 }
 
 

@@ -191,9 +191,7 @@ def placer(rule: str | None, cluster: Cluster, sizes: Ints | None = None) -> Cou
     if rule is not None and rule not in RULES:
         raise UsageError(f"no placement named {rule!r}; there are count, {', '.join(RULES)}{suggestion(rule, RULES)}")
     if not nodes:
-        raise UsageError(
-            f"placement {rule} needs nodes: write --cluster 13x8 (nodes x GPUs) or name per_node in a file"
-        )
+        raise UsageError(f"placement {rule} needs nodes: a cluster 13x8 (nodes x GPUs), or per_node in its file")
     return OnNodes(rule or "consolidate", cluster, sizes)
 
 

@@ -84,14 +84,15 @@ def _config(logged: Logged, asked: Hints) -> Config:
     if workers is None:
         raise _untold(logged, "workers", _WORKERS)
     if batch is None:
-        raise _untold(logged, "batch-size", _BATCH)
+        raise _untold(logged, "batch_size", _BATCH)
     return Config.data_parallel(batch, workers, asked.device, accumulate=asked.accumulate, axes=asked.axes)
 
 
 def _untold(logged: Logged, what: str, names: Sequence[str]) -> NotFound:
     return NotFound(
-        f"run {logged.name!r} does not tell its {what} (none of {', '.join(names)} was logged): "
-        f"give --{what}, or --runs with a group (?P<{what.replace('-', '_')}>...) on the run's name"
+        f"run {logged.name!r} does not tell its {what.replace('_', ' ')} (none of {', '.join(names)} was logged): "
+        f"give it, or a pattern of run names with a group (?P<{what}>...)",
+        remedy=f"logged_{what}",
     )
 
 
@@ -101,7 +102,7 @@ def _named(logged: Logged, asked: Hints) -> dict[str, int]:
     try:
         return {name: int(text) for name, text in found.groupdict().items() if text} if found else {}
     except ValueError:
-        raise UsageError(f"--runs finds no whole numbers in {logged.name!r}") from None
+        raise UsageError(f"the pattern of run names finds no whole numbers in {logged.name!r}") from None
 
 
 def _whole(params: Mapping[str, object], names: Sequence[str]) -> int | None:
@@ -123,7 +124,7 @@ def _metric(job: Job, logged: Logged, asked: Hints) -> str | None:
     if not names:
         raise NotFound(f"run {logged.name!r} logged no numbers")
     there = f"there are {', '.join(names)}{_near(wanted, names)}"
-    raise NotFound(f"run {logged.name!r} has no {wanted!r} (name it with --metric); {there}")
+    raise NotFound(f"run {logged.name!r} has no {wanted!r}; {there}", remedy="metric")
 
 
 def _near(wanted: str, names: Sequence[str]) -> str:
@@ -146,8 +147,9 @@ def epochs_of(job: Job, config: Config, logged: Logged, asked: Hints) -> list[fl
         return []
     if job.examples is None:
         raise NotFound(
-            f"run {logged.name!r} logged no epoch: give --examples (in one epoch), so that steps become epochs, "
-            "or --steps-are-epochs"
+            f"run {logged.name!r} logged no epoch: say how many examples one has, so that steps become epochs, "
+            "or that steps are epochs",
+            remedy="epochs_of_steps",
         )
     each = config.global_batch / job.examples
     return [None if point.step is None else point.step * each for point in points]
@@ -208,7 +210,7 @@ def _timing(logged: Logged, asked: Hints, points: Sequence[tuple[float, Point]])
         return _Timing(pace, startup if logged.began is not None else None, whole, begun - lead, evaluation)
     seconds = asked.seconds if asked.seconds is not None else logged.seconds
     if seconds is None or last <= 0:
-        untimed = "the log has no times: give the run's --seconds" if last > 0 else None
+        untimed = "the log has no times: give the run's seconds" if last > 0 else None
         took = (logged.ended or 0.0) - (logged.began or 0.0) if logged.ended and logged.began else seconds or 0.0
         return _Timing(None, None, took, None, 0.0, untimed)
     evaluations = evaluation * sum(1 for _, point in points if "eval_runtime" in point.values)

@@ -6,7 +6,7 @@ text, flags ─▶ JobFile        or an error that names the source, the line an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -80,18 +80,16 @@ def flagged_axis(name: str, value: object) -> tuple[Value, ...]:
     try:
         return axis_values(value)
     except ValueError as error:
-        raise UsageError(f"{flag('search', name)}: expected {error}, not {_short(value)}") from None
+        raise wrong_setting(("search", name), f"expected {error}, not {_short(value)}") from None
 
 
-def flag(*path: str | int) -> str:
-    """Return the flag by which a part of the job file is given."""
+def wrong_setting(path: Sequence[str | int], words: str) -> UsageError:
+    """Return the error about a part of the job file that was given otherwise than by the file."""
     match path:
-        case ("search", "workers" | "batch_size" as name, *_) | ("budget", "max_cost" as name, *_):
-            return f"--{name.replace('_', '-')}"
-        case ("search", name, *_):
-            return f"--axis {name}"
+        case ("search", str(name), *_) | ("budget", "max_cost" as name, *_):
+            return UsageError(f"{name}: {words}", setting=name, axis=path[0] == "search")
         case _:
-            return f"--{str(path[0]).replace('_', '-')}"
+            return UsageError(f"{path[0]}: {words}", setting=str(path[0]), axis=False)
 
 
 def target_parts(text: str | None) -> Mapping[str, Any]:
@@ -202,7 +200,7 @@ def checked(text: str, overrides: Mapping[str, Any], source: str) -> JobFile:
         JobFile.model_validate(given)
     except ValidationError as error:
         path, _, words = _words(error)
-        raise UsageError(f"{flag(*path)}: {words}") from None
+        raise wrong_setting(path, words) from None
     try:
         return JobFile.model_validate(_merge(raw, given))
     except ValidationError as error:

@@ -111,7 +111,7 @@ def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[
             raise InvalidFile(f"{file} is not a table of {kind} layers: {error!r}") from None
     if not parts:
         kinds = ", ".join(SHAPES)
-        raise NotFound(f"no KIND_DEVICE.csv in {folder} with KIND one of {kinds}: cotune profile --random-layers")
+        raise NotFound(f"no KIND_DEVICE.csv in {folder} with KIND one of {kinds}", remedy="random_layers")
     return {kind: Layers.joined(tables) for kind, tables in parts.items()}
 
 

@@ -172,11 +172,13 @@ def from_steps(
 def trained(found: Prediction, work: TrainingWork) -> Prediction:
     """Return a prediction with what an epoch and a whole training take and cost."""
     if work.examples is None:
-        return replace(found, notes=(*found.notes, "an epoch needs --examples, a training --examples and --epochs"))
+        return replace(
+            found, notes=(*found.notes, "an epoch needs the number of examples, a training that of epochs too")
+        )
     steps = work.examples / found.config.global_batch
     epoch = _times(found.step_seconds, steps, "s")
     if work.epochs is None:
-        return replace(found, epoch_seconds=epoch, notes=(*found.notes, "a whole training needs --epochs"))
+        return replace(found, epoch_seconds=epoch, notes=(*found.notes, "a whole training needs the number of epochs"))
     whole = _times(epoch, work.epochs, "s")
     notes = (*found.notes, "start-up, evaluation and checkpoints are not counted")
     return replace(found, epoch_seconds=epoch, seconds=whole, cost=_times(whole, work.price, work.unit), notes=notes)
@@ -194,7 +196,7 @@ def _network(workers: int, target: Target) -> tuple[float | None, tuple[str, ...
     if workers <= target.per_node:
         return None, ()
     nodes = math.ceil(workers / target.per_node)
-    return _NETWORK, (f"{workers} workers span {nodes} nodes, whose network is assumed: 100 Gb/s; say --network",)
+    return _NETWORK, (f"{workers} workers span {nodes} nodes, whose network is assumed: 100 Gb/s",)
 
 
 def _spread(target: Target) -> float:

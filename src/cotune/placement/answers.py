@@ -45,7 +45,7 @@ class PlacementGoal:
     def problems(self, profile: Profile) -> tuple[Problem, ...]:
         """Return the problem for each batch that may be chosen."""
         if self.batches and profile.stage_seconds is not None:
-            raise UsageError(f"a table of stages holds for its own batch of {profile.batch:g} only: drop --batches")
+            raise UsageError(f"a table of stages holds for its own batch of {profile.batch:g} only", remedy="one_batch")
         return tuple(
             Problem.of(profile, self.throughput, overlap=self.overlap, free=self.free, batch=batch)
             for batch in self.batches or (profile.batch,)
@@ -69,7 +69,9 @@ def answer(profile: Profile, asked: PlacementGoal) -> Answer:
     """Return the best plan, or raise Infeasible with the nearest ones."""
     problems = asked.problems(profile)
     if asked.prefer == "fast" and (endless := _unlimited(problems[0])):
-        raise UsageError(f"--prefer fast needs a limit for every type, and {endless} has none: more is always faster")
+        raise UsageError(
+            f"the fastest plan needs a limit for every type, and {endless} has none: more is always faster"
+        )
     objective: Objective = Fastest() if asked.prefer == "fast" else Cheapest()
     best = _solve(problems, objective, asked.time_limit)
     if best.placement is None:
@@ -166,7 +168,7 @@ def _infeasible(profile: Profile, asked: PlacementGoal, *, proven: bool) -> Infe
     if not asked.free and (
         split := _solve(replace(asked, free=True).problems(profile), Cheapest(), _ASIDE_SECONDS).placement
     ):
-        said += f"; with --free-cuts {_words(split)} would do"
+        said += f"; with cuts anywhere {_words(split)} would do"
         nearest.append(split)
     constraint = "limit" if wished is not None else "throughput"
     ask = "Ask for less" if wished is None else "Ask for less, or raise the limits"

@@ -88,7 +88,7 @@ class Forecaster:
         if broken.any():
             first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
             what = f"{first} and {others} more are" if others else f"{first} is"
-            notes += (f"{what} left out, having failed (profile --retry-failed tries again)",)
+            notes += (f"{what} left out, having failed",)
         if alone.any():
             notes += ("several workers are left out: each would train alone, as none makes a process group",)
         if expected.any():

@@ -247,4 +247,4 @@ class Growing:
 def _unheard(job: Job) -> str:
     if job.pattern:
         return f"no line matched the pattern '{job.pattern}'"
-    return "call cotune.report(epoch=..., accuracy=...) or give a --pattern"
+    return "call cotune.report(epoch=..., accuracy=...) or give a pattern of its lines"

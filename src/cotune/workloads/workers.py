@@ -141,7 +141,7 @@ _ENVIRONMENT = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
 def _device(asked: str, local: int) -> torch.device:
     there = torch.cuda.is_available()
     if asked == "cuda" and not there:
-        raise UsageError("--device cuda: torch sees no GPU here; use --device cpu, or auto to take what there is")
+        raise UsageError("device cuda: torch sees no GPU here; use cpu, or auto to take what there is")
     if asked == "cpu" or not there:
         return torch.device("cpu")
     mine = torch.device("cuda", local % torch.cuda.device_count())

@@ -79,7 +79,7 @@ def test_real_layers_of_seen_and_unseen_gpus_are_foreseen_from_few_rows() -> Non
 
 
 def test_tables_that_are_none_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CotuneError, match="--random-layers"):
+    with pytest.raises(CotuneError, match=r"no KIND_DEVICE\.csv"):
         read_layers(tmp_path)
     (tmp_path / "dense_gpu.csv").write_text("batch,dim_in\n1,two\n")
     with pytest.raises(CotuneError, match=r"dense_gpu\.csv is not a table of dense layers"):

@@ -105,7 +105,7 @@ def test_several_inputs_are_given_one_by_one(file: str) -> None:
         ("torch:pi", UsageError, "float"),
         ("{file}:none", UsageError, "NoneType"),
         ("{file}:number", UsageError, "int"),
-        ("{file}:Two", UsageError, "--input"),
+        ("{file}:Two", UsageError, "give the input"),
     ],
 )
 def test_what_is_not_there_is_named(name: str, error: type[CotuneError], words: str, file: str) -> None:
@@ -122,7 +122,7 @@ def test_a_module_that_fails_to_import_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "3x", "3,4", "int:3", "float3"])
 def test_a_shape_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--input"):
+    with pytest.raises(UsageError, match="cannot read the input"):
         Input.read(text)
 
 

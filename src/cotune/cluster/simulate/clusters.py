@@ -38,7 +38,7 @@ def parse_cluster(spec: str) -> Cluster:
     if not path.is_file() and path.suffix in (".yaml", ".yml"):
         raise NotFound(f"no cluster file at {path}")
     if not path.is_file():
-        raise UsageError(f"cannot read --cluster {spec!r}; write 104 (GPUs), 13x8 (nodes x GPUs) or name a YAML file")
+        raise UsageError(f"cannot read the cluster {spec!r}; write 104 (GPUs), 13x8 (nodes x GPUs) or name a YAML file")
     try:
         found = _ClusterFile.model_validate(yaml_text.read(path.read_text(encoding="utf-8")))
     except ValueError as error:

@@ -26,7 +26,7 @@ def stays(outcome: Outcome) -> list[tuple[Node, int, int, float, float]]:
         for node, gpus in spell.nodes
     ]
     if not found and outcome.spells:
-        raise UsageError("GPUs were only counted, so no job was on any node; --cluster 13x8 (nodes x GPUs) has nodes")
+        raise UsageError("GPUs were only counted, so no job was on any node; a cluster 13x8 (nodes x GPUs) has nodes")
     return sorted(found)
 
 

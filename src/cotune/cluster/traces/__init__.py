@@ -55,7 +55,7 @@ def read(path: Path, only: Mapping[str, str] | None = None, *, skip_bad: bool = 
     if reader.missing(header.columns):
         raise InvalidFile(f"{path}, line {header.number}: {'; '.join(bad.why for bad in left_out)}")
     if left_out and not skip_bad:
-        raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}")
+        raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
     unknown = sorted(set(only or {}) - set(header.columns))
     if unknown:
         raise InvalidFile(f"{path} has no column {unknown[0]!r} to choose by; there are {', '.join(header.columns)}")
@@ -63,7 +63,7 @@ def read(path: Path, only: Mapping[str, str] | None = None, *, skip_bad: bool = 
     jobs, bad = _jobs(lines, len(header.columns), wanted, reader.open(header.columns, path))
     left_out += bad
     if left_out and not skip_bad:
-        raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}")
+        raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
     if not jobs:
         chosen = " with " + ", ".join(f"{name}={value}" for name, value in only.items()) if only else ""
         raise InvalidFile(f"{path} has no jobs{chosen}")
@@ -105,7 +105,7 @@ def fitting(trace: Trace, cluster: Cluster, *, skip_bad: bool = False) -> Trace:
         if job.gpus > _most(job, there)
     ]
     if large and not skip_bad:
-        raise InvalidFile(f"{trace.path}, {large[0]}{_more(large)}")
+        raise InvalidFile(f"{trace.path}, {large[0]}{_more(large)}", remedy="skip_bad")
     rows = {bad.number for bad in large}
     kept = tuple(job for job in trace.jobs if job.row not in rows)
     if not kept:
@@ -118,8 +118,7 @@ def _most(job: Submission, there: Mapping[str, int]) -> int:
 
 
 def _more(bad: Sequence[BadLine]) -> str:
-    more = f" (and {counted(len(bad) - 1, 'more line')})" if len(bad) > 1 else ""
-    return f"{more}; --skip-bad leaves such lines out and counts them"
+    return f" (and {counted(len(bad) - 1, 'more line')})" if len(bad) > 1 else ""
 
 
 def _lines(path: Path) -> Iterator[TraceLine]:

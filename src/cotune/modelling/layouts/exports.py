@@ -18,7 +18,9 @@ from cotune.modelling.layouts.setting import Setting
 def torchtitan(layout: Layout, setting: Setting) -> str:
     """Return the flags of torchtitan's command line, one a line."""
     if layout.shard == 1:
-        raise UsageError(f"torchtitan shards gradients or parameters too, not states alone ({layout}): --shards 0,2,3")
+        raise UsageError(
+            f"torchtitan shards gradients or parameters too, not states alone ({layout})", remedy="shards_titan"
+        )
     piped = layout.pp > 1
     settings: dict[str, object] = {
         "training.local_batch_size": layout.micro_batch * (layout.accumulate if piped else 1),
@@ -42,7 +44,7 @@ def accelerate(layout: Layout, setting: Setting) -> str:
     """Return a config file for `accelerate launch` that shards with FSDP2."""
     if layout.pp > 1 or layout.shard < 2:
         raise UsageError(
-            f"Accelerate's FSDP2 has no pipelines and shards gradients at least ({layout}): --shards 2,3 --no-pipeline"
+            f"Accelerate's FSDP2 has no pipelines and shards gradients at least ({layout})", remedy="shards_accelerate"
         )
     per_node = setting.machine.per_node
     config: dict[str, object] = {

@@ -49,7 +49,7 @@ class Input:
         found = _INPUT.fullmatch(text.strip())
         if found is None:
             raise UsageError(
-                f"cannot read --input {text!r}; write 3x224x224, or int1000:128 for whole numbers below 1000"
+                f"cannot read the input {text!r}; write 3x224x224, or int1000:128 for whole numbers below 1000"
             )
         shape = tuple(int(side) for side in found["shape"].split("x"))
         return cls(shape, int(found["below"]) if found["below"] else None)
@@ -173,9 +173,9 @@ def _guessed(name: str, build: Callable[[], nn.Module]) -> Workload:
     guess = _first_layer(model)
     if guess is None:
         raise UsageError(
-            f"what {name} takes cannot be guessed from its layers; give --input, such as --input 3x224x224"
+            f"what {name} takes cannot be guessed from its layers; give the input, such as 3x224x224", remedy="input"
         )
-    return _with_inputs(name, build, [guess], (f"its input is assumed to be {guess}; --input says otherwise",))
+    return _with_inputs(name, build, [guess], (f"its input is assumed to be {guess}",))
 
 
 def _first_layer(model: nn.Module) -> Input | None:
