@@ -151,7 +151,7 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
         (("predict", "--model", "some_nets:Broken", "--device", "t4"), 4, "it never worked"),
         (("predict", "--model", "some_nets:Small", "--input", "9", "--device", "t4"), 4, "cannot be multiplied"),
         (("predict", "--model", "lenet5", "--precision", "fp8"), 2, "--precision is one of"),
-        (("predict", "--model", "lenet5", "-b", "0"), 2, "--batch-size"),
+        (("predict", "--model", "lenet5", "-b", "0"), 2, "batch_size"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
         (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
         (("predict", "--model", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),

@@ -53,7 +53,7 @@ PRIOR = LuckPrior()
 _LEVELS = (0.5, 0.75, 1.0)  # of the rise that repeats share, at which they are compared
 _LEAST = 0.005  # deviation of ln epochs: no clockwork is better
 _FEWEST_POINTS = 6  # of a curve whose wiggle tells something
-NEVER = 50.0  # deviations: below all others, and above nothing that is certain
+NEVER = 1e4  # deviations: below every target, but where nothing deviates
 
 
 @dataclass(frozen=True)
