@@ -68,8 +68,8 @@ def test_kubernetes_gets_values_that_it_leaves_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", HOSTILE)
 def test_the_batch_script_of_the_engine_runs_nothing_of_the_name(word: str, tmp_path: Path) -> None:
     launch = Launch("x", Job(word, ("t",)), Config.data_parallel(1, 1), 1, tmp_path)
-    text = batch_script(launch, tmp_path, 1, [])
+    text = batch_script(launch, tmp_path, 1, [[]])
     run(text, tmp_path)
     assert not (tmp_path / "P").exists()
     with pytest.raises(UsageError, match="on one line"):
-        batch_script(launch, tmp_path, 1, [f"--qos=low\n{ACT}"])
+        batch_script(launch, tmp_path, 1, [[f"--qos=low\n{ACT}"]])

@@ -30,15 +30,19 @@ def pipe(local: Local, tmp_path: Path) -> Callable[..., Piped]:
     started: list[str] = []
 
     def run(
-        stages: list[tuple[str, int, int, int]], *flags: object, each: Callable[[Event], None] = lambda _: None
+        stages: list[tuple[str, int, int, int]],
+        *flags: object,
+        servers: int = 0,
+        each: Callable[[Event], None] = lambda _: None,
     ) -> Piped:
         folder = tmp_path / f"run-{len(started)}"
         started.append(str(folder))
-        placed = Placed(tuple(Stage(*stage) for stage in stages))
+        placed = Placed(tuple(Stage(*stage) for stage in stages), servers)
         words = ["--result", folder / "result.json", "--save", folder / "weights", *flags]
         command = (sys.executable, "-m", "cotune.placement.pipeline.train", *map(str, words))
         job = Job("pipeline", command, folder=str(tmp_path), env=((PLACEMENT, placed.to_json()),))
-        local.start(Launch(str(folder), job, Config(1, placed.stages), 1, folder))
+        processes = (*placed.stages, Stage("cpu", servers)) if servers else placed.stages
+        local.start(Launch(str(folder), job, Config(1, processes), 1, folder))
         while True:
             event = local.wait(PATIENCE)
             assert event is not None, "nothing happened"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import LOSS, Segment
 from cotune.placement.pipeline.saving import load
-from cotune.placement.pipeline.shards import joined, pieces, rows_of_lane
+from cotune.placement.pipeline.shards import Lane, LanePlace, dealt, joined
 from cotune.run.launch import Event, Started
 from cotune.run.processes import descendants
 from piped import Piped
@@ -38,8 +38,7 @@ def alone(model: str, lanes: int) -> tuple[list[float], nn.Module]:
     whole = Segment(found, 0, found.depth - 1, seed=0)
     optimiser = SGD(whole.parameters(), lr=LR)
     streams = [
-        pieces(rows_of_lane(shards_of(DATA), read, lane, lanes, seed=0), repeat(BATCH // lanes))
-        for lane in range(lanes)
+        Lane(dealt(shards_of(DATA), lane, lanes, seed=0), read, BATCH // lanes, LanePlace()) for lane in range(lanes)
     ]
     losses = []
     for flows in islice(zip(*streams, strict=True), BATCHES):
@@ -129,7 +128,7 @@ def _rank(pid: int) -> str | None:
         ([("cpu", 1, 0, 1), ("cpu", 1, 3, 4)], (), "cover layers 0..1, 3..4"),
         ([("cpu", 1, 0, 1), ("xpu", 1, 2, 4)], (), "torch sees none here"),
         ([("cpu", 2, 0, 4)], ("--batch-size", 1, "--mode", "async"), "cannot be shared by 2 units"),
-        ([("cpu", 2, 0, 4)], ("--lanes", 3), "3 lanes cannot be dealt evenly to 2 units"),
+        ([("cpu", 2, 0, 4)], ("--lanes", 65, "--mode", "async"), "65 lanes cannot share the 64 examples"),
         ([("cpu", 1, 0, 4)], ("--data", "/nowhere/*.csv"), "no shards at /nowhere"),
         ([("cpu", 1, 0, 4)], ("--optimiser", "lion"), "invalid choice"),
     ],

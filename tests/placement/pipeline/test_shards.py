@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cotune.errors import InvalidFile, NotFound
 from cotune.placement.pipeline.clicks import COLUMNS, made_up, read, shards_of
 from cotune.placement.pipeline.layers import Flow
-from cotune.placement.pipeline.shards import Prefetched, pieces, rows_of_lane
+from cotune.placement.pipeline.shards import Lane, LanePlace, Prefetched, dealt
 from piped import Piped
 
 
@@ -29,27 +29,32 @@ def numbered(shard: str) -> Flow:
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 25))
 def test_lanes_take_every_shard_once_an_epoch_between_them(shards: int, lanes: int, seed: int) -> None:
     names = [str(number) for number in range(shards)]
-    streams = [rows_of_lane(names, numbered, lane, lanes, seed) for lane in range(lanes)]
-    handed = [int(next(streams[turn % lanes])["row"][0]) // 10 for turn in range(3 * shards)]
+    streams = [dealt(names, lane, lanes, seed) for lane in range(lanes)]
+    handed = [int(next(streams[turn % lanes])[1]) for turn in range(3 * shards)]
     for epoch in range(3):
         assert sorted(handed[epoch * shards : (epoch + 1) * shards]) == list(range(shards))
 
 
-@given(st.integers(1, 4), st.integers(1, 35))
-def test_pieces_lose_and_repeat_no_row(shards: int, size: int) -> None:
-    flows = iter([numbered(str(number)) for number in range(shards)])
-    whole = 10 * shards // size
-    found = [piece["row"] for piece in islice(pieces(flows, repeat(size)), whole)]
-    assert [len(rows) for rows in found] == [size] * whole
-    assert [int(row) for rows in found for row in rows] == list(range(whole * size))
+@given(st.integers(1, 4), st.integers(1, 35), st.integers(0, 5))
+def test_a_lane_loses_and_repeats_no_row_wherever_it_is_taken_up_again(shards: int, size: int, broken: int) -> None:
+    names = [str(number) for number in range(shards)]
+    whole = Lane(dealt(names, 0, 1, 7), numbered, size, LanePlace())
+    expected = [int(row) for piece in islice(whole, 8) for row in piece["row"]]
+    first = Lane(dealt(names, 0, 1, 7), numbered, size, LanePlace())
+    found = [int(row) for piece in islice(first, broken) for row in piece["row"]]
+    again = Lane(dealt(names, 0, 1, 7, first.place.shard), numbered, size, first.place)
+    found += [int(row) for piece in islice(again, 8 - broken) for row in piece["row"]]
+    assert found == expected
+    assert sorted(expected[: 10 * shards]) == list(range(min(len(expected), 10 * shards))) or 8 * size < 10 * shards
 
 
 def test_the_reader_fails_where_the_batch_is_wanted() -> None:
-    def broken() -> Iterator[Flow]:
-        yield {"row": torch.arange(3)}
+    def broken(shard: str) -> Flow:
+        if shard == "0":
+            return {"row": torch.arange(3)}
         raise InvalidFile("no such thing")
 
-    lane = Prefetched([broken()])
+    lane = Prefetched([Lane(iter([(0, "0"), (1, "1")]), broken, 3, LanePlace())])
     assert len(lane.take()["row"]) == 3
     with pytest.raises(InvalidFile, match="no such thing"):
         lane.take()
@@ -135,9 +140,12 @@ def test_a_pipeline_reads_the_same_from_s3_as_from_files(
 def test_rows_come_in_the_order_of_the_lanes(tmp_path: Path) -> None:
     written(tmp_path)
     shards = shards_of(str(tmp_path))
-    two = [pieces(rows_of_lane(shards, read, lane, 2, 0), repeat(4)) for lane in range(2)]
-    batches = [Prefetched([lane]) for lane in two]
-    together = Prefetched([pieces(rows_of_lane(shards, read, lane, 2, 0), repeat(4)) for lane in range(2)])
+
+    def lanes() -> list[Lane]:
+        return [Lane(dealt(shards, lane, 2, 0), read, 4, LanePlace()) for lane in range(2)]
+
+    batches = [Prefetched([lane]) for lane in lanes()]
+    together = Prefetched(lanes())
     for _ in islice(repeat(None), 5):
         apart = torch.cat([batch.take()["ids"] for batch in batches])
         assert torch.equal(together.take()["ids"], apart)

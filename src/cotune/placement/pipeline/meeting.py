@@ -1,7 +1,8 @@
 """How the units of a pipeline find each other: ranks, groups and lines.
 
 Ranks count through the stages: the units of stage 0 first. The stage's units share a gloo group; a
-unit has one line to every unit of the neighbouring stages with which it shares rows. Lines to
+unit has one line to every unit of the neighbouring stages with which it shares rows, and one to every
+table server if it looks rows up and there are servers. Lines to
 units of the same node go through shared memory. Who is who comes from torchrun's variables, and
 what the stages are from COTUNE_PLACEMENT, so any engine that sets both can run a pipeline.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -26,16 +28,18 @@ _ANY_PORT = 9
 _RANK = b"rank %06d"
 
 
-def join(placed: Placed) -> PipelineRank:
-    """Meet all other units and return where this one sits."""
+def join(placed: Placed) -> PipelineRank | int:
+    """Meet all other processes and return where this one sits, or which of the table servers it is."""
     rank = int(os.environ.get("RANK", "0"))
+    groups: list[Any] = [None]
+    if placed.processes > 1:
+        dist.init_process_group("gloo", rank=rank, world_size=placed.processes)
+        groups = [dist.new_group(list(placed.ranks(each)), backend="gloo") for each in range(len(placed.stages))]
+    if (server := placed.server(rank)) is not None:
+        return server
     stage, unit = placed.seat(rank)
     device = _device(placed.stages[stage].device)
-    if placed.units == 1:
-        return PipelineRank(stage, unit, 1, device)
-    dist.init_process_group("gloo", rank=rank, world_size=placed.units)
-    groups = [dist.new_group(list(placed.ranks(each)), backend="gloo") for each in range(len(placed.stages))]
-    return PipelineRank(stage, unit, placed.stages[stage].workers, device, groups[stage])
+    return PipelineRank(stage, unit, placed.stages[stage].workers, device, groups[stage], placed.table_servers)
 
 
 def _device(name: str) -> torch.device:
@@ -53,34 +57,60 @@ def _device(name: str) -> torch.device:
 
 
 def connect(
-    placed: Placed, seat: PipelineRank, rows: int, slots: int
+    placed: Placed, seat: PipelineRank | None, rows: int, slots: int
 ) -> tuple[list[StageNeighbour], list[StageNeighbour]]:
-    """Return the lines to the stage before and to the stage after; `rows` is what passes at a time."""
+    """Return the lines to the stage before and to the stage after; `rows` is what passes at a time.
+
+    A table server, which has no seat, has none; it is here as all processes tell all where they are.
+    """
     if len(placed.stages) == 1:
         return [], []
-    with socket.create_server((_own_address(), 0), backlog=placed.units) as door:
-        addresses: list[tuple[str, str, int]] = [("", "", 0)] * placed.units
-        host, port = door.getsockname()[:2]
-        dist.all_gather_object(addresses, (_node(), host, port))
-        calls = [
-            (share, placed.ranks(seat.stage + 1)[share.unit])
-            for share in _neighbours(placed, seat, seat.stage + 1, rows)
-        ]
-        sockets = {other: _called(addresses[other][1:], placed.ranks(seat.stage)[seat.unit]) for _, other in calls}
-        awaited = {
-            placed.ranks(seat.stage - 1)[share.unit]: share for share in _neighbours(placed, seat, seat.stage - 1, rows)
-        }
-        door.settimeout(_CONNECT_SECONDS)
-        answered = dict(_answered(door) for _ in awaited)
-
-        def line(other: int, connected: socket.socket) -> Channel:
-            stage, unit = placed.seat(other)
-            near = addresses[other][0] == _node()
-            return Channel(connected, seat.device, f"unit {unit} of stage {stage}", slots=slots if near else 0)
-
-        before = [StageNeighbour(line(other, answered[other]), share) for other, share in awaited.items()]
-        after = [StageNeighbour(line(other, sockets[other]), share) for share, other in calls]
+    if seat is None:
+        _lines(placed, [], [], torch.device("cpu"), slots)
+        return [], []
+    calls = [(share, placed.ranks(seat.stage + 1)[share.unit]) for share in _shares(placed, seat, seat.stage + 1, rows)]
+    awaited = {placed.ranks(seat.stage - 1)[share.unit]: share for share in _shares(placed, seat, seat.stage - 1, rows)}
+    lines = _lines(placed, [other for _, other in calls], awaited, seat.device, slots)
+    before = [StageNeighbour(lines[other], share) for other, share in awaited.items()]
+    after = [StageNeighbour(lines[other], share) for share, other in calls]
     return before, after
+
+
+def connect_servers(placed: Placed, *, asks: bool, device: torch.device, slots: int) -> list[list[Channel]]:
+    """Return a table server's lines to the units of each stage, or in one list a unit's to all servers if it `asks`."""
+    if not placed.table_servers:
+        return [[]]
+    rank, servers = dist.get_rank(), range(placed.units, placed.processes)
+    asking = [other for other, each in enumerate(gathered(asks)) if each]
+    if rank in servers:
+        lines = _lines(placed, [], asking, device, slots)
+        return [
+            [lines[other] for other in placed.ranks(stage) if other in lines] for stage in range(len(placed.stages))
+        ]
+    lines = _lines(placed, servers if asks else [], [], device, slots)
+    return [[lines[server] for server in servers if server in lines]]
+
+
+def _lines(
+    placed: Placed, called: Collection[int], awaited: Collection[int], device: torch.device, slots: int
+) -> dict[int, Channel]:
+    """Return lines to the ranks that this process calls and to those that call it; all processes come here at once."""
+    with socket.create_server((_own_address(), 0), backlog=placed.processes) as door:
+        addresses = gathered((_node(), *door.getsockname()[:2]))
+        sockets = {other: _called(addresses[other][1:], dist.get_rank()) for other in called}
+        door.settimeout(_CONNECT_SECONDS)
+        sockets |= dict(_answered(door) for _ in awaited)
+    return {
+        other: Channel(connected, device, _peer(placed, other), slots=slots if addresses[other][0] == _node() else 0)
+        for other, connected in sockets.items()
+    }
+
+
+def _peer(placed: Placed, rank: int) -> str:
+    if (server := placed.server(rank)) is not None:
+        return f"table server {server}"
+    stage, unit = placed.seat(rank)
+    return f"unit {unit} of stage {stage}"
 
 
 def gathered(value: Any) -> list[Any]:
@@ -97,7 +127,7 @@ def from_first(value: Any) -> Any:
     return gathered(value)[0]
 
 
-def _neighbours(placed: Placed, seat: PipelineRank, stage: int, rows: int) -> list[BatchShare]:
+def _shares(placed: Placed, seat: PipelineRank, stage: int, rows: int) -> list[BatchShare]:
     if not 0 <= stage < len(placed.stages):
         return []
     return shared(rows, seat.units, seat.unit, placed.stages[stage].workers)

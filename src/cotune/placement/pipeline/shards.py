@@ -4,10 +4,11 @@
     lane l of n       = every n-th shard of that order, epoch after epoch, rows joined end to end
     batch             = equal parts of every lane, side by side
 
-The coordinator (rank 0) lists the shards once and hands the list out. A lane belongs to one
-unit, so a shard is read by one process only, and as the lanes are fixed the batches are the same however
-many units share them. A source is any URL that fsspec opens, with wildcards or a folder
-(`data/day-*.csv`, `s3://bucket/clicks/`, `hdfs://...`), or a made-up one such as `zipf`.
+The coordinator (rank 0) lists the shards once and hands the list out. As the lanes are fixed, the batches are
+the same however many units share them; where the units divide the lanes evenly, a shard is read by one process only.
+A lane's place (shard and row) is all that is needed to go on where an earlier start ended. A source is any URL
+that fsspec opens, with wildcards or a folder (`data/day-*.csv`, `s3://bucket/clicks/`, `hdfs://...`), or a made-up
+one such as `zipf`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,6 +26,7 @@ from cotune.placement.pipeline.layers import Flow
 
 Read = Callable[[str], Flow]
 _AHEAD = 2  # pieces that wait ready in a lane
+_WHOLE = slice(None)
 
 
 def listed(url: str, endings: Sequence[str]) -> list[str]:
@@ -54,29 +56,63 @@ def _below(system: Any, path: str) -> list[str]:
     return list(system.find(path)) if system.isdir(path) else [path] if system.exists(path) else []
 
 
-def rows_of_lane(shards: Sequence[str], read: Read, lane: int, lanes: int, seed: int) -> Iterator[Flow]:
-    """Yield the shards of a lane without end, the whole list of them in a new order every epoch."""
-    handed = 0
-    for epoch in count():
+def dealt(shards: Sequence[str], lane: int, lanes: int, seed: int, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield the shards of a lane without end, from the `first` that was ever handed out on, each with its number.
+
+    The whole list of them comes in a new order every epoch.
+    """
+    for epoch in count(first // len(shards)):
         generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        for place in torch.randperm(len(shards), generator=generator).tolist():
-            if handed % lanes == lane:
-                yield read(shards[place])
-            handed += 1
+        for place, shard in enumerate(torch.randperm(len(shards), generator=generator).tolist()):
+            number = epoch * len(shards) + place
+            if number >= first and number % lanes == lane:
+                yield number, shards[shard]
 
 
-def pieces(flows: Iterator[Flow], sizes: Iterator[int]) -> Iterator[Flow]:
-    """Yield the rows of all flows joined end to end, so many at a time."""
-    rest = next(flows)
-    for size in sizes:
-        parts, missing = [], size
+class LanePlace(NamedTuple):
+    """Where a lane goes on: the number of its shard, and how many rows of that are taken."""
+
+    shard: int = 0
+    row: int = 0
+
+
+class Lane:
+    """The rows of a lane joined end to end, so many at a time; of each piece `keep` alone is given."""
+
+    def __init__(
+        self, dealt: Iterator[tuple[int, str]], read: Read, rows: int, place: LanePlace, keep: slice = _WHOLE
+    ) -> None:
+        self.place = place
+        self._dealt, self._read, self._rows, self._keep = dealt, read, rows, keep
+        self._rest: Flow | None = None
+
+    def __iter__(self) -> Iterator[Flow]:
+        return self
+
+    def __next__(self) -> Flow:
+        parts, missing = [], self._rows
         while missing:
+            rest = self._next()
             taken = {name: column[:missing] for name, column in rest.items()}
-            parts.append(taken)
             got = len(next(iter(taken.values())))
-            missing -= got
-            rest = {name: column[got:] for name, column in rest.items()} if missing == 0 else next(flows)
-        yield parts[0] if len(parts) == 1 else joined(parts)
+            self._rest = {name: column[got:] for name, column in rest.items()}
+            self.place = self.place._replace(row=self.place.row + got)
+            if got:
+                parts.append(taken)
+                missing -= got
+            if missing:
+                self._rest = None
+        whole = parts[0] if len(parts) == 1 else joined(parts)
+        return {name: column[self._keep] for name, column in whole.items()}
+
+    def _next(self) -> Flow:
+        """Return what is left of the present shard, or the next one, less what a lane that goes on has had of it."""
+        if self._rest is None:
+            number, shard = next(self._dealt)
+            had = self.place.row if number == self.place.shard else 0
+            self._rest = {name: column[had:] for name, column in self._read(shard).items()}
+            self.place = LanePlace(number, had)
+        return self._rest
 
 
 def joined(flows: Sequence[Flow]) -> Flow:
@@ -85,25 +121,28 @@ def joined(flows: Sequence[Flow]) -> Flow:
 
 
 class Prefetched:
-    """Batches of some lanes, read by a thread ahead of time."""
+    """Batches of some lanes, read by a thread ahead of time; `places` is where each lane goes on after the last."""
 
-    def __init__(self, lanes: Sequence[Iterator[Flow]]) -> None:
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.places: tuple[LanePlace, ...] = tuple(lane.place for lane in lanes)
         self._lanes = lanes
-        self._ready: queue.Queue[Flow | Exception] = queue.Queue(_AHEAD)
+        self._ready: queue.Queue[tuple[Flow, tuple[LanePlace, ...]] | Exception] = queue.Queue(_AHEAD)
         threading.Thread(target=self._read, daemon=True).start()
 
     def take(self) -> Flow:
         """Return the next batch's rows."""
-        flow = self._ready.get()
-        if isinstance(flow, CotuneError):
-            raise flow
-        if isinstance(flow, Exception):
-            raise EngineError(f"the input cannot be read: {type(flow).__name__}: {flow}") from flow
+        ready = self._ready.get()
+        if isinstance(ready, CotuneError):
+            raise ready
+        if isinstance(ready, Exception):
+            raise EngineError(f"the input cannot be read: {type(ready).__name__}: {ready}") from ready
+        flow, self.places = ready
         return flow
 
     def _read(self) -> None:
         try:
             for flows in zip(*self._lanes, strict=True):
-                self._ready.put(flows[0] if len(flows) == 1 else joined(flows))
+                flow = flows[0] if len(flows) == 1 else joined(flows)
+                self._ready.put((flow, tuple(lane.place for lane in self._lanes)))
         except Exception as error:  # raised where the batch is wanted
             self._ready.put(error)

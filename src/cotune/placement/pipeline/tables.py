@@ -1,9 +1,9 @@
-"""Embedding tables: held, in parts, by the units of the stage that looks them up.
+"""Embedding tables: held, in parts, by the units of the stage that looks them up, or by servers of their own.
 
     pull    distinct ids of my rows ─▶ their owners ─▶ rows of the table
     push    summed gradient of each id ─▶ its owner, which alone changes that row
 
-Unit u of k owns the ids with id mod k = u, so a table of any size is split evenly, and what
+Owner u of k owns the ids with id mod k = u, so a table of any size is split evenly, and what
 travels is in proportion to the distinct ids of a batch. The gradient of a table is sparse: a step of
 the optimiser touches the rows of the batch and no others.
 """
@@ -11,12 +11,26 @@ the optimiser touches the rows of the batch and no others.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import embedding
+
+
+class RowOwners(Protocol):
+    """Whoever holds a table's rows; `seconds` is what asking them took so far."""
+
+    seconds: float
+
+    def pull(self, ids: Tensor, weight: Tensor) -> tuple[Tensor, Any]:
+        """Return the rows of distinct ids, and what `push` needs to know of them."""
+        ...
+
+    def push(self, pulled: Any, gradients: Tensor, weight: Tensor) -> Tensor | None:
+        """Hand the gradient of every id to its owner; return that of the rows which this process owns."""
+        ...
 
 
 class EmbeddingTable(nn.Module):
@@ -26,12 +40,17 @@ class EmbeddingTable(nn.Module):
         super().__init__()
         self.rows = rows
         self.weight = nn.Parameter(torch.randn(rows, width).mul_(width**-0.5 / 10))
-        self._owners: _Owners | None = None
+        self._owners: RowOwners | None = None
 
     def share(self, unit: int, units: int, group: Any) -> None:
         """Keep the rows of one unit only, and ask the others of the group for theirs."""
         self.weight = nn.Parameter(self.weight.detach()[unit::units].clone())
-        self._owners = _Owners(units, group)
+        self._owners = _PeerUnits(units, group)
+
+    def leave_to(self, owners: RowOwners) -> None:
+        """Keep no row here, and ask others for all of them."""
+        self.weight = nn.Parameter(self.weight.detach()[:0].clone())
+        self._owners = owners
 
     def waited(self) -> float:
         """Return the seconds of pulls and pushes since the last call."""
@@ -50,14 +69,28 @@ class EmbeddingTable(nn.Module):
         return found.flatten(1)
 
 
-class _Owners:
+class _PeerUnits:
     """Everyone's ids to everyone: numbers travel by the host's memory, as gloo carries nothing else."""
 
     def __init__(self, units: int, group: Any) -> None:
         self.units, self.group = units, group
         self.seconds = 0.0
 
-    def exchange(self, mine: Tensor, give: list[int], get: list[int]) -> Tensor:
+    def pull(self, ids: Tensor, weight: Tensor) -> tuple[Tensor, Any]:
+        by_owner = torch.argsort(ids % self.units, stable=True)
+        give = torch.bincount(ids % self.units, minlength=self.units).tolist()
+        get = self._counts(give)
+        asked = self._exchange(ids[by_owner], give, get) // self.units
+        rows = weight.new_empty((len(ids), weight.shape[1]))
+        rows[by_owner] = self._exchange(weight[asked], get, give)
+        return rows, (by_owner, give, get, asked)
+
+    def push(self, pulled: Any, gradients: Tensor, weight: Tensor) -> Tensor | None:
+        by_owner, give, get, asked = pulled
+        mine = self._exchange(gradients[by_owner], give, get)
+        return torch.sparse_coo_tensor(asked[None], mine, weight.shape, check_invariants=False)
+
+    def _exchange(self, mine: Tensor, give: list[int], get: list[int]) -> Tensor:
         """Return what the others have for me, in the order of the units; `give` and `get` count rows."""
         began = time.perf_counter()
         hosted = mine.cpu().contiguous()
@@ -66,30 +99,24 @@ class _Owners:
         self.seconds += time.perf_counter() - began
         return theirs.to(mine.device)
 
-    def counts(self, give: list[int]) -> list[int]:
+    def _counts(self, give: list[int]) -> list[int]:
         """Return how many rows each of the others will give me."""
         even = [1] * self.units
-        return [int(count) for count in self.exchange(torch.tensor(give), even, even)]
+        return [int(count) for count in self._exchange(torch.tensor(give), even, even)]
 
 
 class _Pull(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ids: Tensor, weight: Tensor, owners: _Owners) -> Tensor:
+    def forward(ctx: Any, ids: Tensor, weight: Tensor, owners: RowOwners) -> Tensor:
         distinct, place = torch.unique(ids, return_inverse=True)
-        by_owner = torch.argsort(distinct % owners.units, stable=True)
-        give = torch.bincount(distinct % owners.units, minlength=owners.units).tolist()
-        get = owners.counts(give)
-        asked = owners.exchange(distinct[by_owner], give, get) // owners.units
-        rows = weight.new_empty((len(distinct), weight.shape[1]))
-        rows[by_owner] = owners.exchange(weight[asked], get, give)
-        ctx.owners, ctx.give, ctx.get, ctx.shape = owners, give, get, weight.shape
-        ctx.save_for_backward(place, by_owner, asked)
+        rows, ctx.pulled = owners.pull(distinct, weight)
+        ctx.owners, ctx.weight, ctx.distinct = owners, weight.detach(), len(distinct)
+        ctx.save_for_backward(place)
         return rows[place]
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
-        place, by_owner, asked = ctx.saved_tensors
-        gradient = gradients[0].reshape(-1, ctx.shape[1])
-        summed = gradient.new_zeros((len(by_owner), ctx.shape[1])).index_add_(0, place.flatten(), gradient)
-        pushed = ctx.owners.exchange(summed[by_owner], ctx.give, ctx.get)
-        return None, torch.sparse_coo_tensor(asked[None], pushed, ctx.shape, check_invariants=False), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor | None, None]:
+        (place,) = ctx.saved_tensors
+        gradient = gradients[0].reshape(-1, ctx.weight.shape[1])
+        summed = gradient.new_zeros((ctx.distinct, ctx.weight.shape[1])).index_add_(0, place.flatten(), gradient)
+        return None, ctx.owners.push(ctx.pulled, summed, ctx.weight), None

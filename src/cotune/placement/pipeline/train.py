@@ -1,10 +1,7 @@
-"""Train a network as a pipeline: the program that every unit runs.
+"""Train a network as a pipeline: the program that every unit and every table server runs.
 
 python -m cotune.placement.pipeline.train --model ctrdnn --batches 200             alone: all layers in one process
-cotune run --placement plan.json -- python -m cotune.placement.pipeline.train --model ctrdnn --batches 200
-
-sync     a batch is cut into micro-batches, several in flight, and one step is taken for all: as in one process
-async    several batches are in flight, every stage steps after each: faster, with gradients a few steps old
+cotune pipeline run plan.json -- --batches 200                                     as a plan says
 """
 
 from __future__ import annotations
@@ -13,10 +10,8 @@ import argparse
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,166 +19,162 @@ import torch
 
 import cotune
 from cotune.errors import UsageError
-from cotune.placement.pipeline.channels import Told
+from cotune.placement.pipeline import checkpoint as checkpoints
+from cotune.placement.pipeline.checkpoint import PipelineCheckpoint
 from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import Flow, PipelineNetwork
-from cotune.placement.pipeline.meeting import connect, from_first, gathered, join
-from cotune.placement.pipeline.order import ahead, deeds, rows
+from cotune.placement.pipeline.meeting import connect, connect_servers, from_first, gathered, join
+from cotune.placement.pipeline.order import rows
 from cotune.placement.pipeline.placed import Placed
-from cotune.placement.pipeline.saving import save
-from cotune.placement.pipeline.shards import Prefetched, pieces, rows_of_lane
-from cotune.placement.pipeline.unit import OPTIMISERS, PipelineRank, Unit, together
+from cotune.placement.pipeline.saving import restore, restore_rows, save, save_rows
+from cotune.placement.pipeline.shards import Lane, LanePlace, Prefetched, dealt
+from cotune.placement.pipeline.table_servers import TableServer
+from cotune.placement.pipeline.training import Pipeline, PipelineFlags, UnitInput
+from cotune.placement.pipeline.unit import OPTIMISERS, PipelineRank, Unit, optimisers, together
 from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import leave
 
-_REPORT_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineFlags:
-    """What the command line asks for."""
-
-    model: str
-    data: str
-    batch_size: int
-    batches: int
-    mode: str
-    in_flight: int
-    micro_batches: int
-    lanes: int | None
-    optimiser: str
-    lr: float
-    seed: int
-    device: str
-    save: Path | None
-    result: Path | None
-
-    @property
-    def rows(self) -> int:
-        """Return the examples that pass at a time."""
-        return self.batch_size // self.micro_batches if self.mode == "sync" else self.batch_size
-
-
-class Pipeline:
-    """One unit of the pipeline, from the first batch to the last."""
-
-    def __init__(self, settings: PipelineFlags, placed: Placed, unit: Unit, columns: Prefetched | None) -> None:
-        self.settings, self.placed, self.unit, self.columns = settings, placed, unit, columns
-        self.losses: dict[int, float] = {}
-        self.finished: list[float] = []  # when each batch was done
-        self._reported = 0.0
-
-    def run(self) -> None:
-        """Train, and part."""
-        settings, stage, stages = self.settings, self.unit.seat.stage, len(self.placed.stages)
-        if settings.mode == "async":
-            stash = ahead(stage, stages, settings.in_flight) > 1
-            for deed, number in deeds(stage, stages, settings.in_flight, settings.batches):
-                self._do(deed, number, stash=stash)
-                if deed == "backward":
-                    self._step(number)
-        else:
-            for batch in range(settings.batches):
-                first = batch * settings.micro_batches
-                for deed, micro in deeds(stage, stages, settings.in_flight, settings.micro_batches):
-                    self._do(deed, first + micro, stash=False)
-                self._step(first + settings.micro_batches - 1)
-        self.unit.goodbye()
-        self._note(self.unit.news(last=True))
-
-    def rate(self) -> float:
-        """Return the examples per second while the pipeline was full."""
-        begin, end = self._window()
-        return (end - begin) * self.settings.batch_size / (self.finished[end - 1] - self.finished[begin - 1])
-
-    def _do(self, deed: str, number: int, *, stash: bool) -> None:
-        if deed == "backward":
-            self.unit.backward(number)
-            return
-        flow = {}
-        if self.columns is not None:
-            flow = self.columns.take()
-            self.unit.spent.on("input")
-        self.unit.forward(number, flow, self.settings.batch_size, stash=stash)
-
-    def _step(self, number: int) -> None:
-        self.unit.step(number)
-        if not self.unit.is_first:
-            return
-        self._note(self.unit.news())
-        self.finished.append(self._now())
-        if self.finished[-1] - self._reported > _REPORT_SECONDS:
-            self._reported = self.finished[-1]
-            known = {"loss": self.losses[max(self.losses)]} if self.losses else {}
-            cotune.report(len(self.finished) / self.settings.batches, **known)
-
-    def _note(self, told: Told) -> None:
-        micro = self.settings.micro_batches if self.settings.mode == "sync" else 1
-        self.losses |= {int(number) // micro: loss for number, loss in told}
-
-    def _now(self) -> float:
-        """Return the time; where it counts, after the device has done what it was told."""
-        if self.unit.seat.device.type != "cpu" and len(self.finished) + 1 in self._window():
-            torch.get_device_module(self.unit.seat.device).synchronize()
-        return time.perf_counter()
-
-    def _window(self) -> tuple[int, int]:
-        """Return two counts of finished batches between which the pipeline is full and warm."""
-        settings = self.settings
-        draining = ahead(0, len(self.placed.stages), settings.in_flight) if settings.mode == "async" else 0
-        end = settings.batches - draining if settings.batches - draining > 2 else settings.batches
-        return max(1, min(end - 1, end // 3)), end
-
 
 def train(settings: PipelineFlags) -> None:
-    """Train as one unit of the pipeline that the environment describes."""
+    """Train as one process of the pipeline that the environment describes."""
     model = network(settings.model)
     placed = Placed.of_environment(model.depth, settings.device)
     placed.check(model.depth, settings.rows, int(os.environ.get("WORLD_SIZE", "1")))
     seat = join(placed)
-    is_coordinator = seat.stage == seat.unit == 0
-    shards = from_first(shards_of(settings.data) if is_coordinator else None)
-    unit = Unit(
-        model, placed.stages[seat.stage], seat, seed=settings.seed, optimiser=settings.optimiser, lr=settings.lr
-    )
-    unit.before, unit.after = connect(placed, seat, settings.rows, slots=settings.in_flight + 1)
-    pipeline = Pipeline(settings, placed, unit, _input(settings, model, seat, shards) if unit.is_first else None)
-    cotune.report(epoch=0)
-    pipeline.run()
+    is_coordinator = isinstance(seat, PipelineRank) and seat.stage == seat.unit == 0
+    shards, begun = from_first((shards_of(settings.data), _begun(settings)) if is_coordinator else None)
+    if isinstance(seat, int):
+        _serve(settings, model, placed, seat, begun)
+        return
+    pipeline = _pipeline(settings, model, placed, seat, begun)
+    if pipeline.unit.is_first:
+        places = begun.lanes if begun else (LanePlace(),) * (settings.lanes or seat.units)
+        pipeline.given = _input(settings, model, seat, shards, places)
+    done = begun.batches if begun else 0
+    cotune.report(epoch=done / settings.batches)
+    for first, end in checkpoints.spans(done, settings.batches, settings.checkpoint_every):
+        pipeline.run(first, end)
+        done = end
+        if settings.checkpoint is not None and settings.checkpoint_every:
+            _keep(settings, pipeline, end, is_coordinator)
+            if from_first(pipeline.stopping):
+                break
+    pipeline.unit.close()
     if settings.save is not None:
-        save(settings.save, unit)
-    spent = gathered(unit.spent.typical())
+        save(settings.save, pipeline.unit)
+    spent = gathered(pipeline.unit.spent.typical())
     if is_coordinator:
-        _tell(settings, placed, pipeline, spent)
+        _tell(settings, placed, pipeline, done, spent)
     leave()
 
 
-def _input(settings: PipelineFlags, model: PipelineNetwork, seat: PipelineRank, shards: Sequence[str]) -> Prefetched:
-    """Return this unit's rows of every batch: the pieces of its lanes."""
-    lanes = settings.lanes or seat.units
-    if lanes % seat.units:
-        raise UsageError(f"{lanes} lanes cannot be dealt evenly to {seat.units} units of the first stage")
-
-    def lane(number: int) -> Iterator[Flow]:
-        begin, end = rows(settings.rows, lanes, number)
-        flows = rows_of_lane(shards, read, number, lanes, settings.seed)
-        return pieces(({name: flow[name] for name in model.columns} for flow in flows), repeat(end - begin))
-
-    each = lanes // seat.units
-    return Prefetched([lane(number) for number in range(each * seat.unit, each * (seat.unit + 1))])
+def _begun(settings: PipelineFlags) -> PipelineCheckpoint | None:
+    """Return what an earlier start has left to go on from, where that is asked for."""
+    if not settings.resume or settings.checkpoint is None:
+        return None
+    found = checkpoints.read(settings.checkpoint)
+    if found is not None:
+        found.require(settings.training)
+    return found
 
 
-def _tell(settings: PipelineFlags, placed: Placed, pipeline: Pipeline, spent: Sequence[dict[str, float]]) -> None:
+def _pipeline(
+    settings: PipelineFlags,
+    model: PipelineNetwork,
+    placed: Placed,
+    seat: PipelineRank,
+    begun: PipelineCheckpoint | None,
+) -> Pipeline:
+    """Return this process's unit with its lines, where the checkpoint left it if there is one."""
+    unit = Unit(
+        model, placed.stages[seat.stage], seat, seed=settings.seed, optimiser=settings.optimiser, lr=settings.lr
+    )
+    slots = settings.in_flight + 1
+    unit.before, unit.after = connect(placed, seat, settings.rows, slots)
+    unit.servers += connect_servers(placed, asks=bool(unit.tables), device=seat.device, slots=slots)[0]
+    pipeline = Pipeline(settings, placed, unit)
+    if begun is not None and settings.checkpoint is not None:
+        restore(begun.weights(settings.checkpoint), unit)
+        pipeline.losses = dict(enumerate(begun.losses))
+    return pipeline
+
+
+def _input(
+    settings: PipelineFlags,
+    model: PipelineNetwork,
+    seat: PipelineRank,
+    shards: Sequence[str],
+    places: Sequence[LanePlace],
+) -> UnitInput:
+    """Return this unit's rows of every batch: what it has of each lane's piece."""
+    lanes = len(places)
+    if lanes > settings.rows:
+        raise UsageError(f"{lanes} lanes cannot share the {settings.rows} examples that pass at a time")
+    begin, end = rows(settings.rows, seat.units, seat.unit)
+
+    def columns(shard: str) -> Flow:
+        flow = read(shard)
+        return {name: flow[name] for name in model.columns}
+
+    found = {}
+    for lane, place in enumerate(places):
+        first, stop = rows(settings.rows, lanes, lane)
+        keep = slice(max(begin, first) - first, min(end, stop) - first)
+        if max(begin, first) < min(end, stop):
+            source = dealt(shards, lane, lanes, settings.seed, place.shard)
+            found[lane] = Lane(source, columns, stop - first, place, keep)
+    return UnitInput(Prefetched(list(found.values())), tuple(found))
+
+
+def _keep(settings: PipelineFlags, pipeline: Pipeline, done: int, is_coordinator: bool) -> None:
+    """Write this unit's part of a checkpoint; the coordinator lets it count when all have written theirs."""
+    assert settings.checkpoint is not None
+    names = save(checkpoints.weights_after(settings.checkpoint, done), pipeline.unit)
+    told = gathered((names, {} if pipeline.given is None else pipeline.given.places))
+    if is_coordinator:
+        places: dict[int, LanePlace] = {lane: place for _, known in told for lane, place in known.items()}
+        lanes = tuple(places[lane] for lane in sorted(places))
+        losses = tuple(pipeline.losses[batch] for batch in range(done))
+        kept = PipelineCheckpoint(done, lanes, losses, settings.training)
+        checkpoints.commit(settings.checkpoint, kept, [name for each, _ in told for name in each])
+
+
+def _serve(
+    settings: PipelineFlags, model: PipelineNetwork, placed: Placed, number: int, begun: PipelineCheckpoint | None
+) -> None:
+    """Hold rows of the tables, answer the units, and take part in every checkpoint."""
+    made = partial(optimisers, settings.optimiser, settings.lr, [])
+    server = TableServer(model, placed, number, seed=settings.seed, optimisers=made)
+    connect(placed, None, settings.rows, settings.in_flight + 1)
+    lines = connect_servers(placed, asks=False, device=torch.device("cpu"), slots=settings.in_flight + 1)
+    for stage, own in zip(server.stages, lines, strict=True):
+        stage.lines = own
+    if begun is not None and settings.checkpoint is not None:
+        restore_rows(begun.weights(settings.checkpoint), server)
+    for _, end in checkpoints.spans(begun.batches if begun else 0, settings.batches, settings.checkpoint_every):
+        server.serve()
+        if settings.checkpoint is not None and settings.checkpoint_every:
+            names = save_rows(checkpoints.weights_after(settings.checkpoint, end), server)
+            gathered((names, {}))
+            if from_first(None):
+                break
+    server.close()
+    if settings.save is not None:
+        save_rows(settings.save, server)
+    gathered({})
+    leave()
+
+
+def _tell(
+    settings: PipelineFlags, placed: Placed, pipeline: Pipeline, done: int, spent: Sequence[dict[str, float]]
+) -> None:
     """Say how it went, and write it down where that was asked."""
     losses = [pipeline.losses[batch] for batch in sorted(pipeline.losses)]
-    rate = pipeline.rate() if settings.batches > 1 else None
-    cotune.report(1.0, loss=losses[-1])
+    rate = pipeline.rate()
+    cotune.report(done / settings.batches, loss=losses[-1])
     shown = "" if rate is None else f"{rate:,.0f} examples/s, "
-    print(
-        f"{settings.model}: {settings.batches} batches of {settings.batch_size}, {shown}loss {losses[-1]:.4f}",
-        flush=True,
-    )
+    print(f"{settings.model}: {done} batches of {settings.batch_size}, {shown}loss {losses[-1]:.4f}", flush=True)
     if settings.result is None:
         return
     stages = []
@@ -192,7 +183,7 @@ def _tell(settings: PipelineFlags, placed: Placed, pipeline: Pipeline, spent: Se
         stages.append(
             {"device": stage.device, "units": stage.workers, "first": stage.first, "last": stage.last} | seconds
         )
-    result: dict[str, Any] = {"examples_per_second": rate, "losses": losses, "stages": stages}
+    result: dict[str, Any] = {"examples_per_second": rate, "batches": done, "losses": losses, "stages": stages}
     settings.result.write_text(json.dumps(result))
 
 
@@ -224,11 +215,18 @@ def parse(arguments: Sequence[str] | None = None) -> PipelineFlags:
     flag("--device", default="cpu", help="where all layers run when there is no placement")
     flag("--save", type=Path, help="folder for the trained weights")
     flag("--result", type=Path, help="file for speeds and losses, as JSON")
+    own = os.environ.get("COTUNE_CHECKPOINT")
+    flag("--checkpoint", type=Path, default=Path(own) if own else None, help="folder of checkpoints, on a shared disk")
+    flag("--checkpoint-every", type=positive, help="batches from one checkpoint to the next (none are kept without)")
+    again = os.environ.get("COTUNE_RESUME") == "1"
+    flag("--resume", action="store_true", default=again, help="go on from the checkpoint in that folder, if any")
     settings = PipelineFlags(**vars(parser.parse_args(arguments)))
     if settings.mode == "sync" and settings.batch_size % settings.micro_batches:
         parser.error(
             f"a batch of {settings.batch_size} cannot be cut into {settings.micro_batches} equal micro-batches"
         )
+    if settings.checkpoint_every and settings.checkpoint is None:
+        parser.error("--checkpoint-every needs a folder: --checkpoint DIR")
     return settings
 
 

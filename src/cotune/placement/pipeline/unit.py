@@ -28,6 +28,7 @@ from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Told, Wire
 from cotune.placement.pipeline.layers import LOSS, Flow, PipelineNetwork, Segment
 from cotune.placement.pipeline.order import BatchShare
+from cotune.placement.pipeline.table_servers import ServedRows, tell_pause, tell_step
 from cotune.placement.pipeline.tables import EmbeddingTable
 from cotune.types import Stage
 
@@ -37,13 +38,14 @@ _READ_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class PipelineRank:
-    """Where a unit sits: its stage, its number there, the stage's group, and its device."""
+    """Where a unit sits: its stage, its number there, the stage's group, its device; who holds tables if not it."""
 
     stage: int
     unit: int
     units: int
     device: torch.device
     group: Any = None
+    table_servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,17 @@ class Unit:
     ) -> None:
         self.seat, self.stage = seat, stage
         self.segment = Segment(network, stage.first, stage.last, seed)
-        self.tables = [part for part in self.segment.modules() if isinstance(part, EmbeddingTable)]
-        if seat.units > 1:
-            for table in self.tables:
+        self.tables = {
+            (place, f"{name}.weight".lstrip(".")): table
+            for place, part in enumerate(self.segment.parts, start=stage.first)
+            for name, table in part.named_modules()
+            if isinstance(table, EmbeddingTable)
+        }
+        self.servers: list[Wire] = []  # lines to those who hold the tables, where it is not the stage
+        for key, table in self.tables.items():
+            if seat.table_servers:
+                table.leave_to(ServedRows(key, self.servers))
+            elif seat.units > 1:
                 table.share(seat.unit, seat.units, seat.group)
         self.segment.to(seat.device)
         self.is_first, self.is_last = stage.first == 0, stage.last == network.depth - 1
@@ -115,9 +125,10 @@ class Unit:
         self.after: Sequence[StageNeighbour] = ()
         self.spent = Spent()
         self.told: Told = []  # what is known of finished batches, and not yet passed on
-        self._owned = {id(table.weight) for table in self.tables}
+        rows = [table.weight for table in self.tables.values()]
+        self._owned = {id(weights) for weights in rows}
         self.dense = [weights for weights in self.segment.parameters() if id(weights) not in self._owned]
-        self.optimisers = list(_optimisers(optimiser, lr, self.dense, [table.weight for table in self.tables]))
+        self.optimisers = list(optimisers(optimiser, lr, self.dense, [] if seat.table_servers else rows))
         self._passing: dict[int, _Passing] = {}
         self._losses: dict[int, Tensor] = {}
         self._pending: list[tuple[int, Tensor]] = []
@@ -175,7 +186,8 @@ class Unit:
             self.spent.on("compute")
             loss = self._summed(loss)
             self.spent.on("sync")
-            self.spent.move(sum(table.waited() for table in self.tables), "compute", "sync")
+        self.spent.move(sum(table.waited() for table in self.tables.values()), "compute", "sync")
+        tell_step(self.servers)
         if loss is not None:
             self._pending.append((number, loss))
         for optimiser in self.optimisers:
@@ -185,16 +197,22 @@ class Unit:
         self.spent.on("compute")
         self.spent.batch((*self.before, *self.after))
 
-    def goodbye(self) -> None:
-        """Tell the stage before what it does not know yet, hear the same from the stage after, and part."""
+    def pause(self) -> Told:
+        """Tell the stage before what it does not know yet, hear the same from the stage after, and return all of it."""
         for line in self.after:
             self._hear(line.channel.receive().told)
         told = self.news(last=True)
-        self.told = list(told)
         for line in self.before:
             line.channel.send({}, told)
+        tell_pause(self.servers)
+        return told
+
+    def close(self) -> None:
+        """Close the lines; everything has been said."""
         for line in (*self.before, *self.after):
             line.channel.close()
+        for server in self.servers:
+            server.close()
 
     def news(self, *, last: bool = False) -> Told:
         """Return what became known of finished batches since the last call."""
@@ -264,9 +282,10 @@ def _cut(flow: Flow, share: BatchShare) -> Flow:
     return {name: tensor[share.begin : share.end] for name, tensor in flow.items()}
 
 
-def _optimisers(
+def optimisers(
     name: str, lr: float, dense: Sequence[nn.Parameter], tables: Sequence[nn.Parameter]
 ) -> Iterator[Optimizer]:
+    """Yield the optimiser of dense weights and that of tables, which gets its sparse form."""
     if name not in OPTIMISERS:
         raise UsageError(f"no optimiser {name!r}; there are {', '.join(OPTIMISERS)}")
     if dense:

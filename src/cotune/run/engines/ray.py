@@ -99,6 +99,13 @@ class Ray:
                 break
         return self._events.popleft() if self._events else None
 
+    def room(self, device: str) -> int:
+        """Return how many workers of a device the cluster holds now, when nothing else runs on it."""
+        self._connect()
+        from cotune.run.ray.launch import room
+
+        return room(device, self.cpus)
+
     def close(self) -> None:
         """End everything this engine started, and leave the cluster."""
         for running in self._running.values():

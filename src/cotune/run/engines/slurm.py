@@ -92,7 +92,7 @@ class Slurm:
             away = RemoteLaunch.of(launch, group.program, self.now(), lease)
             private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
             script = folder / SCRIPT
-            script.write_text(batch_script(launch, folder, lease.fence, self._options(launch)))
+            script.write_text(batch_script(launch, folder, lease.fence, self._components(launch)))
             self._running[launch.id] = _Submitted(away, submit(script))
             (folder / JOB).write_text(self._running[launch.id].job)
         except BaseException:
@@ -138,13 +138,17 @@ class Slurm:
             self._asking.close()
             self._asking = None
 
-    def _options(self, launch: Launch) -> list[str]:
+    def _components(self, launch: Launch) -> list[list[str]]:
+        """Return the options of every stage's workers: more than one list makes a heterogeneous job."""
         where = {"--partition": self.partition, "--account": self.account}
-        return [
+        common = [
             *(f"{name}={value}" for name, value in where.items() if value),
-            *resources(launch.config.device, self.cpus_for(launch.config.device), self.devices),
             *time_limit(launch.seconds_limit),
             *self.options,
+        ]
+        return [
+            [f"--ntasks={stage.workers}", *resources(stage.device, self.cpus_for(stage.device), self.devices), *common]
+            for stage in launch.config.stages
         ]
 
     def cpus_for(self, device: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from cotune.errors import UsageError
 from cotune.run.host import RELEASED
 from cotune.run.local.messages import Group, Record, write_whole
 from cotune.run.ray.actor import News, Place, Worker
@@ -136,17 +138,20 @@ class RayLaunch:
 
     def no_room(self, patience: float) -> Failure:
         """Return why the workers could not be placed."""
-        asked, config = self.asked.bundles[0], self.away.launch.config
-        there = [node for node in _alive() if listens(node["NodeManagerAddress"], node["NodeManagerPort"])]
-        most = fitting(asked, [node["Resources"] for node in there])
+        config = self.away.launch.config
+        kinds = [tuple(sorted(asked.items())) for asked in self.asked.bundles[: config.workers]]
+        wanted = Counter(kinds)
+        nodes = _listening()
+        scarce = min(wanted, key=lambda kind: fitting(dict(kind), nodes) - wanted[kind])
+        asked, most = dict(scarce), fitting(dict(scarce), nodes)
         each = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
-        lacking = most < config.workers
+        lacking = most < wanted[scarce]
         why = f"the cluster holds at most {most} of them" if lacking else "others use it"
-        count = f"{config.workers} workers of {each} each"
+        count = f"{wanted[scarce]} workers of {each} each"
         if config.servers:
             count += f" and {config.servers} servers of {self.asked.bundles[-1]['CPU']:g} CPU"
         words = f"no room on the Ray cluster for {count} after {patience:g} s: {why}"
-        return Failure(words, Cause.OUTSIDE, most if lacking else None)
+        return Failure(words, Cause.OUTSIDE, most if lacking and len(wanted) == 1 else None)
 
     def _make_actors(self) -> None:
         remote: Any = ray.remote(Worker)
@@ -167,11 +172,13 @@ class RayLaunch:
             self.expected[actor.introduce.remote(self.group.cwd, str(self.away.folder))] = index
 
     def _begin(self) -> None:
-        """Give each actor its rank, workers first and node by node, and start them."""
+        """Give each actor its rank, workers first, stage by stage and node by node, and start them."""
         nodes = list(dict.fromkeys(place.node for _, place in sorted(self._introduced.items())))
+        stages = [number for number, stage in enumerate(self.away.launch.config.stages) for _ in range(stage.workers)]
 
-        def place_in_order(index: int) -> tuple[bool, int]:
-            return index not in self._workers, nodes.index(self._introduced[index].node)
+        def place_in_order(index: int) -> tuple[bool, int, int]:
+            is_server = index not in self._workers
+            return is_server, 0 if is_server else stages[index], nodes.index(self._introduced[index].node)
 
         order = sorted(self._introduced, key=place_in_order)
         self.actors = [self.actors[index] for index in order]
@@ -280,6 +287,21 @@ def listen(launches: Collection[RayLaunch], timeout: float) -> bool:
     for reply in dict.fromkeys([*ready, *more]):
         expected[reply].take(reply)
     return True
+
+
+def room(device: str, cpus: float) -> int:
+    """Return how many workers of a device the nodes that answer hold, when nothing else runs on them."""
+    nodes = _listening()
+    try:
+        return fitting(bundle(device, cpus, nodes), nodes)
+    except UsageError:  # no node is left that offers it
+        return 0
+
+
+def _listening() -> list[dict[str, float]]:
+    """Return the resources of the nodes that answer; Ray itself notices a lost one later."""
+    there = [node for node in _alive() if listens(node["NodeManagerAddress"], node["NodeManagerPort"])]
+    return [node["Resources"] for node in there]
 
 
 def _alive() -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
     #SBATCH --ntasks=4 --cpus-per-task=1 --time=12 ...
     srun python -m cotune.run.slurm.task FOLDER
 
-Its last line leaves a mark in the folder: nothing of the launch runs any more.
+Workers on several kinds of device are a heterogeneous job: one component for each stage, all in one step, so that
+ranks count through them. Its last line leaves a mark in the folder: nothing of the launch runs any more.
 """
 
 from __future__ import annotations
@@ -27,21 +28,24 @@ JOB = "slurm.job"  # the number that Slurm gave it
 _LABEL_LETTERS = 100
 
 
-def batch_script(launch: Launch, folder: Path, fence: int, options: Sequence[str]) -> str:
-    """Return the script that Slurm runs on the first node of the job, which knows by its fence which start it is."""
-    task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder), str(fence)])
+def batch_script(launch: Launch, folder: Path, fence: int, components: Sequence[Sequence[str]]) -> str:
+    """Return the script that Slurm runs on the first node of the job, which knows by its fence which start it is.
+
+    `components` are the options of each kind of device, one after another.
+    """
+    workers = launch.config.workers
+    task = shlex.join([sys.executable, "-P", "-m", "cotune.run.slurm.task", str(folder), str(fence), str(workers)])
     log, mark = folder / LOG, shlex.quote(str(folder / FINISHED_MARK))
-    given = [
-        f"--job-name={_label(launch.job.name)}",
-        f"--output={_literal(log)}",
-        f"--ntasks={launch.config.workers}",
-        *options,
-    ]
+    named = [f"--job-name={_label(launch.job.name)}", f"--output={_literal(log)}"]
+    lines = sbatch_lines([*named, *components[0]])
+    for component in components[1:]:
+        lines += ["#SBATCH hetjob", *sbatch_lines(component)]
+    groups = f" --het-group=0-{len(components) - 1}" if len(components) > 1 else ""
     return "\n".join(
         [
             "#!/bin/sh",
-            *sbatch_lines(given),
-            f"srun --kill-on-bad-exit=0 --mpi=none {task}",
+            *lines,
+            f"srun{groups} --kill-on-bad-exit=0 --mpi=none {task}",
             f"echo $? > {mark}",
             "",
         ]

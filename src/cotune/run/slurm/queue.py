@@ -88,7 +88,9 @@ class Asking:
         told, complaint = self._process.communicate()
         if self._process.returncode != 0 and "Invalid job id" not in complaint:
             return {}
-        states = {words[0]: words[1] for line in told.splitlines() if len(words := line.split()) == 2}
+        words = [line.split() for line in told.splitlines()]
+        # A heterogeneous job is listed by its components, 12+0 and 12+1, of which the first is the job itself.
+        states = {each[0].removesuffix("+0"): each[1] for each in words if len(each) == 2}
         return {job: states.get(job, GONE) for job in self._jobs}
 
     def close(self) -> None:
