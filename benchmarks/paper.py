@@ -29,7 +29,7 @@ import numpy as np
 import paper_numbers as paper
 from cotune import registry
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.planning import judged, summaries
+from cotune.lab.bench.planning import judged, planning_summaries
 from cotune.lab.bench.truth import SLACK, Truth, frontier
 from cotune.lab.restricted import planned
 from cotune.lab.strategies.bayesian import Bayesian
@@ -293,7 +293,7 @@ def goals(works: Sequence[Workload]) -> str:
             f"{total.mean:.2f}", f"{total.median_with_profile:.2f}", f"{total.mean_with_profile:.2f}",
             f"{total.profile_samples:.0f}",
         )
-        for total in summaries(rows)
+        for total in planning_summaries(rows)
     ]  # fmt: skip
     return table(("method", "met", "median", "mean", "with measuring: median", "mean", "starts"), counted)
 

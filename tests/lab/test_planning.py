@@ -10,7 +10,7 @@ import pytest
 
 from cotune import registry
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.planning import Benchmark, PlanningRow, bench_planning, summaries
+from cotune.lab.bench.planning import Benchmark, PlanningRow, bench_planning, planning_summaries
 from cotune.lab.bench.truth import Truth
 from cotune.lab.strategy import Decision
 from cotune.recording import read
@@ -91,7 +91,7 @@ def test_the_oracle_scores_one_and_a_row_tells_what_it_says(folder: Path) -> Non
 def test_a_summary_counts_what_its_name_says() -> None:
     row = PlanningRow("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
     rows = [row, replace(row, met=False, score=5.0, score_with_profile=6.0)]
-    total = summaries(rows)[0]
+    total = planning_summaries(rows)[0]
     assert (total.goals, total.met, total.median, total.mean, total.profile_samples) == (2, 0.5, 3.0, 3.0, 4.0)
     assert (total.median_with_profile, total.mean_with_profile) == (3.75, 3.75)
 
@@ -134,7 +134,9 @@ def test_every_strategy_decides_within_the_space_and_pays_for_what_it_measures(n
 
 def test_joint_is_near_the_oracle_and_pays_little_for_it(folder: Path) -> None:
     found = bench_planning([folder], ["joint", "manual"], processes=1)
-    joint, manual = (next(t for t in summaries(found.rows) if t.strategy == name) for name in ("joint", "manual"))
+    joint, manual = (
+        next(t for t in planning_summaries(found.rows) if t.strategy == name) for name in ("joint", "manual")
+    )
     assert joint.met >= 0.9
     assert joint.median <= 1.2
     assert joint.median_with_profile < manual.median_with_profile / 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.lab.bench.prediction import bench_prediction, default_predictors, designed, summaries
+from cotune.lab.bench.prediction import bench_prediction, default_predictors, designed, prediction_summaries
 from cotune.predict import forecaster
 from cotune.recording import read
 from lab.worlds import world
@@ -46,4 +46,4 @@ def test_accuracy_is_predicted_apart_and_both_readings_of_the_paper_take_part(tm
     accuracy = {row.predictor: row for row in rows if row.quantity == "accuracy"}
     assert set(accuracy) == {"curve", "isotonic(reading=pooled)"}
     assert accuracy["curve"].mre < 0.1
-    assert summaries(rows)[0].recordings == 1
+    assert prediction_summaries(rows)[0].recordings == 1

@@ -135,7 +135,7 @@ def bench_planning(
     return Benchmark(tuple(rows), tuple(left_out))
 
 
-def summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
+def planning_summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
     """Return the summary of each strategy, the best score with profiling first."""
     by_strategy: dict[str, list[PlanningRow]] = {}
     for row in rows:

@@ -100,7 +100,7 @@ def bench_prediction(
     return [row for rows in found for row in rows]
 
 
-def summaries(rows: Iterable[PredictionRow]) -> list[PredictionSummary]:
+def prediction_summaries(rows: Iterable[PredictionRow]) -> list[PredictionSummary]:
     """Return medians over recordings, the best first for each quantity and count."""
     groups: dict[tuple[str, int, str], list[PredictionRow]] = {}
     for row in rows:

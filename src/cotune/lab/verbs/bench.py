@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
+from cotune import registry
 from cotune.cli.options import Json, Seed
+from cotune.cli.output import emit_json, note, say, table
+from cotune.errors import NotFound, UsageError
+from cotune.lab.bench.layers import MODELS, LayerRefusal, bench_layers
+from cotune.lab.bench.memory import bench_memory
+from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries
+from cotune.lab.bench.planning import bench_planning, planning_summaries
+from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
+from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
+from cotune.lab.verbs._layouts import show_layouts, show_steps
+from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
+from cotune.modelling.published_layers import read_timed_layers
+from cotune.recording.reader import JOB
+from cotune.registry import several
 
 if TYPE_CHECKING:
     from cotune.lab.bench.layers import LayerRow
@@ -37,12 +54,6 @@ def planning(
     more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
 ) -> None:
     """Judge how every strategy plans for goals on the true cost-time frontier."""
-    from dataclasses import asdict
-
-    from cotune import registry
-    from cotune.cli.output import emit_json, say, table
-    from cotune.errors import UsageError
-    from cotune.lab.bench.planning import bench_planning, summaries
 
     names = _named(strategy) or list(registry.names("strategy"))
     folders = recording_folders([*recordings, *(more or [])])
@@ -52,7 +63,7 @@ def planning(
         _show_other_seeds(folders, max_samples, seed, processes, json)
         return
     found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
-    totals = summaries(found.rows)
+    totals = planning_summaries(found.rows)
     if json:
         left_out = [{"recording": name, "reason": reason} for name, reason in found.left_out]
         document = {"rows": [asdict(row) for row in found.rows], "summary": [asdict(total) for total in totals]}
@@ -89,10 +100,6 @@ def running(
     json: Json = False,
 ) -> None:
     """Judge measuring and training together, inside the deadline, for jobs without a profile."""
-    from dataclasses import asdict
-
-    from cotune.cli.output import emit_json, say, table
-    from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
 
     rows, left_out = bench_running(
         recording_folders(recordings), _named(method), slacks=slack or SLACKS, every=every, seen=seen, seed=seed,
@@ -124,10 +131,6 @@ def running(
 
 def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
-    from dataclasses import asdict
-
-    from cotune.cli.output import emit_json, say, table
-    from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries
 
     found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
     parts = {
@@ -166,11 +169,6 @@ def prediction(
     more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
 ) -> None:
     """Measure every predictor's error and intervals on configs it has not seen."""
-    from dataclasses import asdict
-
-    from cotune.cli.output import emit_json, table
-    from cotune.errors import UsageError
-    from cotune.lab.bench.prediction import bench_prediction, summaries
 
     try:
         counts = [int(part) for part in samples.split(",")]
@@ -178,7 +176,7 @@ def prediction(
         raise UsageError(f"cannot read --samples {samples!r}; write --samples 4,8,16") from None
     folders = recording_folders([*recordings, *(more or [])])
     rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
-    totals = summaries(rows)
+    totals = prediction_summaries(rows)
     if json:
         emit_json(
             "bench.prediction",
@@ -216,13 +214,6 @@ def layers(
     json: Json = False,
 ) -> None:
     """Train layer models on timed layers and judge them on devices seen and left out."""
-    from dataclasses import asdict
-
-    import numpy as np
-
-    from cotune.cli.output import emit_json, note, say
-    from cotune.lab.bench.layers import MODELS, LayerRefusal, bench_layers
-    from cotune.modelling.published_layers import read_timed_layers
 
     tables = read_timed_layers(folder)
     if rows is not None:
@@ -258,8 +249,6 @@ def layouts(
     json: Json = False,
 ) -> None:
     """Predict and choose layouts of large models, each model left out in turn."""
-    from cotune.lab.verbs._layouts import show_layouts, show_steps
-    from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
 
     path = find_table(folder)
     if path.name == PLAYBOOK:
@@ -270,9 +259,6 @@ def layouts(
 
 def _show_layers(found: list[LayerRow]) -> None:
     """Print one table: a line for each kind, model and device, and the median over devices."""
-    from statistics import median
-
-    from cotune.cli.output import table
 
     lines = []
     for kind, model in dict.fromkeys((row.kind, row.model) for row in found):
@@ -298,10 +284,6 @@ def memory(
     json: Json = False,
 ) -> None:
     """Judge peak memory and P(fits) on recorded runs, each family left out of what is learnt."""
-    from dataclasses import asdict
-
-    from cotune.cli.output import emit_json, table
-    from cotune.lab.bench.memory import bench_memory
 
     found = bench_memory(folder, measured=measured, device=device)
     if json:
@@ -325,15 +307,12 @@ def _cells(row: LayerRow | None) -> tuple[str, str, str]:
 
 def _named(given: list[str] | None) -> list[str]:
     """Return names given one by one, with commas between, or both."""
-    from cotune.registry import several
 
     return [name for one in given or [] for name in several(one)]
 
 
 def recording_folders(paths: list[Path]) -> list[Path]:
     """Return the recordings named, and those in the folders named."""
-    from cotune.errors import NotFound
-    from cotune.recording.reader import JOB
 
     found: list[Path] = []
     for path in paths:

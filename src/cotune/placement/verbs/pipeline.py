@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from cotune.cli.options import BatchSize, Command, Json, Seed, Workers
+from cotune.placement.verbs._profile_layers import profile_layers
+from cotune.placement.verbs._run_placement import run_placement
 
 pipeline = typer.Typer(no_args_is_help=True, help="Measure layers for `cotune place`, and run what it planned.")
 
@@ -26,7 +28,6 @@ def profile(
     json: Json = False,
 ) -> None:
     """Measure a network's layers on types of device, and write what `cotune place` reads."""
-    from cotune.placement.verbs._profile_layers import profile_layers
 
     profile_layers(network, kinds or [], output, units=workers, batches=batch_size, budget=budget, json=json)
 
@@ -42,6 +43,5 @@ def run(
     json: Json = False,
 ) -> None:
     """Run the stages of a plan to their end, and put predicted beside measured."""
-    from cotune.placement.verbs._run_placement import run_placement
 
     run_placement(plan, command, seed, search=search, json=json)

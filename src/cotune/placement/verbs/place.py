@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import random
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cotune.cli.options import Json, Seed, StoreUrl
+from cotune import units
+from cotune.cli.options import Json, Seed, StoreUrl, one_of, open_store
+from cotune.cli.output import emit_json, note
+from cotune.errors import Infeasible, UsageError
+from cotune.placement.answers import PlacementGoal, answer, balanced
+from cotune.placement.methods import method_of
+from cotune.placement.problems import Placement
+from cotune.placement.profiles import read
+from cotune.placement.verbs._place_result import SearchedPlan, answer_document, placement_document, show_placement
+from cotune.registry import several
 
 if TYPE_CHECKING:
     from cotune.placement.answers import Answer, PlacementGoal
@@ -50,16 +63,6 @@ def place(
     json: Json = False,
 ) -> None:
     """Assign layers to device types at the least cost, proven. The plan reaches the throughput asked for."""
-    import math
-
-    from cotune import units
-    from cotune.cli.options import one_of
-    from cotune.cli.output import emit_json
-    from cotune.errors import Infeasible, UsageError
-    from cotune.placement.answers import PlacementGoal, answer, balanced
-    from cotune.placement.problems import Placement
-    from cotune.placement.profiles import read
-    from cotune.placement.verbs._place_result import answer_document, placement_document, show_placement
 
     if not (math.isfinite(throughput) and throughput > 0):
         raise UsageError(f"--throughput must be positive, not {throughput:g}")
@@ -98,8 +101,6 @@ def place(
 
 
 def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any]) -> None:
-    from cotune.cli.options import open_store
-    from cotune.cli.output import note
 
     with open_store(store) as opened:
         layers = [layer.name for layer in known.layers]
@@ -108,7 +109,6 @@ def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any
 
 
 def _batches(text: str | None) -> tuple[float, ...]:
-    from cotune.errors import UsageError
 
     try:
         batches = tuple(float(part) for part in (text or "").split(",") if part.strip())
@@ -123,13 +123,6 @@ def _searches(
     known: Profile, asked: PlacementGoal, names: str, best: Answer, counts: Provisioning, seed: int
 ) -> dict[str, SearchedPlan]:
     """Return what each method found and how long it took."""
-    import random
-    import time
-    from dataclasses import replace
-
-    from cotune.placement.methods import method_of
-    from cotune.placement.verbs._place_result import SearchedPlan
-    from cotune.registry import several
 
     problem = replace(asked, batches=(best.plan.batch,) if asked.batches else ()).problems(known)[0]
     found: dict[str, SearchedPlan] = {}
