@@ -117,7 +117,7 @@ class Setting:
 
     def stages(self, pp: int) -> StageCut:
         if self.framework.cut == "even":
-            return _even(self.model.layers, pp)
+            return even_cut(self.model.layers, pp)
         return _greedy(self.model.layers, self.model.embedding_params / self.model.layer_params, pp)
 
     def buildable(self, pp: int) -> bool:
@@ -126,7 +126,8 @@ class Setting:
 
 
 @cache
-def _even(layers: int, pp: int) -> StageCut:
+def even_cut(layers: int, pp: int) -> StageCut:
+    """Return stages of as equal numbers of layers as can be, the first ones the larger, the head on the last."""
     small, more = divmod(layers, pp)
     return StageCut(tuple(small + (stage < more) for stage in range(pp)), pp - 1)
 

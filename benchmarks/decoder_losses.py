@@ -1,0 +1,114 @@
+"""Do all layouts of one global batch train alike? The decoder in each, from the same weights, on the same sequences.
+
+    python benchmarks/decoder_losses.py              # 50 steps of each layout, about two minutes on two cores
+    python benchmarks/decoder_losses.py --steps 8
+
+Each layout's losses are compared with one process's; the last trains on as fsdp 4 from the checkpoint of tp 2 x pp 2.
+Workers are forked from a process that has imported torch and computed nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import socket
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from cotune.modelling.decoder.train import parse, train
+
+SHAPE = {
+    "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 64,
+}  # fmt: skip
+BATCH = 16
+LAYOUTS = {  # workers, tp, pp, shard, micro-batch, recompute, schedule
+    "one process": (1, 1, 1, 0, 4, 0, None),
+    "dp 4": (4, 1, 1, 0, 2, 0, None),
+    "fsdp 4": (4, 1, 1, 3, 2, 0, None),
+    "fsdp 4, gradients alone, recompute": (4, 1, 1, 2, 1, 1, None),
+    "tp 2 x dp 2": (4, 2, 1, 0, 4, 0, None),
+    "tp 2 x fsdp 2": (4, 2, 1, 3, 2, 0, None),
+    "pp 2 x dp 2": (4, 1, 2, 0, 2, 0, None),
+    "pp 2 x fsdp 2, interleaved": (4, 1, 2, 3, 1, 0, "interleaved_1f1b"),
+    "tp 2 x pp 2": (4, 2, 2, 0, 4, 0, None),
+    "tp 2 x pp 2, zero bubble": (4, 2, 2, 0, 2, 0, "interleaved_zero_bubble"),
+    "pp 4, gpipe": (4, 1, 4, 0, 4, 0, "gpipe"),
+}
+LOSS = re.compile(r"step (\d+) .*loss (\S+)")
+
+
+def main() -> int:
+    """Print a table and return 1 where a layout is off by more than rounding."""
+    parser = argparse.ArgumentParser(description="Compare the losses of layouts.")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--layouts", help="names with ; between, all without it")
+    parser.add_argument("--tolerance", type=float, default=2e-5, help="of a loss, relative")
+    asked = parser.parse_args()
+    names = asked.layouts.split(";") if asked.layouts else list(LAYOUTS)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.json"
+        config.write_text(json.dumps(SHAPE))
+        told = {name: run(config, name, asked.steps) for name in dict.fromkeys(["one process", *names])}
+        told["tp 2 x pp 2, then fsdp 4"] = moved(config, asked.steps)
+    alone = told["one process"]
+    print("| layout | last loss | largest difference of any step |\n| --- | --- | --- |")
+    worst = 0.0
+    for name, losses in told.items():
+        off = max(abs(losses[step] / alone[step] - 1) for step in losses)
+        worst = max(worst, off)
+        print(f"| {name} | {losses[asked.steps]:.6f} | {off:.1e} |")
+    return int(worst > asked.tolerance)
+
+
+def moved(config: Path, steps: int) -> dict[int, float]:
+    """Return the losses of a training that goes on as fsdp 4 where tp 2 x pp 2 was stopped half way."""
+    where = {"COTUNE_CHECKPOINT": str(config.parent / "checkpoint")}
+    before = run(config, "tp 2 x pp 2", steps // 2, where)
+    return before | run(config, "fsdp 4", steps, where | {"COTUNE_RESUME": "1"})
+
+
+def run(config: Path, name: str, steps: int, env: dict[str, str] | None = None) -> dict[int, float]:
+    """Return the loss of every step of a layout, by step."""
+    workers, tp, pp, shard, micro, recompute, schedule = LAYOUTS[name]
+    accumulate = BATCH * tp * pp // workers // micro
+    flags = f"--model {config} --sequence 16 --tp {tp} --pp {pp} --shard {shard} --micro-batch {micro} --threads 1"
+    flags += f" --accumulate {accumulate} --recompute {recompute} --steps {steps} --lr 0.003 --every 1 --device cpu"
+    words = [*flags.split(), *(["--schedule", schedule] if schedule else [])]
+    said = config.with_name("said")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {"WORLD_SIZE": str(workers), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    children = [_forked(rank, words, {**place, **(env or {})}, said) for rank in range(workers)]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    if any(codes):
+        raise SystemExit(f"{name}: workers ended with {codes}\n{said.read_text()}")
+    return {int(step): float(loss) for step, loss in LOSS.findall(said.read_text())}
+
+
+def _forked(rank: int, words: list[str], env: dict[str, str], said: Path) -> int:
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.environ.update(env, RANK=str(rank), LOCAL_RANK=str(rank))
+        if rank == 0:
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        train(parse(words))
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # gloo may abort at an ordinary exit after a good run
+
+
+if __name__ == "__main__":
+    sys.exit(main())

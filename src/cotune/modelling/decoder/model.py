@@ -1,0 +1,150 @@
+"""A decoder as Llama is one, cut into pipeline stages: RMS norm, rotary positions, grouped heads, SwiGLU.
+
+A stage holds some blocks under their numbers in the whole model, the first also the embedding, the last the norm and
+the head: names of parameters agree however the model is cut, which is all that another layout needs to go on from a
+checkpoint. Each parameter's first values come from the seed and its name alone, so every layout begins with the same.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+from torch.utils.checkpoint import checkpoint
+
+from cotune.errors import UsageError
+from cotune.modelling.memory.architecture import Architecture
+
+_ROTARY_BASE = 10_000.0
+_FIRST_SPREAD = 0.02  # of a parameter's first values, as GPT-2 and Llama have it
+
+
+class Norm(nn.Module):
+    """Root-mean-square norm with a weight."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return rms_norm(hidden, self.weight.shape, self.weight, 1e-5)
+
+
+class Attention(nn.Module):
+    """Causal attention with rotary positions; how many heads are here follows from the width that q has here."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.size = shape.head_size or shape.hidden // shape.heads
+        self.q = nn.Linear(shape.hidden, shape.heads * self.size, bias=False)
+        self.k = nn.Linear(shape.hidden, shape.kv_heads * self.size, bias=False)
+        self.v = nn.Linear(shape.hidden, shape.kv_heads * self.size, bias=False)
+        self.o = nn.Linear(shape.heads * self.size, shape.hidden, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        rows, length, _ = hidden.shape
+        q, k, v = (part(hidden).view(rows, length, -1, self.size).transpose(1, 2) for part in (self.q, self.k, self.v))
+        cosine, sine = _rotation(length, self.size, hidden)
+        q, k = _turned(q, cosine, sine), _turned(k, cosine, sine)
+        mixed = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
+        return self.o(mixed.transpose(1, 2).reshape(rows, length, -1))  # type: ignore[no-any-return]
+
+
+class FeedForward(nn.Module):
+    """SwiGLU."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.gate = nn.Linear(shape.hidden, shape.ffn, bias=False)
+        self.up = nn.Linear(shape.hidden, shape.ffn, bias=False)
+        self.down = nn.Linear(shape.ffn, shape.hidden, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.down(silu(self.gate(hidden)) * self.up(hidden))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward network, each added to what came in; `recompute` keeps no activations of it."""
+
+    def __init__(self, shape: Architecture, *, recompute: bool) -> None:
+        super().__init__()
+        self.recompute = recompute
+        self.attention_norm, self.attention = Norm(shape.hidden), Attention(shape)
+        self.ffn_norm, self.ffn = Norm(shape.hidden), FeedForward(shape)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(self._added, hidden, use_reentrant=False)  # type: ignore[no-any-return]
+        return self._added(hidden)
+
+    def _added(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self.attention(self.attention_norm(hidden))
+        return hidden + self.ffn(self.ffn_norm(hidden))  # type: ignore[no-any-return]
+
+
+class DecoderStage(nn.Module):
+    """Some blocks of a decoder; tokens go into the first stage, logits come out of the last."""
+
+    def __init__(self, shape: Architecture, blocks: Iterable[int], *, first: bool, last: bool, recompute: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocab, shape.hidden) if first else None
+        self.blocks = nn.ModuleDict({str(number): Block(shape, recompute=recompute) for number in blocks})
+        self.norm = Norm(shape.hidden) if last else None
+        self.head = nn.Linear(shape.hidden, shape.vocab, bias=False) if last else None
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        if self.embedding is not None:
+            hidden = self.embedding(hidden)
+        for block in self.blocks.values():
+            hidden = block(hidden)
+        if self.norm is not None and self.head is not None:
+            hidden = self.head(self.norm(hidden))
+        return hidden
+
+
+def require_decoder(shape: Architecture) -> None:
+    """Refuse shapes that this model is not: experts, plain networks, and one matrix for embedding and head."""
+    unlike = {"experts": shape.experts > 1, "a network without gates": not shape.gated}
+    unlike |= {"learnt positions": shape.positions > 0, "embedding and head tied": shape.tied}
+    odd = [name for name, there in unlike.items() if there]
+    if odd:
+        raise UsageError(f"{shape.name} has {', '.join(odd)}; the decoder here is Llama's: give a config.json like it")
+
+
+@torch.no_grad()
+def begin(stage: nn.Module, device: torch.device, seed: int) -> None:
+    """Give a stage that was built without values its first ones, one parameter at a time, each by seed and name."""
+    stage.to_empty(device=device)
+    for name, parameter in stage.named_parameters():
+        whole = _first_values(name, parameter.shape, seed).to(device)
+        if isinstance(parameter, DTensor):
+            spread = distribute_tensor(whole, parameter.device_mesh, parameter.placements, src_data_rank=None)
+            parameter.to_local().copy_(spread.to_local())
+        else:
+            parameter.copy_(whole)
+
+
+def _first_values(name: str, shape: torch.Size, seed: int) -> Tensor:
+    if len(shape) == 1:
+        return torch.ones(shape)
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+    return torch.randn(shape, generator=generator) * _FIRST_SPREAD
+
+
+def _rotation(length: int, size: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    places = torch.arange(0, size, 2, device=like.device, dtype=torch.float32)
+    angles = torch.outer(
+        torch.arange(length, device=like.device, dtype=torch.float32),
+        torch.exp(-math.log(_ROTARY_BASE) / size * places),
+    )
+    return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+
+
+def _turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    even, odd = heads.chunk(2, dim=-1)
+    return torch.cat([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)

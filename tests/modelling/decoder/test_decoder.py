@@ -1,0 +1,88 @@
+"""A decoder in every layout: the same training, whatever is split, and nothing that torch does wrongly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cotune.errors import UsageError
+from cotune.modelling.decoder import data
+from cotune.modelling.decoder.model import DecoderStage, begin
+from cotune.modelling.decoder.spread import SCHEDULES, require_right, usual_schedule
+from cotune.modelling.decoder.train import main
+from cotune.modelling.layouts.layout import Layout
+from cotune.modelling.memory.architecture import Architecture
+
+SHAPE = Architecture("small", layers=4, hidden=32, heads=4, kv_heads=2, ffn=64, vocab=64)
+ROOT = Path(__file__).parents[3]
+FOUR = "dp 4;tp 2 x dp 2;tp 2 x fsdp 2;pp 2 x dp 2"  # and tp 2 x pp 2, then fsdp 4
+
+
+def test_six_layouts_train_alike_and_one_goes_on_where_another_stopped() -> None:
+    program = [sys.executable, str(ROOT / "benchmarks/decoder_losses.py"), "--steps", "2", "--layouts", FOUR]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tp 2 x pp 2, then fsdp 4" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("layout", "schedule", "words"),
+    [
+        (Layout(2, 1, 2, 3, 1, 4), "interleaved_zero_bubble", "wrong gradients"),
+        (Layout(2, 1, 2, 0, 1, 4), "zbv_zero_bubble", "wrong gradients"),
+        (Layout(4, 1, 1, 1, 1, 1), "1f1b", "shard 0, 2 or 3"),
+        (Layout(1, 4, 1, 0, 1, 1), "1f1b", "not divisible by tp 4"),
+        (Layout(1, 1, 4, 0, 1, 8), "interleaved_1f1b", "make no 8 stages"),
+        (Layout(1, 1, 4, 0, 1, 2), "1f1b", "gpipe takes fewer"),
+        (Layout(2, 1, 1, 0, 1, 1), "1f1b", "are not the 4 there are"),
+    ],
+)
+def test_what_torch_cannot_do_or_does_wrongly_is_refused(layout: Layout, schedule: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        require_right(layout, SHAPE, schedule, 4)
+
+
+def test_zero_bubble_without_data_parallelism_is_right() -> None:
+    require_right(Layout(1, 2, 2, 0, 1, 4), SHAPE, "interleaved_zero_bubble", 4)
+
+
+def test_a_pipeline_with_few_micro_batches_takes_gpipe() -> None:
+    assert usual_schedule(Layout(1, 1, 4, 0, 1, 2)) == "gpipe"
+    assert usual_schedule(Layout(1, 1, 4, 0, 1, 4)) == "1f1b"
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_stage_of_a_schedule_is_somebodys(name: str) -> None:
+    order = SCHEDULES[name]
+    assert sorted(stage for place in range(4) for stage in order.stages(place, 4)) == list(range(4 * order.chunks))
+
+
+def test_first_values_do_not_depend_on_how_the_model_is_cut() -> None:
+    def values(blocks: range) -> dict[str, torch.Tensor]:
+        with torch.device("meta"):
+            stage = DecoderStage(SHAPE, blocks, first=True, last=True, recompute=False)
+        begin(stage, torch.device("cpu"), seed=3)
+        return dict(stage.named_parameters())
+
+    whole, part = values(range(4)), values(range(2, 3))
+    assert all(torch.equal(whole[name], value) for name, value in part.items())
+
+
+def test_a_model_unlike_llama_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "gpt2", "--steps", "1"]) == 2
+    assert "the decoder here is Llama's" in capsys.readouterr().err
+
+
+def test_text_is_read_as_bytes_in_sequences_by_number(tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(bytes(range(200)))
+    text = data.Text.read(file, 256, 8)
+    tokens, labels = data.batch(text, first=5, count=3, length=8)
+    assert torch.equal(tokens[:, 1:], labels[:, :-1])
+    assert torch.equal(data.batch(text, first=6, count=1, length=8)[0][0], tokens[1])
