@@ -129,11 +129,11 @@ def test_the_fuller_the_cluster_the_smaller_a_job_has_to_be() -> None:
 
 def test_who_finds_no_room_waits_and_is_given_up_when_it_can_no_longer_be_in_time() -> None:
     first = Submission("first", 0.0, 4, 40.0, 60.0)
-    late = Submission("late", 2.0, 4, 30.0, 50.0)
-    found = simulate([first, late], Cluster((Device("gpu", 4),)), Joint())
-    assert list(found.declined) == [0, 1]
-    assert found.end[0] == pytest.approx(40.0)
-    assert found.waited[1] == pytest.approx(18.0, abs=0.1)
+    late = Submission("late", 2.0, 4, 30.0, 50.0)  # to be begun by 20
+    found = simulate([first, late, Submission("other", 25.0, 1, 1.0, 99.0)], Cluster((Device("gpu", 4),)), Joint())
+    assert list(found.declined) == [0, 1, 0]
+    assert found.end[0] == pytest.approx(40.0, abs=1.1)
+    assert found.waited[1] == 23.0
 
 
 def test_a_dear_promise_that_is_not_firm_makes_way_for_a_cheap_one() -> None:

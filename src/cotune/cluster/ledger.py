@@ -8,14 +8,16 @@ At last idle GPUs make jobs faster where that wastes little, and serve those wit
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
+from operator import mul
 from typing import Protocol
 
 from cotune.cluster.policy import Active, Promise, capacity
-from cotune.cluster.promises import MOMENT, TIGHT, Room, Standing, held_at, trimmed
+from cotune.cluster.promises import MOMENT, TIGHT, Room, held_at, trimmed
 from cotune.cluster.prospects import Ladder, Prospects
+from cotune.cluster.turning_points import begin, standing, start_seconds, steps_down
 from cotune.types import Cluster, Config
 
 _AGAIN = 0.05  # of the time it can still wait: how long a job waits to be tried again that found no room
@@ -54,16 +56,22 @@ class Ledger:
         self._urgent = [job for job in active if job.job.deadline is not None]
         self._patient = [job for job in active if job.job.deadline is None]
         self._rooms: dict[str, Room] = {}
+        self._revising = False  # whether promises are made as small as they have become
         self._new: Active | None = None
-        self._given: dict[Active, Config] = {}
+        self._given: dict[Active, tuple[Ladder, int]] = {}
+        self._known: dict[Active, Prospects] = {}
+        self._asked: list[float] = []
 
     def admit(self, new: Active) -> bool:
         """Promise room to a newcomer if there is some, or if taking back dearer promises makes some; is it firm?"""
         self._new = new
-        if not self._prospects(new).ladders or self._crowds_out(new):
+        if not self._prospects(new).ladders:
             return False
-        promise, taken = self._fit(new), list[Active]()
-        for dearer in self._dearer(new) if promise is None else ():
+        promise, taken = self._found(new), list[Active]()
+        if promise is None:  # what others have done since they were promised room may have made some
+            self._rooms, self._revising = {}, True
+            promise = self._found(new)
+        for dearer in self._dearer(new) if promise is None and not self._crowds_out(new) else ():
             assert dearer.promise is not None
             self._room(dearer.promise.device).give_back(dearer.promise)
             taken.append(dearer)
@@ -77,23 +85,30 @@ class Ledger:
         new.promise = replace(promise, firm=self._is_firm(new, promise))
         return new.promise.firm
 
-    def serve(self) -> dict[Active, Config]:
-        """Return what everybody shall hold."""
+    def _found(self, new: Active) -> Promise | None:
+        return None if self._crowds_out(new) else self._fit(new)
+
+    def serve(self) -> dict[str, Config]:
+        """Return what everybody shall hold; who needs the most nodes comes first, and chooses them first."""
+        self._revising = True
         self._serve_due()
         self._find_room()
         self._get_on()
         self._use_idle()
-        return self._given
+        given = sorted(self._given.items(), key=lambda entry: -entry[1][0].units[entry[1][1]])
+        return {job.job.name: ladder.configs[row] for job, (ladder, row) in given}
 
     def _serve_due(self) -> None:
         """Give what was promised to those whose promises have begun."""
-        due: list[tuple[bool, float, int, Active, Promise]] = []
+        due: list[tuple[Active, Promise, int]] = []
         for job in self._urgent:
             if job.promise is not None and held_at(job.promise, job.synced):
                 promise = self._revised(job, job.promise, extend=True)
-                due.append((not promise.firm, self._price(job), job.number, job, promise))
-        for *_, job, promise in sorted(due, key=lambda one: one[:3]):
-            ladder, units = self._ladder(job, promise), held_at(promise, job.synced)
+                due.append((job, promise, held_at(promise, job.synced)))
+        if sum(units for *_, units in due) > sum(self._free.values()):  # some overran what was set aside for them
+            due.sort(key=lambda one: (not one[1].firm, self._price(one[0]), one[0].number))
+        for job, promise, units in due:
+            ladder = self._ladder(job, promise)
             if units and (units <= self._free[ladder.device] or not job.restart):
                 self._give(job, ladder, ladder.row(min(units, self._free[ladder.device])))
 
@@ -103,7 +118,7 @@ class Ledger:
             job for job in self._urgent if job.promise is None and job.deadline_left > 0 and self._worth_trying(job)
         ]
         for _, _, job in sorted((self._price(job), job.number, job) for job in waiting):
-            promise = None if self._crowds_out(job) else self._fit(job)
+            promise = self._found(job)
             if promise is not None:
                 job.promise = replace(promise, firm=False)
                 self._room(promise.device).take(promise)
@@ -122,8 +137,26 @@ class Ledger:
         """Let those who have a promise get on before it begins, whoever is due next first; the late come last."""
         line = [(begin(job), job.number, job) for job in self._urgent if job not in self._given and _goes_on(job)]
         for *_, job in sorted(line):
-            ladder, row = self._cheapest(job)
+            if not any(self._free.values()):
+                return
+            ladder, row = self._base(job)
             self._give(job, ladder, min(row, ladder.row(self._free[ladder.device])))
+
+    def _base(self, job: Active) -> tuple[Ladder, int]:
+        """Return in what a job gets on: as it is, as long as nothing cheaper is in time."""
+        known = job.prospects
+        if (
+            known is not None
+            and known.base is not None
+            and known.config is job.config
+            and job.synced < known.base_until
+        ):
+            return known.base
+        known = self._prospects(job)
+        ladder, row = known.base = self._cheapest(job)
+        goes_on = row == ladder.held and not job.spread
+        known.base_until = job.synced + steps_down(job, ladder, 0.0) if goes_on else -math.inf
+        return ladder, row
 
     def _use_idle(self) -> None:
         """Let jobs go faster where that wastes little, those without a deadline at the end."""
@@ -142,12 +175,13 @@ class Ledger:
         """Give a job the fastest config in reach that wastes little."""
         now = self._given.get(job)
         best: tuple[float, int, Ladder, int] | None = None
-        for ladder in self._prospects(job).ladders:
-            if now is not None and now.device != ladder.device:
+        for ladder in self._prospects(job).ladders if now is None else (now[0],):
+            held = 0 if now is None else ladder.units[now[1]]
+            reach = ladder.row(self._free[ladder.device] + held)
+            if reach < 0 or ladder.units[reach] <= held:
                 continue
-            reach = ladder.row(self._free[ladder.device] + (now.units if now else 0))
-            lasts = [seconds + _start(job, ladder, row) for row, seconds in enumerate(ladder.likely)]
-            enough = (1.0 + self._terms.slack) * min(map(float.__mul__, map(float, ladder.units), lasts))
+            lasts = [seconds + start_seconds(job, ladder, row) for row, seconds in enumerate(ladder.likely)]
+            enough = (1.0 + self._terms.slack) * min(map(mul, ladder.units, lasts))
             for row in range(reach + 1):
                 found = lasts[row], ladder.units[row], ladder, row
                 thrifty = ladder.units[row] * lasts[row] <= enough or (now is None and row == 0)
@@ -155,26 +189,26 @@ class Ledger:
         if best is None:
             return
         seconds, _, ladder, row = best
-        at = -1 if now is None else ladder.configs.index(now)
-        if now is None or seconds < (ladder.likely[at] + _start(job, ladder, at)) * (1 - 1e-9):
+        if now is None or seconds < (ladder.likely[now[1]] + start_seconds(job, ladder, now[1])) * (1 - 1e-9):
             self._give(job, ladder, row)
 
     def _give(self, job: Active, ladder: Ladder, row: int) -> None:
         if row < 0:
             return
-        config, before = ladder.configs[row], self._given.get(job)
-        self._free[config.device] -= config.units - (before.units if before else 0)
-        self._given[job] = config
+        before = self._given.get(job)
+        self._free[ladder.device] -= ladder.units[row] - (before[0].units[before[1]] if before else 0)
+        self._given[job] = ladder, row
 
     def _crowds_out(self, new: Active) -> bool:
         """Return whether a job takes a large part of what is left, and is larger than most who are there."""
-        others = [job.job.gpus * job.total for job in self._urgent if job is not new]
-        if not others:
+        if len(self._urgent) <= 1:
             return False
         ladder, row = self._cheapest(new)
         cost = ladder.units[row] * ladder.sure[row]
-        left = self._room(ladder.device).left(new.synced + new.deadline_left)
-        return cost > self._terms.widest * left and cost > median(others)
+        self._asked = self._asked or sorted(job.job.gpus * job.total for job in self._urgent)
+        if cost <= _median_without(self._asked, new.job.gpus * new.total):
+            return False
+        return cost > self._terms.widest * self._room(ladder.device).left(new.synced + new.deadline_left)
 
     def _dearer(self, new: Active) -> list[Active]:
         """Return those whose promises may be taken back for a newcomer, the dearest first."""
@@ -186,22 +220,33 @@ class Ledger:
     def _is_firm(self, new: Active, promise: Promise) -> bool:
         """Return whether firm promises leave enough to others with this one."""
         now, due = new.synced, new.synced + new.deadline_left
+        most = self._terms.firm * self._there[promise.device] * new.deadline_left - promise.held(now, due)
+        if self._there[promise.device] * new.deadline_left - self._room(promise.device).left(due) <= most:
+            return True
         others = (job.promise for job in self._urgent if job is not new and job.promise)
-        held = sum(one.held(now, due) for one in others if one.firm and one.device == promise.device)
-        return held + promise.held(now, due) <= self._terms.firm * self._there[promise.device] * new.deadline_left
+        return sum(one.held(now, due) for one in others if one.firm and one.device == promise.device) <= most
 
     def _cheapest(self, job: Active) -> tuple[Ladder, int]:
         """Return the cheapest config in which a job ends in time, or the fastest if none does."""
-        known, promise = self._prospects(job), job.promise
-        limit = job.deadline_left - MOMENT + TIGHT
-        ladders = known.ladders if promise is None else (self._ladder(job, promise),)
+        known, promise, limit = job.prospects, job.promise, job.deadline_left - MOMENT + TIGHT
+        if known is not None and len(known.ladders) == 1 and len(known.ladders[0].units) == 1:
+            return known.ladders[0], 0
+        ladders = self._prospects(job).ladders if promise is None else (self._ladder(job, promise),)
+        if limit > 0:
+            in_time = [
+                (ladder.cost(row), place, row)
+                for place, ladder in enumerate(ladders)
+                for row, seconds in enumerate(ladder.sure)
+                if seconds + start_seconds(job, ladder, row) <= limit
+            ]
+            if in_time:
+                _, place, row = min(in_time)
+                return ladders[place], row
         rows = [(ladder, row) for ladder in ladders for row in range(len(ladder.units))]
-        in_time = [(ladder, row) for ladder, row in rows if ladder.sure[row] + _start(job, ladder, row) <= limit]
-        if in_time or limit <= 0:
-            return min(in_time or rows, key=lambda one: one[0].cost(one[1]))
-        return min(rows, key=lambda one: one[0].sure[one[1]])
+        return min(rows, key=lambda one: one[0].sure[one[1]] if limit > 0 else one[0].cost(one[1]))
 
     def _price(self, job: Active) -> float:
+        """Return what a job still costs in the cheapest config that ends in time."""
         if not self._prospects(job).ladders:
             return math.inf
         ladder, row = self._cheapest(job)
@@ -212,7 +257,7 @@ class Ledger:
         until = job.synced + job.deadline_left - MOMENT
         found = []
         for ladder in self._prospects(job).ladders:
-            promise = self._room(ladder.device).latest(ladder, until, _standing(job, ladder))
+            promise = self._room(ladder.device).latest(ladder, until, standing(job, ladder))
             if promise is not None:
                 found.append((ladder.price * promise.held(job.synced, until), promise))
         return min(found, key=lambda one: one[0])[1] if found else None
@@ -220,7 +265,9 @@ class Ledger:
     def _room(self, device: str) -> Room:
         """Return what promises leave of a device, each as small as it has become."""
         if device not in self._rooms:
-            promises = [self._revised(job, job.promise) for job in self._urgent if job.promise is not None]
+            promises = [job.promise for job in self._urgent if job.promise is not None]
+            if self._revising:
+                promises = [self._revised(job, job.promise) for job in self._urgent if job.promise is not None]
             kept = (promise for promise in promises if promise.device == device)
             self._rooms[device] = Room(self._urgent[0].synced, self._there[device], kept)
         return self._rooms[device]
@@ -229,7 +276,7 @@ class Ledger:
         """Return a promise as far as it is still needed; one that has become too small is made anew."""
         if job.running:
             ladder = self._ladder(job, promise)
-            enough = trimmed(promise, ladder, job.synced, _standing(job, ladder))
+            enough = trimmed(promise, ladder, job.synced, standing(job, ladder))
             job.promise = promise = enough or (self._extended(job, promise) if extend else promise)
         return promise
 
@@ -244,20 +291,11 @@ class Ledger:
         return self._prospects(job).on(promise.device)
 
     def _prospects(self, job: Active) -> Prospects:
-        certain = job is self._new or (job.promise is not None and job.promise.firm)
-        return self._terms.prospects(job, self._cluster, certain=certain)
-
-
-def steps_down(active: Active, ladder: Ladder) -> float:
-    """Return the seconds until a job that goes on as it is would be in time one step below, which is cheaper."""
-    if active.config not in ladder.configs:
-        return math.inf
-    row = ladder.configs.index(active.config)
-    if row == 0 or ladder.cost(row) <= ladder.cost(row - 1):
-        return math.inf
-    below = ladder.sure[row - 1]
-    short = below + active.restart - (active.deadline_left - MOMENT)
-    return short / (below / ladder.sure[row] - 1.0) if short > 0 and below > ladder.sure[row] > 0 else math.inf
+        known = self._known.get(job)
+        if known is None:
+            certain = job is self._new or (job.promise is not None and job.promise.firm)
+            known = self._known[job] = self._terms.prospects(job, self._cluster, certain=certain)
+        return known
 
 
 def _goes_on(job: Active) -> bool:
@@ -265,22 +303,8 @@ def _goes_on(job: Active) -> bool:
     return job.promise is not None or job.deadline_left <= 0
 
 
-def begin(job: Active) -> float:
-    """Return when the promise of a job begins; never for one that is late."""
-    promise = job.promise
-    if promise is None or promise.ends[-1] <= job.synced:
-        return math.inf
-    return promise.ends[0] if promise.units[0] == 0 else job.synced
-
-
-def _standing(job: Active, ladder: Ladder) -> Standing:
-    if job.config is None or job.config not in ladder.configs:
-        return Standing(job.restart, -1, job.restart)
-    return Standing(job.restart, ladder.configs.index(job.config), max(job.ready - job.synced, 0.0))
-
-
-def _start(job: Active, ladder: Ladder, row: int) -> float:
-    """Return the seconds until a job is at work in a config."""
-    if job.config is not None and ladder.configs[row] == job.config:
-        return max(job.ready - job.synced, 0.0)
-    return job.restart
+def _median_without(ordered: Sequence[float], value: float) -> float:
+    """Return the median of some ordered numbers but one."""
+    out, left = bisect_left(ordered, value), len(ordered) - 1
+    pick = [ordered[place + (place >= out)] for place in ((left - 1) // 2, left // 2)]
+    return sum(pick) / 2

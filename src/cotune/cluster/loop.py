@@ -91,11 +91,11 @@ def drive(
             yield active
         for active in moment.arrived:
             desk.arrive(active)
-            if admit and not admit(active, desk.everybody(), cluster) and not waits:
+            if admit and not admit(active, desk.everybody(world.now()), cluster) and not waits:
                 desk.end(active)
                 world.decline(active)
                 yield active
-        for active in desk.given_up():
+        for active in desk.given_up(world.now()):
             desk.end(active)
             placer.release(active)
             world.stop(active)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +28,10 @@ MOMENT = (
     0.1  # seconds before a deadline at which promises end: decisions come a hair late, thousands of times in a crowd
 )
 TIGHT = 0.01  # seconds that a promise may fall short by, since sums of seconds are not exact; plans end a moment early
+# A promise in many pieces is worth little: each is a change of size, and the pieces hold up others. With at most 4, 8,
+# 16 or any number 5,304, 5,270, 5,201 and 5,063 of 10,000 jobs of ITP's cluster 08 are in time, of three other
+# clusters 1,770, 1,780, 1,755 and 1,732.
+_TURNS = 8
 _ENOUGH = 1.0 - 1e-9
 
 
@@ -103,7 +107,7 @@ class Room:
         for row in rows:
             chosen = np.minimum(within, row + 1) - 1
             found = _from_the_end(chosen, speed, lasts, job)
-            if found is not None:
+            if found is not None and np.count_nonzero(np.diff(chosen[found[0] :])) < _TURNS:
                 first, begin = found
                 units = ladder.counted[chosen[first:]]
                 ends = np.append(begins[first + 1 :], until)
@@ -142,9 +146,13 @@ def _promise(begin: float, ends: Floats, units: Ints, device: str) -> Promise:
 
 def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Promise | None:
     """Return the latest part of a promise that is enough for what is left; None if even the whole is not."""
+    if len(promise.units) == 2 and promise.units[0] == 0 and promise.ends[0] > now + TIGHT:  # the usual case, quickly
+        begin = promise.ends[1] - job.restart - ladder.sure[ladder.row(promise.units[1])]
+        if begin >= promise.ends[0]:
+            return Promise((begin, promise.ends[1]), promise.units, promise.device, promise.firm)
     begins = (now, *(max(end, now) for end in promise.ends))
     if _may_go_on(promise, ladder, now, job):
-        promise = replace(promise, ends=promise.ends[-1:], units=(ladder.units[job.held],))
+        promise = Promise(promise.ends[-1:], (ladder.units[job.held],), promise.device, promise.firm)
         begins = (now, promise.ends[0])
     missing = 1.0
     for place in range(len(promise.units) - 1, -1, -1):
@@ -167,19 +175,16 @@ def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Prom
 
 def _may_go_on(promise: Promise, ladder: Ladder, now: float, job: Standing) -> bool:
     """Return whether a promise has begun, and to go on in what a job holds is as good and takes no more."""
+    if job.held < 0 or job.waits + ladder.sure[job.held] > promise.ends[-1] - now + TIGHT:
+        return False
     left = [units for units, end in zip(promise.units, promise.ends, strict=True) if end > now + TIGHT]
-    return bool(
-        left
-        and job.held >= 0
-        and ladder.units[job.held] <= min(left)
-        and job.waits + ladder.sure[job.held] <= promise.ends[-1] - now + TIGHT
-    )
+    return bool(left) and ladder.units[job.held] <= min(left)
 
 
 def _cut(promise: Promise, place: int, begin: float) -> Promise:
     if place == 1 and promise.units[0] == 0 and promise.ends[0] >= begin - HAIR:
         return promise
-    return replace(promise, ends=(begin, *promise.ends[place:]), units=(0, *promise.units[place:]))
+    return Promise((begin, *promise.ends[place:]), (0, *promise.units[place:]), promise.device, promise.firm)
 
 
 def held_at(promise: Promise, now: float) -> int:

@@ -8,18 +8,20 @@ forecast is uncertain. A job that waits keeps its prospects; of one that runs on
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotune.cluster.options import cautious, choices, packing, seconds_left
+from cotune.cluster.work import Steady
 from cotune.types import Cluster, Config, Floats, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cotune.cluster.policy import Active
+    from cotune.cluster.policy import Active, Promise
 
 _AT_ONCE = 1e-9  # seconds, for jobs that are done
 
@@ -34,6 +36,8 @@ class Ladder:
     units: tuple[int, ...]
     sizes: Ints  # the same
     counted: Ints  # the same, and 0 at the end: row -1 is to run in nothing
+    rates: tuple[float, ...] | None  # of work of which nothing else decides, see `_rates`
+    held: int = -1  # the row of what the job runs in
     likely: list[float] = field(default_factory=list)  # believed seconds to the end
     sure: list[float] = field(default_factory=list)  # seconds that are set aside for it
 
@@ -48,7 +52,16 @@ class Ladder:
 
     def row(self, units: int) -> int:
         """Return the largest config within some units; -1 for none."""
-        return int(self.sizes.searchsorted(units, side="right")) - 1
+        return bisect_right(self.units, units) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """When to look at a job again, as long as it has the same promise and holds the same."""
+
+    promise: Promise | None
+    config: Config | None
+    at: float
 
 
 @dataclass(slots=True)
@@ -61,10 +74,16 @@ class Prospects:
     config: Config | None = None  # what it held when this was worked out
     margin: float = 0.0  # standard deviations that are set aside
     tried: float = -math.inf  # when no room was found for it last
+    wake: Wake | None = None
+    base: tuple[Ladder, int] | None = None  # the cheapest in time, and until when it is if the job runs in it
+    base_until: float = -math.inf
 
     def on(self, device: str) -> Ladder:
         """Return the configs on a device."""
-        return next(ladder for ladder in self.ladders if ladder.device == device)
+        for ladder in self.ladders:
+            if ladder.device == device:
+                return ladder
+        raise LookupError(device)
 
 
 def prospects_of(active: Active, cluster: Cluster, margin: float, hope: float) -> Prospects:
@@ -82,7 +101,11 @@ def brought_up_to_date(active: Active, known: Prospects, margin: float, hope: fl
     if known.done == active.done and known.config is active.config and known.margin == margin:
         return known
     for ladder in known.ladders:
-        ladder.likely, ladder.sure = _times(active, ladder.configs, margin)
+        if known.config is not active.config:
+            ladder.held = -1 if active.config not in ladder.configs else ladder.configs.index(active.config)
+        ladder.likely = _likely(active, ladder)
+        sure = [cautious(active, config, margin) for config in ladder.configs] if active.spread else ladder.likely
+        ladder.sure = sure
     known.done, known.config, known.margin = active.done, active.config, margin
     known.quickest = min((_at_best(active, ladder, hope) for ladder in known.ladders), default=math.inf)
     return known
@@ -104,7 +127,7 @@ def _ladders(active: Active, cluster: Cluster) -> list[Ladder]:
         sizes = tuple(one.units for one in rising)
         counted = np.array([*sizes, 0], dtype=np.int64)
         price = device.price_per_hour / 3600.0 if cluster.priced and device.price_per_hour else 1.0
-        ladders.append(Ladder(device.name, price, rising, sizes, counted[:-1], counted))
+        ladders.append(Ladder(device.name, price, rising, sizes, counted[:-1], counted, _rates(active, rising)))
     return ladders
 
 
@@ -123,7 +146,17 @@ def _rising(active: Active, configs: Sequence[Config]) -> tuple[Config, ...]:
     return tuple(rising)
 
 
-def _times(active: Active, configs: Sequence[Config], margin: float) -> tuple[list[float], list[float]]:
-    """Return the seconds to the end in each config that are believed, and those that are set aside."""
-    likely = [seconds_left(active, config) for config in configs]
-    return likely, [cautious(active, config, margin) for config in configs] if active.spread else likely
+def _rates(active: Active, configs: Sequence[Config]) -> tuple[float, ...] | None:
+    """Return the work done per second in each config where that never changes; None where it is to be asked for."""
+    belief = active.belief
+    if type(belief) is Steady and belief.across_racks == 1.0:
+        return tuple(belief.rates[config] for config in configs)
+    return None
+
+
+def _likely(active: Active, ladder: Ladder) -> list[float]:
+    """Return the believed seconds to the end in each config."""
+    if ladder.rates is None or active.belief is None or not active.done < active.belief.total:
+        return [seconds_left(active, config) for config in ladder.configs]
+    left = active.belief.total - active.done
+    return [left / rate if rate else math.inf for rate in ladder.rates]

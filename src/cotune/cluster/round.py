@@ -34,15 +34,18 @@ class Round:
         self._half_life: float | None = getattr(policy, "half_life", None)
         self._usage: dict[str, float] = {}
         self._used_at = 0.0
+        self._at = -math.inf  # when all were brought up to the present last
 
     @property
     def busy(self) -> bool:
         return bool(self._active)
 
-    def everybody(self) -> list[Active]:
-        """Return all who are there, in order of arrival."""
-        for active in self._active.values():
-            self._sync(active)
+    def everybody(self, now: float) -> list[Active]:
+        """Return all who are there at a time, in order of arrival."""
+        if now != self._at:
+            self._at = now
+            for active in self._active.values():
+                self._sync(active)
         return list(self._active.values())
 
     def arrive(self, active: Active) -> None:
@@ -53,9 +56,9 @@ class Round:
         self._count(active.synced)
         del self._active[active.job.name]
 
-    def given_up(self) -> list[Active]:
+    def given_up(self, now: float) -> list[Active]:
         """Return those for whom the policy can do nothing more."""
-        return [] if self._gives_up is None else [active for active in self.everybody() if self._gives_up(active)]
+        return [] if self._gives_up is None else [active for active in self.everybody(now) if self._gives_up(active)]
 
     def next_change(self) -> float:
         """Return when the policy wants to be asked again although nothing happens."""
@@ -67,7 +70,7 @@ class Round:
     def decide(self, now: float) -> tuple[list[Active], list[Active]]:
         """Return who stops and who starts; a job whose config changes is in both."""
         self._count(now)
-        everybody = self.everybody()
+        everybody = self.everybody(now)
         if self._level_of is not None:
             for active in everybody:
                 self._relevel(active, self._level_of(active))
@@ -76,9 +79,13 @@ class Round:
                 active.team_usage = self._usage.get(active.job.team, 0.0)
         given = self._policy.allocate(everybody, self._cluster)
         self._check(given)
-        stops = [active for active in everybody if active.running and given.get(active.job.name) != active.config]
+        stops = [
+            active for active in everybody if active.running and _differ(given.get(active.job.name), active.config)
+        ]
         stops.sort(key=lambda active: (active.level, active.turn))
-        wanted = [(self._active[name], config) for name, config in given.items() if self._active[name].config != config]
+        wanted = [
+            (self._active[name], config) for name, config in given.items() if _differ(self._active[name].config, config)
+        ]
         for active in reversed(stops):
             if active.settled:  # one that has just come to its level stays at the end of it
                 active.turn = -self._next_turn()
@@ -119,11 +126,17 @@ class Round:
 
     def _check(self, given: Mapping[str, Config]) -> None:
         used: Counter[str] = Counter()
-        for config in given.values():
-            used[config.device] += config.units
+        for name, config in given.items():
+            active = self._active[name]
+            used[config.device] += active.held if config is active.config else config.units
         there = capacity(self._cluster)
         for device, held in used.items():
             if held > there.get(device, 0):
                 raise ValueError(
                     f"{type(self._policy).__name__} gave away {held} {device}, there are {there.get(device, 0)}"
                 )
+
+
+def _differ(one: Config | None, other: Config | None) -> bool:
+    """Return whether two configs differ; to be the same object is the usual case, and the quick one."""
+    return one is not other and one != other

@@ -34,10 +34,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cotune.bounds import Count, Fraction, NotNegative, Positive
-from cotune.cluster.ledger import Ledger, begin, steps_down
+from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active
 from cotune.cluster.promises import TIGHT, next_change
-from cotune.cluster.prospects import Prospects, brought_up_to_date, prospects_of
+from cotune.cluster.prospects import Prospects, Wake, brought_up_to_date, prospects_of
+from cotune.cluster.turning_points import begin, steps_down, steps_up
 from cotune.types import Cluster, Config
 
 
@@ -80,7 +81,7 @@ class Joint:
         return begin(active) > active.synced + TIGHT
 
     def level_lasts(self, active: Active) -> float:
-        """Return when to decide again at the latest: when a promise turns, or a job has to be given up.
+        """Return when to decide again at the latest: when a promise turns, or a deadline comes.
 
         An uncertain job is looked at halfway to its deadline too, but no more often than each `look` of the time it was
         given.
@@ -88,7 +89,10 @@ class Joint:
         known, due = active.prospects, active.deadline_left
         if known is None or not 0 < due < math.inf:
             return math.inf
-        soonest = self._soonest(active, known)
+        wake = known.wake
+        if wake is None or wake.promise is not active.promise or wake.config is not active.config or active.spread:
+            wake = known.wake = Wake(active.promise, active.config, active.synced + self._soonest(active, known))
+        soonest = wake.at - active.synced
         soonest = soonest if soonest > TIGHT else math.inf  # that was decided already
         if not active.spread:
             return soonest
@@ -97,16 +101,16 @@ class Joint:
     def _soonest(self, active: Active, known: Prospects) -> float:
         promise, now = active.promise, active.synced
         if promise is None:
-            last = active.deadline_left - known.quickest - (0.0 if active.running else active.restart)
-            return last + 2 * TIGHT
+            return active.deadline_left
         turns = next_change(promise, now, active.held, exactly=bool(active.restart)) - now
-        return min(turns, steps_down(active, known.on(promise.device))) if active.running else turns
+        if not active.running:
+            return turns
+        known = brought_up_to_date(active, known, known.margin, self.hope)
+        ladder = known.on(promise.device)
+        return min(max(turns, steps_up(active, promise, ladder)), steps_down(active, ladder, self.slack))
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
-        given = Ledger(self, active, cluster).serve()
-        # who needs the most nodes chooses them first
-        starts = sorted(given.items(), key=lambda entry: -entry[1].units)
-        return {job.job.name: config for job, config in starts}
+        return Ledger(self, active, cluster).serve()
 
     def margin(self, spread: float) -> float:
         """Return the standard deviations above a forecast that are set aside for it."""
