@@ -48,6 +48,12 @@ def amount(job: Job, config: Config, parts: float) -> float:
     return parts / job.counting.parts if found is None else found
 
 
+def told(job: Job, parts: int) -> int:
+    """Return the parts that a start trains which is told to train so many: `{epochs}` is a whole number."""
+    whole = job.counting.parts if job.counting.unit == "epochs" else 1.0
+    return math.ceil(math.ceil(parts / whole) * whole)
+
+
 def words(job: Job, config: Config, parts: float) -> str:
     """Return so many parts in the unit of the job, as people read it: 1,200 steps, 1 epoch."""
     count, unit = amount(job, config, parts), job.counting.unit

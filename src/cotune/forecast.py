@@ -25,12 +25,18 @@ from cotune.space import Configs
 from cotune.types import Config, Floats, Goal, Ints
 
 Sources = npt.NDArray[np.object_]
+_SAME = 1e-9  # steps that differ by less are the same
 LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judged by a forecast
 
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """What recipes (rows) have learnt after epoch 1, 2, ... (columns); accuracy rises (sign applied)."""
+    """What recipes (rows) have learnt after step, 2 step, ... epochs (columns); accuracy rises (sign applied).
+
+    Where the learning rate falls to the end of each run, these are the ends of runs of so many epochs. `way` then says
+    of a run that is told its length what it is worth after some epochs: the annealed epochs that have learnt as much,
+    and how far below their end it still is. It is told multiples of `grain` epochs.
+    """
 
     recipe: Ints  # the row of each config
     best: Floats  # median of the best so far
@@ -41,6 +47,14 @@ class Learning:
     source: Sources  # of each recipe, up to the epoch that is told
     told: Floats  # of each recipe: beyond it all is extrapolated
     ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
+    step: float = 1.0  # epochs between two evaluations
+    way: Callable[[float, Floats], tuple[Floats, Floats]] | None = None
+    grain: float = 1.0
+
+    def column(self, epochs: Floats) -> Ints:
+        """Return the column of each number of epochs: the first for none, the last for more than there are."""
+        place = np.ceil(np.minimum(epochs / self.step, self.best.shape[1]) - _SAME).astype(np.int64)
+        return np.asarray(np.maximum(place - 1, 0))
 
     def at(self, luck: float) -> Floats:
         """Return the best so far, so many deviations above its median."""

@@ -20,6 +20,7 @@ from cotune.forecast import Forecaster, Outlook
 from cotune.plan import Search
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
+from cotune.predict.annealing import continuable
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.space import Configs, Space
 from cotune.types import RECORDED, Cluster, Config, Forecast, Goal, Job, Plan
@@ -65,7 +66,8 @@ class Planner:
         wanted = space.needs_accuracy(goal) if with_accuracy is None else with_accuracy
         forecaster = evidence.forecaster(job, cluster, predictors, with_accuracy=wanted)
         outlook = forecaster(space.configs(), goal.max_epochs)
-        return cls(job, goal, space, cluster, forecaster, outlook, Resumable.among(evidence.samples), predictors.seed)
+        left = Resumable.among(continuable(job, goal, evidence.samples))
+        return cls(job, goal, space, cluster, forecaster, outlook, left, predictors.seed)
 
     def asking(self, goal: Goal, cluster: Cluster | None = None) -> Planner:
         """Return the planner for another goal, and at other prices."""

@@ -28,6 +28,7 @@ Axes = tuple[tuple[str, Value], ...]
 Prefer = Literal["cheap", "fast", "accurate"]
 _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Unit = Literal["epochs", "steps", "tokens"]
+Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
@@ -201,6 +202,7 @@ class Job:
     of the job's own to read instead of its output. `model` is known where the job names its model.
     `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
     `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
+    `schedule` is how its learning rate goes; None where that is not known.
     """
 
     name: str
@@ -218,6 +220,7 @@ class Job:
     seeds: int = 1
     workers_matter: bool = False
     counting: ProgressUnit = ProgressUnit()
+    schedule: Schedule | None = None
 
     def recipe(self, config: Config) -> Recipe:
         """Return what accuracy depends on in a config: two that share it learn alike."""
@@ -356,6 +359,7 @@ class Sample:
     `peak_bytes` is the most memory a worker took, of the `limit_bytes` it could have had.
     `goal` is what a run was for, which the one that goes on from it is for as well.
     `load` is what else the machine did meanwhile, where that was looked at.
+    `length` is the epochs that it was told to train, however few it did.
     """
 
     config: Config
@@ -380,6 +384,7 @@ class Sample:
     limit_bytes: int | None = None
     goal: Goal | None = None
     load: Load | None = None
+    length: int | None = None
 
     @property
     def failed(self) -> bool:

@@ -17,7 +17,7 @@ from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
 from cotune.jobfile.length import parsed
 from cotune.printable import printable
-from cotune.types import STOP_GRACE, Prefer, Value, rule_power
+from cotune.types import STOP_GRACE, Prefer, Schedule, Value, rule_power
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
@@ -180,6 +180,7 @@ class JobFile(_Section):
     global_batch: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     search: dict[Name, Values] = {}
     lr: LearningRateSection | None = None
+    schedule: Schedule | None = None
     budget: BudgetSection = BudgetSection()
     timeout: Duration | None = None
     stop_grace: Duration = STOP_GRACE

@@ -23,6 +23,7 @@ from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSecti
 from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.jobfile.rate_rule import rule_for
+from cotune.jobfile.schedule import schedule_of
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit, Value
@@ -127,6 +128,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     rule = rule_for(script.read(command, folder) if file.lr and file.lr.rule is None else None)
     metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern)) or "accuracy"
     length = _length(file, command, source)
+    schedule = None if file.schedule else schedule_of(command, folder)
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
@@ -140,6 +142,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         where=_where(engine, settings),
         log=_log(file, source),
         counting=length.counting,
+        schedule=file.schedule or (schedule.name if schedule else None),
     )
     cluster = Cluster(
         tuple(
@@ -172,7 +175,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         inputs,
         file.stop_grace,
         metric_named=file.target is not None or file.better is not None,
-        notes=(str(rule),) if file.lr and file.lr.rule is None else (),
+        notes=((str(rule),) if file.lr and file.lr.rule is None else ()) + ((str(schedule),) if schedule else ()),
         team=file.team or "",
         priority=file.priority,
     )

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from cotune.forecast import Learning, Outlook
+from cotune.plan.lengths import lengths, told
 from cotune.plan.rates import rates
 from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
@@ -45,7 +46,7 @@ class Assessment:
     needed: Floats  # (recipes or 1, draws) epochs a run takes; infinite where the target stays out of reach
     probability: Floats  # (n,)
     seconds: Floats  # (n,) median
-    epochs: Ints  # (n,) the cap: the most epochs that deadline and budget allow
+    epochs: Ints  # (n,) the cap: the most epochs that deadline and budget allow, or the length that is told
     trained: Floats | None = None  # (n,) epochs that need not be trained again; infinite when the target is met
 
     @property
@@ -85,9 +86,7 @@ class Assessment:
 
     def _at_cap(self, learning: Learning, luck: float) -> Floats:
         """Return the accuracy of each config after its cap of epochs, so many deviations above the median."""
-        learnt = learning.at(luck)
-        column = np.maximum(np.minimum(self.epochs, learnt.shape[1]) - 1, 0)
-        return np.asarray(learnt[learning.recipe, column])
+        return np.asarray(learning.at(luck)[learning.recipe, learning.column(self.epochs.astype(np.float64))])
 
     def rest(self, row: int) -> Forecast | None:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""
@@ -144,7 +143,7 @@ class Assessment:
         taken = np.minimum(_of_rows(self.needed, self.outlook, rows), self.goal.max_epochs)
         if self.all_epochs:
             taken = np.repeat(self.epochs[rows, None].astype(np.float64), self.outlook.draws, axis=1)
-        more = _left(taken, trained[:, None])
+        more = _left(taken, trained[:, None], _step(self.outlook))
         spent = np.where(more > 0, self.outlook.begun(rows), 0.0) + more * self.outlook.each(rows)
         return taken, more, spent
 
@@ -158,7 +157,7 @@ class Assessment:
         if learning is None or source is None:
             return None
         recipe = learning.recipe[row]
-        column = np.maximum(np.minimum(taken, learning.best.shape[1]).astype(np.int64) - 1, 0)
+        column = learning.column(taken)
         spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
         reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
         return Quantity(*_quantiles(self.sign * reached)[0], source, "")
@@ -181,15 +180,20 @@ def _weakest(one: Source, other: Source) -> Source:
 
 def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: Floats | None = None) -> Assessment:
     """Return every config of the outlook judged against the goal; `trained` epochs need not be trained again."""
-    needed = _epochs_needed(outlook, goal, sign)
     rate = rates(outlook.configs, cluster)
     rate[~outlook.configs.valid] = np.inf
     count = len(outlook.configs)
-    probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count, dtype=np.int64)
+    probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count)
     for rows, fits in longest_epochs(outlook, goal, rate, MID):
-        cap[rows] = goal.epochs or np.maximum(fits, 1)
+        cap[rows] = goal.epochs or np.maximum(fits, _step(outlook))
+    needed = _epochs_needed(outlook, goal, sign)
+    if goal.target is not None and goal.prefer != "accurate" and outlook.learning and outlook.learning.way:
+        length = lengths(outlook.learning, goal, needed, cap)
+        cap = np.minimum(cap, length[outlook.learning.recipe])
+        outlook = replace(outlook, learning=told(outlook.learning, length), continued=None)
+        needed = _epochs_needed(outlook, goal, sign)
     for rows, met, spent in runs(outlook, goal, rate, needed):
-        in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None])
+        in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None] * (1 + _SAME))
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
     _credit(outlook, goal, cluster, sign, probability)
@@ -202,7 +206,7 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
         needed=needed,
         probability=probability,
         seconds=middle,
-        epochs=cap,
+        epochs=np.ceil(cap - _SAME).astype(np.int64),
     )
     found = _longest(found) if found.all_epochs else found
     return found if trained is None else replace(found, trained=trained)
@@ -225,9 +229,14 @@ def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probabili
             probability[rows] = np.maximum(probability[rows], then.probability[0])
 
 
-def _left(taken: Floats, trained: Floats) -> Floats:
-    """Return the epochs left of so many: one at least, unless the target is met already (infinite)."""
-    return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, 1.0), taken))
+def _step(outlook: Outlook) -> float:
+    """Return the epochs between two evaluations, after which a run may stop."""
+    return 1.0 if outlook.learning is None else outlook.learning.step
+
+
+def _left(taken: Floats, trained: Floats, step: float) -> Floats:
+    """Return the epochs left of so many: a step at least, unless the target is met already (infinite)."""
+    return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, step), taken))
 
 
 def runs(outlook: Outlook, goal: Goal, rate: Floats, needed: Floats) -> Iterator[tuple[Ints, Mask, Floats]]:
@@ -248,9 +257,10 @@ def _affordable(goal: Goal, spent: Floats, rate: Floats) -> Mask:
     return kept
 
 
-def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Ints]]:
-    """Yield blocks of (rows, most whole epochs that deadline and budget allow in that share of the draws)."""
+def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Floats]]:
+    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws)."""
     around, between = _around(outlook, confidence)
+    step = _step(outlook)
     for rows in _blocks(outlook, rate):
         slow = np.quantile(around.each(rows), between, axis=1)
         allowed = np.full(len(rows), np.inf)
@@ -258,8 +268,8 @@ def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float
             allowed = np.minimum(allowed, goal.deadline)
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
-        fits = np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow)
-        yield rows, np.clip(fits, 0, goal.max_epochs).astype(np.int64)
+        fits = step * np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow / step)
+        yield rows, np.clip(fits, 0.0, goal.max_epochs)
 
 
 def _around(outlook: Outlook, share: float) -> tuple[Outlook, float]:
@@ -279,7 +289,7 @@ def _longest(found: Assessment) -> Assessment:
     epochs = np.ones(len(found.seconds), dtype=np.int64)
     probability, middle = np.zeros_like(found.seconds), np.full_like(found.seconds, np.inf)
     for rows, fits in longest_epochs(outlook, goal, found.rate, goal.confidence):
-        taken = np.maximum(fits, 1)
+        taken = np.maximum(np.floor(fits), 1.0)
         spent = outlook.begun(rows) + taken[:, None] * outlook.each(rows)
         met = _affordable(goal, spent, found.rate[rows]) & (fits[:, None] > 0)
         if goal.target is not None:
@@ -300,7 +310,8 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
         return np.full((1, outlook.draws), float(goal.cap))
     if sign * goal.target > learning.ceiling:
         return np.full((len(learning.best), outlook.draws), np.inf)
-    best, above, below = (part[:, : goal.max_epochs] for part in (learning.best, learning.spread, learning.fall))
+    most = round(goal.max_epochs / learning.step)
+    best, above, below = (part[:, :most] for part in (learning.best, learning.spread, learning.fall))
     missing = sign * goal.target - best
     spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
     bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
@@ -311,7 +322,7 @@ def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     counts = np.bincount(places, minlength=recipes * (outlook.draws + 1)).reshape(recipes, -1)
     met_after = epochs - np.cumsum(counts, axis=1)[:, :-1] + 1.0
     needed = np.empty((recipes, outlook.draws))
-    needed[:, order] = np.where(met_after <= epochs, met_after, np.inf)
+    needed[:, order] = np.where(met_after <= epochs, met_after * learning.step, np.inf)
     return needed
 
 

@@ -157,6 +157,6 @@ def _best_accuracy(found: Assessment, learning: Learning, goal: Goal) -> float:
     for rows, epochs in longest_epochs(found.outlook, goal, found.rate, goal.confidence):
         fits = epochs > 0
         if fits.any():
-            column = np.minimum(epochs[fits], surest.shape[1]) - 1
+            column = learning.column(epochs[fits])
             best = max(best, float(surest[learning.recipe[rows[fits]], column].max()))
     return best

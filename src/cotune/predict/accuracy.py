@@ -39,6 +39,7 @@ from scipy.special import ndtri
 from cotune.checkpoints import Resumable
 from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
+from cotune.predict.annealing import Annealing
 from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
 from cotune.predict.predictors.curve import fallen, natural_ceiling, roughness
@@ -102,6 +103,9 @@ class AccuracyOutlook:
     luck: Luck
     recipes: Recipes = _BY_BATCH
     going: Mapping[Recipe, LearningCurve] = field(default_factory=dict)  # what a run of a recipe goes on from
+    step: float = 1.0  # epochs between two evaluations
+    annealing: Annealing | None = None  # where curves are of the ends of annealed runs
+    grain: float = 1.0  # epochs of which a run is told a multiple
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook | None:
         """Return the same outlook for runs that go on from what these samples left, if anything was.
@@ -115,8 +119,8 @@ class AccuracyOutlook:
         return _going_on(self, tuple(zip([job.recipe(sample.config) for sample in left], found, strict=True)))
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
-        """Return what configs of one recipe each learn by epoch 1, 2, ... `max_epochs`."""
-        epochs = np.arange(1.0, max_epochs + 1)
+        """Return what configs of one recipe each learn by every evaluation up to `max_epochs`."""
+        epochs = self.step * np.arange(1.0, round(max_epochs / self.step) + 1)
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
@@ -125,11 +129,11 @@ class AccuracyOutlook:
         later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
         shown = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
-        ended = np.clip(np.ceil(2**near.end).astype(np.int64) - 1, 0, max_epochs - 1)
+        ended = np.clip(np.ceil(2**near.end / self.step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
         fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
-        self._put_certain(configs, best, spread, fall)
+        self._put_certain(configs, epochs, best, spread, fall)
         self._put_never(best, epochs)
         other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
         return Learning(
@@ -142,6 +146,9 @@ class AccuracyOutlook:
             source=self._source(near),
             told=2**near.end,
             ceiling=self.ceiling,
+            step=self.step,
+            way=self.annealing.way if self.annealing else None,
+            grain=self.grain,
         )
 
     def _between_runs(self, near: _Near) -> Floats:
@@ -219,9 +226,8 @@ class AccuracyOutlook:
         """Return the curves that tell of a batch: the one that a run goes on from, or else all."""
         return [curve for curve in self.going.values() if curve.global_batch == batch] or self._by_batch[batch]
 
-    def _put_certain(self, configs: Configs, best: Floats, *spreads: Floats) -> None:
+    def _put_certain(self, configs: Configs, epochs: Floats, best: Floats, *spreads: Floats) -> None:
         """Leave nothing to chance of the past of a run that goes on, a target that was just met included."""
-        epochs = np.arange(1.0, best.shape[1] + 1)
         for recipe, curve in self.going.items():
             alike = configs.global_batch == recipe.global_batch
             rows = np.flatnonzero(alike if recipe.workers is None else alike & (configs.workers == recipe.workers))

@@ -21,19 +21,21 @@ from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
 from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
+from cotune.predict.annealing import annealing_of, contradiction
 from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict.groups import fit_seconds
 from cotune.predict.luck import Luck
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
+from cotune.predict.resolution import evaluations, resolved, step_of
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import load_words, starts
 from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
-from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, ProgressUnit, Sample
+from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 
 _FEW_CONFIGS = 4096
 _KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
@@ -187,13 +189,6 @@ class _Term:
         return self.base + self.slope * workers
 
 
-def _evaluations(job: Job, samples: Sequence[Sample]) -> float:
-    """Return how often a job is evaluated in a part of its length, as measured; once an epoch where it counts those."""
-    spans = [(len(one.curve) - 1, one.curve[-1].epoch - one.curve[0].epoch) for one in samples if len(one.curve) > 1]
-    often = [count / parts for count, parts in spans if parts > 0]
-    return 1.0 if job.counting == ProgressUnit() or not often else float(np.median(often))
-
-
 def learn(
     job: Job,
     samples: Sequence[Sample],
@@ -216,24 +211,28 @@ def learn(
 
     per_node = _per_node(cluster, known)
     seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)
-    learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(samples), accuracy)
+    annealing = annealing_of(job, samples) if accuracy is not None else None
+    told = [annealing.annealed(job, sample) for sample in samples] if annealing else samples
+    learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(told), accuracy)
+    if learnt is not None:
+        learnt = resolved(learnt, job, step_of(job, samples), annealing)
     return Forecaster(
         seconds=replace(seconds, starts=starts(known)),
         accuracy=learnt,
-        continuing=learnt and learnt.with_past(job, samples),
+        continuing=learnt and (None if annealing else learnt.with_past(job, samples)),
         by_worker_batch=by_worker,
         workers_matter=job.workers_matter,
         # A run starts its engine anew, so it pays what the first probe of a profile paid.
         engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
         startup=_Term.fit(known, "startup"),
-        overhead=_Term.fit(known, "evaluation", "checkpoint").times(_evaluations(job, known)),
+        overhead=_Term.fit(known, "evaluation", "checkpoint").times(evaluations(job, known)),
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
         broken=_broken(samples, known),
         apart=any(sample.apart for sample in failing(samples)),
         draws=draws,
         seed=seed,
-        reason=tuple(line for line in (reason, why, load_words(known)) if line),
+        reason=tuple(line for line in (reason, why, contradiction(job, samples), load_words(known)) if line),
         successes=tuple(success for _, success in met),
         before=before if met and len(known) > 1 else None,
     )

@@ -14,7 +14,8 @@ To measure a config is to run thirty steps of it where its seconds are not known
 train its recipe on the layout whose epochs cost the least; with few starts left the curve
 alone has to do. Expectations are over the draws of the forecast. A learning curve ends at the
 target, or where its recipe can no longer win: when even its quickest layout would miss the
-deadline, or its cheapest cost more than the plan.
+deadline, or its cheapest cost more than the plan. Where the learning rate falls to the end of each run, curves are
+short runs that end so: the first of a fifth of the most epochs, later ones as long as the plan is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from functools import cached_property
 
 import numpy as np
 
+from cotune.counting import told
 from cotune.plan.assess import Assessment, assess, runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
-from cotune.probe.design import Chooser, Design, Probe
+from cotune.probe.design import Chooser, Design, Probe, first_length
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
@@ -39,6 +41,7 @@ MARGIN = 1.15  # on epochs, before a recipe counts as beaten
 WEIGHT = CONSTANTS.probe_weight
 LEAST_GAIN = CONSTANTS.least_gain
 MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
+NEAR_LENGTH = 2  # times the length of an annealed run: ends of longer ones are not told by it
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
@@ -97,10 +100,15 @@ class ActiveDesign:
             return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
         if timed and left > LAST_STARTS + 1 and (value := self._spread_out.unstarted(samples)) is not None:
             return Probe(value, self._spread_out.time_epochs(value), f"seconds per epoch of {value}, never started so")
-        if not any(self._shows_curve(sample, seen) for sample in samples):
-            return self._first_curve(samples)
-        trained = {sample.config.global_batch for sample in samples if self._decides(sample, seen)}
+        first = first_length(self.job, self.goal, samples)
+        if not any(self._shows_curve(sample, seen) and (sample.length or 0) >= (first or 0) for sample in samples):
+            return self._first_curve(samples, first)
         found = self._assessed(samples)
+        trained = {
+            sample.config.global_batch
+            for sample in samples
+            if (self._tells_length(sample, found) if first else self._decides(sample, seen))
+        }
         known = _Known(timed, trained, self._listed, self._configs.global_batch)
         able = self._spread_out.able(samples)
         plan = self._cheapest(found, found.feasible & able, able)
@@ -110,7 +118,7 @@ class ActiveDesign:
             "the plan as it stands" if row == plan else f"decides between it and {self._listed[plan]}",
         )
         if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
-            return self._curve(row, found, plan, able, of)
+            return self._curve(row, found, plan, able, of, annealed=first is not None)
         if not known.seconds[row]:
             return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
         return None
@@ -164,7 +172,7 @@ class ActiveDesign:
     def _short(self) -> Mask:
         return np.asarray(self._time_epochs <= max(SHORT, float(np.quantile(self._time_epochs, 0.25))))
 
-    def _first_curve(self, samples: Sequence[Sample]) -> Probe | None:
+    def _first_curve(self, samples: Sequence[Sample], annealed: int | None) -> Probe | None:
         """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
         seconds = self._seconds(samples)
         batch = self._configs.global_batch.astype(np.float64)
@@ -178,16 +186,33 @@ class ActiveDesign:
         epochs = min(max(epochs, 2 * before), float(self.goal.max_epochs))
         config = self._listed[row]
         reason = f"learning curve at global batch {config.global_batch}, a cheap one"
+        if annealed is not None:
+            return Probe(config, float(annealed), f"{reason}, annealed", curve=True, length=annealed)
         return Probe(config, max(self._beyond(config), epochs), reason, curve=True)
 
-    def _curve(self, row: int, found: Assessment, plan: int, able: Mask, of: str) -> Probe:
+    def _curve(self, row: int, found: Assessment, plan: int, able: Mask, of: str, *, annealed: bool) -> Probe:
         batch = int(self._configs.global_batch[row])
         seconds = found.outlook.epoch_seconds
         layout = self._cheapest_layout(batch, np.where(able, seconds, np.inf))
         beaten = np.inf if row == plan or not found.feasible[plan] else float(found.cost[plan])
         cap = max(self._cap(batch, seconds, beaten), self._beyond(self._listed[layout]))
         reason = f"learning curve at global batch {batch}: {self._listed[row]}, {of}"
+        if annealed:
+            length = self._length(batch, found)
+            return Probe(self._listed[layout], float(length), f"{reason}, annealed", curve=True, length=length)
         return Probe(self._listed[layout], cap, reason, curve=True)
+
+    def _length(self, batch: int, found: Assessment) -> int:
+        """Return the epochs that a run of a global batch would be told, where its rate falls to its end."""
+        return told(self.job, int(found.epochs[self._configs.global_batch == batch].max(initial=1)))
+
+    def _tells_length(self, sample: Sample, found: Assessment) -> bool:
+        """Return whether a sample tells how long a run of its recipe is to be: it met the target, or was long."""
+        if not sample.curve or not sample.length:
+            return False
+        ended = sample.curve[-1].epoch >= sample.length - 1
+        near = NEAR_LENGTH * sample.length >= self._length(sample.config.global_batch, found)
+        return self.job.reached(self.goal.target, sample) or (ended and near)
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         if not any(sample.epoch_seconds is not None for sample in samples):

@@ -19,7 +19,9 @@ from typing import Protocol
 
 import numpy as np
 
+from cotune import counting
 from cotune.plan.rates import rates
+from cotune.predict.annealing import falling
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.samples import failing
 from cotune.probe.gain import ProbeGain
@@ -30,6 +32,7 @@ TIME_STEPS = 30
 MOST_TIME_EPOCHS = 2.0
 CURVES = 4
 GROWTH = 2  # how much larger a batch is tried than the largest that fits, once memory has run out
+_FIRST_SHARE, _FEWEST = 0.2, 3  # of the most epochs, for a first annealed curve, and epochs of it at least
 ENOUGH_LONGER = 1.5  # a curve is trained again when the budget lets it go this much further
 
 
@@ -41,6 +44,14 @@ class Probe:
     epochs: float
     reason: str
     curve: bool = False
+    length: int | None = None  # epochs that it is told to train, where it is not the beginning of a longest run
+
+
+def first_length(job: Job, goal: Goal, samples: Sequence[Sample]) -> int | None:
+    """Return how long a first learning curve is told to be: annealed to its end where the rate falls to that."""
+    if falling(job, samples) is None:
+        return None
+    return counting.told(job, max(min(_FEWEST, goal.max_epochs), round(_FIRST_SHARE * goal.max_epochs)))
 
 
 class Chooser(Protocol):
@@ -99,7 +110,8 @@ class Design:
         if curves:
             config = self._quickest(curves[0], samples)
             reason = f"learning curve at global batch {config.global_batch}"
-            return Probe(config, float(self.goal.max_epochs), reason, curve=True)
+            length = first_length(self.job, self.goal, samples)
+            return Probe(config, float(length or self.goal.max_epochs), reason, curve=True, length=length)
         return None
 
     def remaining(self, samples: Sequence[Sample]) -> int:

@@ -91,7 +91,7 @@ def profile(
         number += 1
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
         until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
-        begun_by = Resumable.among(whole).of(probe.config) if probe.curve else None
+        begun_by = Resumable.among(whole).of(probe.config) if probe.curve and probe.length is None else None
         launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
         begin = Sample(
             probe.config,
@@ -138,13 +138,13 @@ def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Samp
     """Return the start of a probe, going on from what was trained before if anything was.
 
     A job that reports once an epoch shows its pace by the second report. A learning curve is told
-    the epochs of a whole run, of which it is the beginning.
+    the epochs of a whole run, of which it is the beginning; where the rate falls to the end of a run, its own length.
     """
     counts_epochs = (
         design.job.counting == ProgressUnit()
     )  # others may be evaluated at any step: they are stopped instead
     whole = float(design.goal.max_epochs) if probe.curve or not counts_epochs else probe.epochs
-    most = max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
+    most = probe.length or max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
     launch = Launch(
         folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs
     )

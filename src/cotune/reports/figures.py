@@ -227,7 +227,7 @@ def _forecast_curve(found: Findings) -> list[Trace]:
     recipe, sign = learning.recipe[row], found.job.sign
     middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
     ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
-    x = list(range(1, len(middle) + 1))
+    x = [learning.step * place for place in range(1, len(middle) + 1)]
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
     line |= {"y": _list(middle * sign), "line": {"color": "@accent", "width": 2.5, "dash": "dot"}}

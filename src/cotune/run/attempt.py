@@ -67,7 +67,7 @@ def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Ite
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
-    growing = Growing(launch, begun, replace(sample, ended=False))
+    growing = Growing(launch, begun, replace(sample, ended=False, length=counting.told(launch.job, launch.epochs)))
     yield growing.sample
     # A recording and a cluster of other machines say nothing of this one.
     watch = LoadWatch() if sample.engine == _HERE else None

@@ -10,6 +10,7 @@ from cotune import counting
 from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
+from cotune.predict.annealing import continuable
 from cotune.run.launch import Launch
 from cotune.run.training import seconds_limit
 from cotune.stamps import new_id, timestamp
@@ -62,7 +63,8 @@ class Beginnings:
         """Return the probe that trained this config's recipe furthest, its checkpoint copied; else from scratch."""
         # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
         probe_seed = None if self.settings.engine == RECORDED else seed
-        before = Resumable.among(self.store.samples(self.settings.job)).of(config, goal, probe_seed)
+        samples = continuable(self.settings.job, goal, self.store.samples(self.settings.job))
+        before = Resumable.among(samples).of(config, goal, probe_seed)
         if before is None:
             return self.scratch(seed)
         begin = Beginning(before.seed or 0, self.runs / new_id(), before, trained(before))

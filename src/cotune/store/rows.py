@@ -81,6 +81,7 @@ def of_sample(sample: Sample) -> dict[str, Any]:
         "limit_bytes": sample.limit_bytes,
         "goal": None if sample.goal is None else of_record(sample.goal),
         "load": None if sample.load is None else of_record(sample.load),
+        "length": sample.length,
     }
 
 
@@ -112,6 +113,7 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         limit_bytes=row["limit_bytes"],
         goal=None if row["goal"] is None else record(Goal, row["goal"]),
         load=None if row["load"] is None else record(Load, row["load"]),
+        length=row["length"],
     )
 
 

@@ -2,6 +2,7 @@
 
     version 8   cotune 0.1.0
     version 9   samples know what else their machine did meanwhile; the queue of the service
+    version 10  samples know the epochs that they were told to train
 
 An empty store gets the tables as they are; one of the last release its migration, all in one transaction. A
 change of tables is a new version with a migration from the release before it. Versions below 8 were never released.
@@ -82,6 +83,7 @@ samples = Table(
     Column("cause", String),
     Column("room", BigInteger),
     Column("load", _OPTIONAL_JSON),
+    Column("length", BigInteger),
     ForeignKeyConstraint(["job", "fingerprint"], ["jobs.name", "jobs.fingerprint"]),
     Index("samples_of_job", "job", "fingerprint"),
 )
@@ -198,8 +200,12 @@ def _from_8(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[queue, queue_events, leaders])
 
 
-VERSION = 9
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {8: _from_8}  # from which version
+def _remember_length(connection: Connection) -> None:
+    connection.execute(text('ALTER TABLE samples ADD COLUMN "length" BIGINT'))
+
+
+VERSION = 10
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {8: _from_8, 9: _remember_length}  # from which version
 
 
 def version(connection: Connection, label: str) -> int:

@@ -1,0 +1,50 @@
+"""How long a run is told to be, where its learning rate falls to its end: then the length is part of the plan.
+
+    n = the least length whose end meets the target with a little more than the confidence that is asked
+
+A longer run costs more and ends better; a shorter one does not get there. A run that is told n epochs meets its target
+close to its end, as its rate falls, and hardly before: what it is worth on the way is `Learning.way`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cotune.forecast import Learning
+from cotune.types import Floats, Goal
+
+_SPARE = 0.4  # of the doubt that is allowed, for seconds that come late
+
+
+def lengths(learning: Learning, goal: Goal, needed: Floats, cap: Floats) -> Floats:
+    """Return the epochs that a run of each recipe is told, given those its draws need to end well enough.
+
+    No config of a recipe is told more than the longest that deadline and budget allow any of them (`cap`).
+    """
+    share = 1 - (1 - goal.confidence) * (1 - _SPARE)
+    enough = np.quantile(needed, share, axis=1, method="higher")
+    longest = np.zeros(len(needed))
+    np.maximum.at(longest, learning.recipe, cap)
+    wanted = np.minimum(np.where(np.isfinite(enough), enough, goal.max_epochs), longest)
+    whole = np.ceil(wanted / learning.grain) * learning.grain
+    return np.asarray(np.clip(whole, learning.grain, max(goal.max_epochs, learning.grain)))
+
+
+def told(learning: Learning, length: Floats) -> Learning:
+    """Return what runs learn that are told so many epochs: nothing more after their end."""
+    assert learning.way is not None
+    epochs = learning.step * np.arange(1.0, learning.best.shape[1] + 1)
+    rows = [_on_the_way(learning, row, float(most), epochs) for row, most in enumerate(length)]
+    best, middle, spread, fall = (np.stack(part) for part in zip(*rows, strict=True))
+    best = np.maximum.accumulate(best, axis=1)
+    return replace(learning, best=best, evaluation=middle, spread=spread, fall=fall, way=None)
+
+
+def _on_the_way(learning: Learning, row: int, length: float, epochs: Floats) -> tuple[Floats, ...]:
+    assert learning.way is not None
+    worth, below = learning.way(length, np.minimum(epochs, length))
+    ends = (learning.best, learning.evaluation, learning.spread, learning.fall)
+    best, middle, spread, fall = (np.interp(worth, epochs, part[row]) for part in ends)
+    return best - below, middle - below, spread, fall

@@ -1,0 +1,193 @@
+"""Schedules that end with the run: every evaluation as a point of the curve of annealed runs.
+
+    rate(e) = peak x r(e / n)                     n: the epochs that a run was told; r: cosine, linear, one cycle
+    S(e, n) = n R(e / n),  R(x) = ∫ r             what was learnt, in epochs at the peak rate
+    value(e, n) = f(S(e, n)) - C d(e / n)         d: what of its fall is still to come, 1 at first and 0 at the end
+
+A run of n epochs is not the beginning of a longer one: at the same epoch it has annealed, and the other has not. But
+both have learnt as much as an annealed run of
+
+    m = S(e, n) / R(1) epochs,      which ends at  value(e, n) + C d(e / n)
+
+So all evaluations lie on one curve, that of the ends of runs of m epochs, and everything that is known of learning
+curves (batches, luck, errors) holds for it. f and C are fitted together: for each of a few u0 and p
+
+    value = A_B - K_B (m + u0)^-p - C d           A and K of each global batch B; K and C at least 0
+
+by least squares; C is drawn to `usual` of the range of values while curves hardly tell it. The rest of a run is then
+known before it is trained: `way` says how far below its end a run is until then.
+
+Reference: Tissue et al., Scaling law with learning rate annealing, arXiv:2408.11029, 2024, with a rate that is followed
+at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeGuard
+
+import numpy as np
+from scipy.optimize import nnls
+
+from cotune.counting import told
+from cotune.types import Evaluation, Floats, Goal, Job, Sample, Schedule
+
+Falling = Literal["cosine", "linear", "one_cycle"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnealingPrior:
+    """What is assumed while curves tell little: chosen on two small networks of our own, cosine and linear."""
+
+    usual: float = 0.15  # C over the range of values
+    weight: float = 0.05  # evaluations that this counts for
+    later: float = 1.6  # times the epochs of a shorter run until a longer one is as good, which no luck explains
+
+
+PRIOR = AnnealingPrior()
+_PLACES = 2049
+_RISING, _FLOOR = 0.3, 1 / 25  # of a one-cycle run as torch has it: how long its rate rises, and from where
+_OFFSETS = np.geomspace(0.02, 5.0, 9)  # u0, over the middle of m
+_POWERS = np.geomspace(0.25, 3.0, 7)
+_LEAST = 1e-6  # epochs of m that are told apart from none
+_COMPLETE = 0.999  # of its length that a run has trained which has annealed
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A schedule: what was learnt, and what is still to be annealed, after a share of a run."""
+
+    learnt: Floats  # R over R(1)
+    left: Floats  # d
+
+    def at(self, share: Floats) -> tuple[Floats, Floats]:
+        """Return R / R(1) and d after some shares of a run."""
+        places = np.linspace(0.0, 1.0, _PLACES)
+        return np.interp(share, places, self.learnt), np.interp(share, places, self.left)
+
+
+@lru_cache
+def shape(schedule: Falling) -> Shape:
+    """Return the shape of a schedule."""
+    x = np.linspace(0.0, 1.0, _PLACES)
+    if schedule == "linear":
+        rate = 1 - x
+    elif schedule == "cosine":
+        rate = (1 + np.cos(np.pi * x)) / 2
+    else:
+        up = _FLOOR + (1 - _FLOOR) * (1 - np.cos(np.pi * x / _RISING)) / 2
+        down = (1 + np.cos(np.pi * (x - _RISING) / (1 - _RISING))) / 2
+        rate = np.where(x < _RISING, up, down)
+    learnt = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
+    left = np.where(np.arange(_PLACES) < int(rate.argmax()), 1.0, rate)
+    return Shape(learnt / learnt[-1], left)
+
+
+@dataclass(frozen=True, slots=True)
+class Annealing:
+    """What a job's runs gain by the fall of their rate: C, in the metric with its sign."""
+
+    schedule: Falling
+    gain: float
+
+    def way(self, length: float, epochs: Floats) -> tuple[Floats, Floats]:
+        """Return the annealed epochs that a run of a length is worth after some, and how far below those it is."""
+        learnt, left = shape(self.schedule).at(np.minimum(epochs / length, 1.0))
+        return np.maximum(length * learnt, _LEAST), self.gain * left
+
+    def annealed(self, job: Job, sample: Sample) -> Sample:
+        """Return a sample whose evaluations are the ends of annealed runs that have learnt as much."""
+        if not sample.curve or not sample.length:
+            return sample
+        worth, below = self.way(_length(sample), np.array([point.epoch for point in sample.curve]))
+        curve = tuple(
+            Evaluation(float(epochs), point.accuracy + job.sign * float(more), point.seconds)
+            for point, epochs, more in zip(sample.curve, worth, below, strict=True)
+        )
+        return replace(sample, curve=curve, epochs=curve[-1].epoch, accuracy=curve[-1].accuracy)
+
+
+def falling(job: Job, samples: Sequence[Sample]) -> Falling | None:
+    """Return how a job's rate falls to the end of each run: as is said, or as samples show; None where it does not."""
+    if job.schedule is not None:
+        return job.schedule if _falls(job.schedule) else None
+    return "cosine" if contradiction(job, samples) else None
+
+
+def continuable(job: Job, goal: Goal, samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Return what a run for a goal may go on from: where the rate falls to the end, what met it or was told as long."""
+    if falling(job, samples) is None:
+        return samples
+    return [one for one in samples if job.reached(goal.target, one) or one.length == told(job, goal.cap)]
+
+
+def _falls(schedule: Schedule) -> TypeGuard[Falling]:
+    return schedule != "constant"
+
+
+def contradiction(job: Job, samples: Sequence[Sample]) -> str:
+    """Return the words for two runs of one recipe of which the longer cannot have begun like the shorter, if any.
+
+    Where the schedule is known nothing contradicts it.
+    """
+    if job.schedule is not None:
+        return ""
+    runs = [sample for sample in samples if sample.curve and sample.length and not sample.resumed_from]
+    for one, other in itertools.permutations(runs, 2):
+        if job.recipe(one.config) != job.recipe(other.config) or one.config.axes != other.config.axes:
+            continue
+        end = one.curve[-1]
+        ended = end.epoch >= _COMPLETE * _length(one) and _length(other) > PRIOR.later * _length(one)
+        later = [point for point in other.curve if point.epoch <= PRIOR.later * end.epoch]
+        long = other.curve[-1].epoch >= PRIOR.later * end.epoch and later[-1:] and later[-1].epoch > end.epoch
+        if ended and long and not any(job.meets(end.accuracy, point.accuracy) for point in later):
+            return (
+                f"a run of {_length(one):g} epochs ended with {job.metric} {end.accuracy:.4g}, which one of "
+                f"{_length(other):g} did not show by epoch {later[-1].epoch:.3g}: its learning rate seems to fall to "
+                "the end of each run (`schedule:` says how)"
+            )
+    return ""
+
+
+def annealing_of(job: Job, samples: Sequence[Sample]) -> Annealing | None:
+    """Return what samples tell of a job whose rate falls to the end of its runs; None of any other."""
+    schedule = falling(job, samples)
+    if schedule is None:
+        return None
+    runs = [sample for sample in samples if sample.curve and sample.length]
+    return Annealing(schedule, _gain(job, schedule, runs) if runs else 0.0)
+
+
+def _length(sample: Sample) -> float:
+    return max(float(sample.length or 0), sample.curve[-1].epoch)
+
+
+def _gain(job: Job, schedule: Falling, samples: Sequence[Sample]) -> float:
+    """Return C by least squares, of the u0 and p that leave the least."""
+    only_left = Annealing(schedule, 1.0)
+    ways = [only_left.way(_length(one), np.array([point.epoch for point in one.curve])) for one in samples]
+    done, left = (np.concatenate(part) for part in zip(*ways, strict=True))
+    value = job.sign * np.array([point.accuracy for one in samples for point in one.curve])
+    fine = np.isfinite(value)
+    if not fine.any():
+        return 0.0
+    span = float(np.ptp(value[fine])) or 0.1 * float(np.abs(value[fine]).max()) or 1.0
+    scaled = (value - value[fine].min()) / span + 1.0
+    batch = np.repeat([one.config.global_batch for one in samples], [len(one.curve) for one in samples])
+    own = (batch[:, None] == np.unique(batch)[None, :]).astype(np.float64)
+    middle = float(np.exp(np.log(done).mean()))
+    rises = ((done / middle + u0) ** -p for u0, p in itertools.product(_OFFSETS, _POWERS))
+    fits = (_fitted(own[fine], rise[fine], left[fine], scaled[fine]) for rise in rises)
+    return min(fits, key=lambda one: one[1])[0] * span
+
+
+def _fitted(own: Floats, rise: Floats, left: Floats, value: Floats) -> tuple[float, float]:
+    """Return C and what is left over, with A and K of each batch and C at least 0."""
+    prior = np.zeros(2 * own.shape[1] + 1)
+    prior[-1] = np.sqrt(PRIOR.weight)
+    rows = np.vstack([np.hstack([own, -own * rise[:, None], -left[:, None]]), prior])
+    letters, rest = nnls(rows, np.append(value, np.sqrt(PRIOR.weight) * PRIOR.usual))
+    return float(letters[-1]), float(rest)

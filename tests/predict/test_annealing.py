@@ -1,0 +1,86 @@
+"""Learning rates that fall to the end of a run: samples of any length tell of one curve, and a plan has a length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotune.plan.assess import assess
+from cotune.predict import forecaster
+from cotune.predict.annealing import Annealing, Falling, annealing_of, contradiction, shape
+from cotune.space import Configs
+from cotune.types import Cluster, Config, Evaluation, Goal, Job, Sample
+
+CONFIG = Config.data_parallel(32, 1)
+SCHEDULES: tuple[Falling, ...] = ("cosine", "linear", "one_cycle")
+GAIN = 0.1
+
+
+def _trained(schedule: Falling, length: int, until: int | None = None, noise: float = 0.0) -> Sample:
+    """Return a run that was told a length, of a job that learns as the law says."""
+    epochs = np.arange(1.0, (until or length) + 1)
+    worth, below = Annealing(schedule, GAIN).way(length, epochs)
+    values = 0.9 - 0.3 * (worth + 0.5) ** -0.8 - below
+    values += noise * np.random.default_rng(length).standard_normal(len(values))
+    curve = tuple(Evaluation(float(e), float(v), float(e)) for e, v in zip(epochs, values, strict=True))
+    return Sample(CONFIG, epochs[-1], 1.0, curve[-1].accuracy, curve=curve, seconds=epochs[-1], length=length)
+
+
+def _job(schedule: Falling | None) -> Job:
+    return Job("annealed", examples=3200, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_schedule_learns_ever_more_and_has_nothing_left_at_its_end(schedule: Falling) -> None:
+    found = shape(schedule)
+    assert np.all(np.diff(found.learnt) >= 0)
+    assert np.all(np.diff(found.left) <= 0)
+    assert (found.learnt[0], found.learnt[-1], found.left[0], round(found.left[-1], 9)) == (0.0, 1.0, 1.0, 0.0)
+
+
+@given(st.sampled_from(SCHEDULES), st.integers(1, 50), st.floats(0.0, 0.5))
+def test_the_end_of_a_run_is_a_point_of_the_annealed_curve_as_it_was_measured(
+    schedule: Falling, length: int, gain: float
+) -> None:
+    sample = _trained(schedule, length)
+    last = Annealing(schedule, gain).annealed(_job(schedule), sample).curve[-1]
+    assert last.epoch == pytest.approx(length)
+    assert last.accuracy == pytest.approx(sample.curve[-1].accuracy)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_annealing_gains_is_learnt_from_short_runs_and_the_beginning_of_a_long_one(schedule: Falling) -> None:
+    found = annealing_of(_job(schedule), [_trained(schedule, 4), _trained(schedule, 8), _trained(schedule, 40, 12)])
+    assert found is not None
+    assert found.gain == pytest.approx(GAIN, rel=0.2)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_the_length_of_a_plan_is_that_of_the_run_that_ends_at_the_target(schedule: Falling) -> None:
+    target = 0.9 - 0.3 * 12.5**-0.8  # the end of a run of 12 epochs
+    job, goal = _job(schedule), Goal(target=target, max_epochs=40)
+    samples = [_trained(schedule, length, noise=0.0005) for length in (2, 4, 8)]
+    forecast = forecaster(job, samples, Cluster(), predictor="auto", accuracy="auto")
+    found = assess(forecast(Configs.of([CONFIG]), 40), goal, Cluster(), job.sign)
+    planned = found.forecast(0)
+    assert planned.epochs_needed is not None
+    assert planned.probability >= goal.confidence
+    assert 12 <= planned.epochs <= 18  # told a little longer, to be sure
+    assert planned.epochs_needed.low <= planned.epochs
+    assert planned.epochs_needed.mid > 0.7 * planned.epochs  # its rate falls late, and so it meets its target late
+
+
+def test_two_runs_of_one_recipe_that_disagree_where_the_shorter_ended_show_a_rate_that_falls() -> None:
+    runs = [_trained("cosine", 4), _trained("cosine", 30, 12)]
+    assert "a run of 4 epochs ended with accuracy" in contradiction(_job(None), runs)
+    assert annealing_of(_job(None), runs) is not None
+    assert annealing_of(Job("constant", schedule="constant"), runs) is None
+
+
+def test_runs_that_learn_alike_whatever_they_are_told_show_none() -> None:
+    long = _trained("cosine", 30)
+    short = Sample(CONFIG, 4.0, 1.0, long.curve[3].accuracy, curve=long.curve[:4], seconds=4.0, length=4)
+    assert contradiction(_job(None), [short, long]) == ""
+    assert annealing_of(_job(None), [short, long]) is None
