@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs schema lock sbom audit clean
+.PHONY: demo test lint bench docs schema lock sbom audit wheel clean
 
 # torch first, as pip finds it here: its CPU build, or with the CUDA packages that belong to it.
 $(VENV)/.installed: requirements.lock pyproject.toml
@@ -14,7 +14,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m cotune.demo
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -44,7 +44,7 @@ lock: $(VENV)/.installed
 # Tools of the supply chain have an environment of their own: what they need is no part of ours.
 $(VENV)-tools/.installed:
 	$(PYTHON) -m venv $(VENV)-tools
-	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1 build==1.6.1 twine==7.0.0
 	touch $@
 
 sbom: $(VENV)-tools/.installed
@@ -55,5 +55,15 @@ sbom: $(VENV)-tools/.installed
 audit: $(VENV)-tools/.installed
 	.ci/audit.sh $(VENV)-tools/bin/pip-audit
 
+# What PyPI would get, installed in an environment of its own; torch and what draws come from ours, to install them once.
+wheel: $(VENV)/.installed $(VENV)-tools/.installed
+	rm -rf dist $(VENV)-wheel
+	$(VENV)-tools/bin/python -m build --outdir dist . >/dev/null
+	$(VENV)-tools/bin/twine check --strict dist/*
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > "$$(echo $(VENV)-wheel/lib/python*/site-packages)/ours.pth"
+	cd dist && ../$(VENV)-wheel/bin/python -m cotune.demo
+
 clean:
-	rm -rf $(VENV) $(VENV)-tools .cotune build dist
+	rm -rf $(VENV) $(VENV)-tools $(VENV)-wheel .cotune build dist

@@ -27,7 +27,7 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("planner", "ended_runs", "layout_change", "asked"),
     ("project_profile", "project_run"),
     ("project",),
-    ("interop", "reports", "testing"),
+    ("interop", "reports", "testing", "demo"),
     ("dashboard",),
     ("cli",),
 )

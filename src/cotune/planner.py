@@ -80,6 +80,10 @@ class Planner:
         """Return the planner that chooses from another space."""
         return replace(self, space=space, outlook=self.forecaster(space.configs(), self.goal.max_epochs))
 
+    def from_scratch(self) -> Planner:
+        """Return the planner that goes on from no probe's checkpoint."""
+        return replace(self, checkpoints=Resumable({}))
+
     def assess(self) -> Assessment:
         """Return every config judged by the goal, with what probes have trained of it left out of what is left."""
         return self._assess(self.outlook)

@@ -65,6 +65,9 @@ Budget = Annotated[
     float | None, typer.Option("--budget", min=0, help="Most replayed device-seconds of measuring on a recording.")
 ]
 AllSamples = Annotated[bool, typer.Option("--all-samples", help="Read every row of the recording, for study only.")]
+FromScratch = Annotated[
+    bool, typer.Option("--from-scratch", help="Go on from nothing, even if a probe has trained this recipe.")
+]
 NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave out samples of jobs like this one.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 

@@ -37,11 +37,14 @@ def curves(found: Findings, *, coloured: bool) -> str:
     if not known:
         return ""
     target = found.goal.target
+    # Ticks have as few digits as keep them apart, so that 0.4 and 0.8 would be 0 and 1.
+    parts = all(abs(point.accuracy) <= 1 for sample in known for point in sample.curve)
+    size, metric = (100.0, f"{found.job.metric} in %") if parts else (1.0, found.job.metric)
     return _plot(
         [[point.epoch for point in sample.curve] for sample in known],
-        [[point.accuracy for point in sample.curve] for sample in known],
-        title=f"{found.job.metric} over epochs, measured" + ("; the line is the target" if target is not None else ""),
-        horizontal_lines=[] if target is None else [target],
+        [[size * point.accuracy for point in sample.curve] for sample in known],
+        title=f"{metric} over epochs, measured" + ("; the line is the target" if target is not None else ""),
+        horizontal_lines=[] if target is None else [size * target],
         lines=True,
         legend_labels=[f"global batch {sample.config.global_batch}" for sample in known],
         color=coloured,

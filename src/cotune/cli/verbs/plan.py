@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cotune import counting
-from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, reused_device_seconds, trained
+from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli.doubts import doubt_batches, doubt_target
 from cotune.cli.options import (
     AccuracyPredictor,
@@ -24,6 +24,7 @@ from cotune.cli.options import (
     Epochs,
     Examples,
     File,
+    FromScratch,
     Json,
     MaxCost,
     MaxEpochs,
@@ -82,6 +83,7 @@ def plan(
     max_samples: MaxSamples = 16,
     budget: Budget = None,
     all_samples: AllSamples = False,
+    from_scratch: FromScratch = False,
     no_history: NoHistory = False,
     examples: Examples = None,
     pattern: Pattern = None,
@@ -112,11 +114,14 @@ def plan(
             known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
         doubt_target(project.settings, known.samples)
         begun = time.perf_counter()
-        chosen = project.planner(known, predictors).plan(search)
+        planner = project.planner(known, predictors)
+        chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
         took = time.perf_counter() - begun
         doubt_batches(project.settings.job, Configs.of([chosen.config]))
         project.save(chosen)
         _print(project, chosen, known.samples, took, json=json)
+        if not (json or from_scratch):
+            _show_rest(project.settings.job, chosen, known.samples)
 
 
 def _measured(project: Project, max_samples: int, *, history: bool, seed: int, may_measure: bool) -> Evidence:
@@ -140,7 +145,6 @@ def _print(project: Project, chosen: Plan, samples: Sequence[Sample], took: floa
         emit_json("plan", _document(project, chosen, samples, took))
         return
     _show(project, chosen, took)
-    _show_rest(project.settings.job, chosen, samples)
 
 
 def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: float) -> dict[str, Any]:
@@ -196,7 +200,10 @@ def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:
         say(
             f"continues probe {probe.id}, which has trained {done}: {left} are left, probability {rest.probability:.2f}"
         )
-    elif any(sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS for sample in samples):
-        same = chosen.config.global_batch
-        if any(trained(sample) >= LEAST_EPOCHS and sample.config.global_batch == same for sample in samples):
-            say(f"note      no {CHECKPOINT} of the probes at global batch {same} is left, so a run begins anew")
+        return
+    same = chosen.config.global_batch
+    long = [sample for sample in samples if sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS]
+    if any(sample.config.global_batch == same for sample in long):
+        left = f"no {CHECKPOINT} of the probes at global batch {same} is left"
+        never = "the job writes no checkpoint into the folder named by COTUNE_CHECKPOINT"
+        say(f"note      {left if any(map(can_continue, long)) else never}, so a run begins anew")

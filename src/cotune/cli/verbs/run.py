@@ -18,6 +18,7 @@ from cotune.cli.options import (
     Epochs,
     Examples,
     File,
+    FromScratch,
     Json,
     MaxSamples,
     Name,
@@ -55,9 +56,7 @@ def run(
     target: Target = None,
     deadline: Deadline = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last unfinished run.")] = False,
-    from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", help="Go on from nothing, even if a probe has trained this recipe.")
-    ] = False,
+    from_scratch: FromScratch = False,
     examples: Examples = None,
     pattern: Pattern = None,
     timeout: Timeout = None,
@@ -121,5 +120,6 @@ def _announce(settings: Settings, run: ProjectRun) -> None:
         note(f"price: {line}")
     doubt_batches(settings.job, Configs.of([config]))
     cores = len(os.sched_getaffinity(0))
-    if settings.engine == "local" and config.device == "cpu" and config.workers > cores:
+    shared = settings.engine == "local" and "nodes" not in settings.engine_settings
+    if shared and config.device == "cpu" and config.workers > cores:
         note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")

@@ -1,0 +1,33 @@
+"""The demo asks for a deadline that shows what planning is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cotune
+from cotune.demo import CONFIDENCE, JOB, DemoChoice
+from cotune.jobfile import settings
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+@pytest.mark.parametrize(("name", "target"), [("cifar10dnn-cifar10-nodes", 0.6), ("cifar10dnn-cifar10-nodes", 0.65)])
+def test_the_plan_has_several_workers_between_a_cheaper_late_one_and_a_dearer_early_one(
+    name: str, target: float
+) -> None:
+    project = cotune.open(recording=RECORDINGS / name, target=target)
+    project.profile()
+    choice = DemoChoice.between(project)
+    cheapest, plan, fastest = choice.cheapest, choice.plan, choice.fastest
+    assert plan.config.workers > 1
+    assert plan.forecast.probability >= CONFIDENCE
+    assert cheapest.forecast.cost.mid < plan.forecast.cost.mid <= fastest.forecast.cost.mid
+    assert cheapest.forecast.seconds.mid > plan.forecast.seconds.mid >= fastest.forecast.seconds.mid
+
+
+def test_its_job_file_is_one(tmp_path: Path) -> None:
+    read = settings.loads(JOB, {}, "the demo", tmp_path)
+    assert read.goal.deadline is None, "chosen by what is measured"
+    assert len(read.space) == 8
