@@ -19,7 +19,7 @@ def test_the_plan_has_several_workers_between_a_cheaper_late_one_and_a_dearer_ea
 ) -> None:
     project = cotune.open(recording=RECORDINGS / name, target=target)
     project.profile()
-    choice = DemoChoice.between(project)
+    choice = DemoChoice.between(project.planner().from_scratch())
     cheapest, plan, fastest = choice.cheapest, choice.plan, choice.fastest
     assert plan.config.workers > 1
     assert plan.forecast.probability >= CONFIDENCE

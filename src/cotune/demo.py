@@ -19,13 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 import cotune
-from cotune.types import Plan
+from cotune.planner import Planner
+from cotune.types import Plan, Prefer
 from cotune.units import counted
 
 JOB = """\
@@ -95,11 +95,11 @@ def chosen_deadline(folder: Path) -> float:
     """Return a deadline that one worker cannot keep, and show what stands beside the plan for it."""
     with cotune.open(folder / "cotune.yaml") as project:
         for _ in range(MOST_ROUNDS):
-            if feasible(project, NO_HURRY):
+            if feasible(project.planner().from_scratch(), NO_HURRY):
                 break
             show(folder, "profile", "--budget", MORE)
         show_knee(project)
-        choice = DemoChoice.between(project)
+        choice = DemoChoice.between(project.planner().from_scratch())
     deadline, fastest = choice.plan.goal.deadline or NO_HURRY, choice.fastest
     print(f"\na deadline of {deadline:.0f} s, which one worker is not likely to keep:")
     rows = (("cheaper, later", choice.cheapest), ("the plan", choice.plan), ("dearer, earlier", fastest))
@@ -119,16 +119,15 @@ class DemoChoice:
     plan: Plan
 
     @classmethod
-    def between(cls, project: cotune.Project) -> DemoChoice:
+    def between(cls, planner: Planner) -> DemoChoice:
         """Return the plan for the first deadline, from a short one on, that asks for several workers but not the most.
 
         Where there is none such, several workers are enough.
         """
-        unhurried = partial(project.plan, deadline=NO_HURRY, confidence=CONFIDENCE)
-        cheapest, fastest = unhurried(), unhurried(prefer="fast")
+        cheapest, fastest = (asked(planner, NO_HURRY, prefer).plan() for prefer in ("cheap", "fast"))
         deadline, several = fastest.forecast.seconds.mid, fastest
         while deadline < NO_HURRY:
-            plan = feasible(project, float(ceil(deadline)))
+            plan = feasible(planner, float(ceil(deadline)))
             if plan is not None and plan.config.workers == 1:
                 break
             if plan is not None:
@@ -155,10 +154,15 @@ def show_knee(project: cotune.Project) -> None:
         print((f"{workers:7d} " + "".join(f"{cell:>16}" for cell in cells)).rstrip())
 
 
-def feasible(project: cotune.Project, deadline: float) -> Plan | None:
+def asked(planner: Planner, deadline: float, prefer: Prefer = "cheap") -> Planner:
+    """Return the planner for a deadline."""
+    return planner.asking(replace(planner.goal, deadline=deadline, confidence=CONFIDENCE, prefer=prefer))
+
+
+def feasible(planner: Planner, deadline: float) -> Plan | None:
     """Return the plan for a deadline, or None where nothing keeps it surely enough."""
     try:
-        return project.plan(deadline=deadline, confidence=CONFIDENCE)
+        return asked(planner, deadline).plan()
     except cotune.Infeasible:
         return None
 
