@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections import Counter
 
 import pytest
@@ -15,6 +18,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS", "same"))
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores would wait for one another
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times, and compiled once
+os.environ["XDG_DATA_HOME"] = _data = tempfile.mkdtemp(prefix="cotune-data-")  # the user's own store is never touched
+atexit.register(shutil.rmtree, _data, ignore_errors=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

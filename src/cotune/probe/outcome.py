@@ -11,6 +11,7 @@ from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.jobfile.finder import suggested
 from cotune.jobfile.script import Framework
 from cotune.jobfile.script import read as read_script
+from cotune.predict.samples import timed
 from cotune.probe.measure import Limits
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
@@ -51,7 +52,7 @@ class ProfileOutcome:
 
     def require_speed(self) -> None:
         """Raise why a profile told no seconds at all, if it did not."""
-        if not any(sample.epoch_seconds is not None for sample in self.samples):
+        if not timed(self.samples):
             raise self._nothing_learnt()
 
     def _nothing_learnt(self) -> CotuneError:
