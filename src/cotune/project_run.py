@@ -33,6 +33,7 @@ from cotune.run.launch import Engine, Launch
 from cotune.run.opening import opened_engine
 from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
+from cotune.run_watch import RunWatch, planned_odds
 from cotune.space import check_counts
 from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
@@ -242,22 +243,24 @@ class ProjectRun:
         countdown = Countdown(_usual_scatter(settings, launch.config.device))
         with opened_engine(self.context.engine, settings.engine_settings) as engine:
             fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
-            change: LayoutChange | SelfChange
-            change = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
+            layouts = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
-                change = SelfChange(self.itself.brain, self.itself.probes, launch.folder)
+                itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder)
+                watch = RunWatch(self.goal, itself, itself)
+            else:
+                odds = planned_odds(settings, self.goal, launch, self.plan, self.context.evidence())
+                watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
             until = _until(settings, launch, self.plan)
-            for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=change):
+            for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):
                 self.context.store.save(settings.job, moment.sample)
                 countdown.see(moment.sample)
-                words, left = self._told(moment.sample, launch, countdown)
-                doubt = None
-                if isinstance(change, SelfChange):
-                    change.see(moment.sample)
-                    words, doubt = words + change.words, change.warning()
-                yield RunEvent(moment.sample, words, left, moment.note or doubt)
+                watch.see(moment.sample)
+                words, left = self._told(moment.sample, launch, countdown, watch)
+                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(moment.sample, left))
 
-    def _told(self, sample: Sample, launch: Launch, countdown: Countdown) -> tuple[str, Quantity | None]:
+    def _told(
+        self, sample: Sample, launch: Launch, countdown: Countdown, watch: RunWatch
+    ) -> tuple[str, Quantity | None]:
         """Return how far a run is, and its ETA as the run itself tells it."""
         job = self.settings.job
         if sample.epoch_seconds is None and not sample.curve:
@@ -269,8 +272,9 @@ class ProjectRun:
             return f"{words}: target met", None
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
         words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
+        epochs = watch.end(float(launch.epochs)) or end.epochs
         # No ETA before the first real step.
-        return words, countdown.left(end.epochs) if sample.epoch_seconds is not None else None
+        return words + watch.words, countdown.left(epochs) if sample.epoch_seconds is not None else None
 
     def _refuse_failure(self, sample: Sample) -> None:
         """Raise what a run that failed has to say."""
@@ -279,10 +283,6 @@ class ProjectRun:
         if sample.failed:
             why = f"{sample.failure}{readable(self.settings.job, sample)}"
             raise EngineError(f"{sample.config} failed: {why}; its logs are in {sample.folder}", sample=sample)
-
-
-def _asked(goal: Goal) -> tuple[float | None, float | None, int | None]:
-    return goal.target, goal.deadline, goal.epochs
 
 
 def afterwards(folder: Path) -> str:

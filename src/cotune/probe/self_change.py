@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ from cotune.predict.way import Leg
 from cotune.probe.self_measuring import Choice, SelfMeasuring
 from cotune.run.supervise import Move, requested, resized
 from cotune.types import Evaluation, Sample
+
+_REST = 9.0  # times what weighing took, until the next evaluation is weighed
 
 
 class SelfChange:
@@ -21,6 +24,7 @@ class SelfChange:
         self._starts: dict[str, tuple[float, Sample]] = {}  # where each start began, and its sample by now
         self._weighed = self._decided = 0  # evaluations that were looked at, and that a move came of
         self._warned = False
+        self._resting = 0.0  # until when nothing is weighed: a run that tells much should not wait for what it is worth
         self.choice: Choice | None = None
 
     def __call__(self, sample: Sample) -> Move | None:
@@ -36,14 +40,16 @@ class SelfChange:
 
     def see(self, sample: Sample) -> None:
         """Renew what is thought of the run, where the sample has an evaluation more."""
-        begun = self._starts[sample.id][0] if sample.id in self._starts else sample.epochs
-        self._starts[sample.id] = (begun, sample)
+        at = self._starts[sample.id][0] if sample.id in self._starts else sample.epochs
+        self._starts[sample.id] = (at, sample)
         evaluations = sum(len(start.curve) for _, start in self._starts.values())
-        if evaluations == self._weighed or sample.epoch_seconds is None:
+        begun = time.monotonic()
+        if evaluations == self._weighed or sample.epoch_seconds is None or begun < self._resting:
             return
         self._weighed = evaluations
         met = self._brain.job.reached(self._brain.goal.target, sample)
         self.choice = None if met else self._chosen(sample)
+        self._resting = begun + (1 + _REST) * (time.monotonic() - begun)
 
     @property
     def words(self) -> str:

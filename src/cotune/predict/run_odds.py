@@ -1,0 +1,133 @@
+"""How likely a run under way is to meet its goal, from the job's law and the run's own evaluations.
+
+    accuracy after e epochs = law(e exp(-s))          s: by how much this run is slower than its job, in ln epochs
+    s ~ USUAL N(0, spread) + (1 - USUAL) N(0, WIDE)   x  p(evaluations | s)
+    N(s) = first evaluation that meets the target
+
+s lies on a grid. Most runs are as lucky as others of their job; a few are of another kind (a changed script, other
+data), which the wide part finds out. What evaluations miss of the law for the best s does not average out, so that they
+count as WITNESSES at most, the later ones more. Where the learning rate falls to the end of the run, the law is that of
+annealed ends and the run is below it on the way (`annealing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from cotune.forecast import Learning
+from cotune.types import Floats, Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class RunOddsPrior:
+    """What is assumed of a run before it has shown anything; chosen by hand on small runs of our own."""
+
+    usual: float = 0.9  # share of runs that are like others of their job
+    wide: float = 0.8  # deviation of s of those that are not
+    least: float = 0.1  # of the others, at least
+    noise: float = 0.01  # of the law's range: what it misses at best
+    witnesses: float = 8.0
+    pace: float = 0.1  # deviation of ln seconds of the epochs to come
+    surest: float = 0.99  # some runs stall, whatever their forecast
+
+
+PRIOR = RunOddsPrior()
+_INSTANT = 1e-9  # seconds
+_SHIFTS = np.linspace(-1.5, 2.5, 201)
+_LAST = 4  # evaluations that tell the level of a run
+_MOST_POINTS = 24  # evaluations that are looked at, evenly spread
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """What a run has taken by now, its seconds an epoch, and when it is to end, if ever."""
+
+    spent: float
+    epoch_seconds: float
+    deadline: float | None
+
+
+@dataclass(frozen=True)
+class RunBelief:
+    """The epochs that a run may need in all, infinite where it never arrives, and the weight of each."""
+
+    needed: Floats
+    weights: Floats
+    done: float
+
+    def odds(self, clock: RunClock) -> float:
+        """Return the chance that the target is met, and in time."""
+        able = np.isfinite(self.needed)
+        weights = self.weights[able]
+        if clock.deadline is not None:
+            left = np.maximum(self.needed[able] - self.done, 0.0) * clock.epoch_seconds
+            allowed = max(clock.deadline - clock.spent, _INSTANT)
+            weights = weights * ndtr(np.log(allowed / np.maximum(left, _INSTANT)) / PRIOR.pace)
+        return float(min(weights.sum(), PRIOR.surest))
+
+    def end(self, cap: float) -> Quantity:
+        """Return the epochs after which the run ends: at its target, or at its cap."""
+        low, mid, high = (min(self.quantile(share), cap) for share in (0.1, 0.5, 0.9))
+        return Quantity(low, mid, high, "measured", "epochs")
+
+    def quantile(self, share: float) -> float:
+        """Return the epochs that such a share of runs like this needs at most."""
+        order = np.argsort(self.needed)
+        place = int(np.searchsorted(np.cumsum(self.weights[order]), share))
+        return float(self.needed.item(order.item(min(place, len(order) - 1))))
+
+
+@dataclass(frozen=True)
+class RunLaw:
+    """What a run of a config that is told its length is expected to show, and by how much it may be slower."""
+
+    learning: Learning  # of this config alone
+    length: float
+    target: float  # which accuracy rises to
+    spread: float
+
+    def believe(self, curve: Sequence[tuple[float, float]], done: float) -> RunBelief:
+        """Return what is believed of a run after evaluations (epoch, accuracy that rises)."""
+        epochs = np.arange(self.learning.step, self.length + 1e-9, self.learning.step)
+        met = self._shown(epochs) + self._level(curve)[:, None] >= self.target
+        met &= (epochs > done)[None, :]  # what is behind it did not meet the target
+        needed = np.where(met.any(axis=1), epochs[met.argmax(axis=1)], np.inf)
+        score = self._prior() + self._likelihood(curve)
+        weights = np.exp(score - score.max())
+        return RunBelief(needed, weights / weights.sum(), done)
+
+    def _shown(self, epochs: Floats) -> Floats:
+        """Return what runs slower by each s (rows) show after some epochs."""
+        worth, below = epochs, np.zeros_like(epochs)
+        if self.learning.way is not None:
+            worth, below = self.learning.way(self.length, epochs)
+        law = np.maximum.accumulate(self.learning.evaluation[0])
+        places = self.learning.step * np.arange(1.0, len(law) + 1)
+        return np.asarray(np.interp(worth[None, :] * np.exp(-_SHIFTS)[:, None], places, law) - below[None, :])
+
+    def _level(self, curve: Sequence[tuple[float, float]]) -> Floats:
+        """Return by how much the last evaluations lie above what each s expects: that much stays."""
+        last = [(epoch, value) for epoch, value in curve if np.isfinite(value)][-_LAST:]
+        if not last:
+            return np.zeros(len(_SHIFTS))
+        epochs, values = np.array(last).T
+        return np.asarray((values[None, :] - self._shown(epochs)).mean(axis=1))
+
+    def _prior(self) -> Floats:
+        usual, wide = (np.exp(-0.5 * (_SHIFTS / sd) ** 2) / sd for sd in (max(self.spread, PRIOR.least), PRIOR.wide))
+        return np.asarray(np.log(PRIOR.usual * usual + (1 - PRIOR.usual) * wide))
+
+    def _likelihood(self, curve: Sequence[tuple[float, float]]) -> Floats:
+        fine = [(epoch, value) for epoch, value in curve if np.isfinite(value)]
+        if not fine:
+            return np.zeros(len(_SHIFTS))
+        few = np.unique(np.linspace(0, len(fine) - 1, min(len(fine), _MOST_POINTS)).round().astype(np.int64))
+        epochs, values = np.array(fine)[few].T
+        later = np.exp(np.linspace(-1.0, 0.0, len(few)))
+        span = float(np.ptp(self.learning.evaluation[0])) or abs(self.target) or 1.0
+        missed = ((self._shown(epochs) - values[None, :]) ** 2) @ (later / later.sum()) / span**2 + PRIOR.noise**2
+        return np.asarray(-0.5 * min(len(few), PRIOR.witnesses) * np.log(missed))

@@ -1,0 +1,200 @@
+"""What is said and done while a planned run goes on: its odds, whether it is late, what would help, and when it moves.
+
+After each evaluation the odds are told anew (`predict/run_odds.py`). When they have fallen below what was asked, that
+is said with what would help: a quicker layout of the same recipe, which the run goes on with where it may (it keeps
+checkpoints, and is not fixed), a later deadline, or an easier target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotune import counting
+from cotune.errors import CotuneError
+from cotune.jobfile.settings import Settings
+from cotune.predict import LAWS
+from cotune.predict.evidence import Evidence, Predictors
+from cotune.predict.run_odds import RunBelief, RunClock, RunLaw
+from cotune.probe.self_change import SelfChange
+from cotune.run.launch import Launch
+from cotune.run.supervise import Move
+from cotune.space import Configs
+from cotune.types import RECORDED, Z90, Config, Goal, Job, Plan, Quantity, Sample
+from cotune.units import duration
+
+_WORTH = 0.05  # of P(met), that another layout must add
+_FEWEST = 2  # evaluations that a doubt rests on
+_QUICK = Predictors(LAWS, "auto(among=[curve])")  # a run should not wait for its watch
+_UNKNOWN_SPREAD = 0.3  # of ln epochs, of a run without a plan
+
+
+@dataclass
+class PlannedOdds:
+    """The odds of a run for a target, renewed with each evaluation."""
+
+    job: Job
+    goal: Goal
+    law: RunLaw
+    quicker: tuple[tuple[Config, float], ...]  # layouts of the same recipe, and their seconds over those of the first
+    belief: RunBelief | None = None
+    odds: float | None = None
+    _seconds: dict[str, float] = field(default_factory=dict)  # of each start
+    _clock: RunClock | None = None
+    _evaluations: int = 0
+    _warned: bool = False
+
+    def see(self, sample: Sample) -> None:
+        """Take in where the run stands."""
+        self._seconds[sample.id] = sample.seconds
+        if sample.epoch_seconds is None or len(sample.curve) == self._evaluations or not sample.curve:
+            return
+        self._evaluations = len(sample.curve)
+        if self.job.reached(self.goal.target, sample):
+            self.belief = self.odds = None
+            return
+        points = [(point.epoch, self.job.sign * point.accuracy) for point in sample.curve]
+        self.belief = self.law.believe(points, sample.epochs)
+        self._clock = RunClock(sum(self._seconds.values()), _pace(sample), self.goal.deadline)
+        self.odds = self.belief.odds(self._clock)
+
+    @property
+    def low(self) -> bool:
+        """Return whether the odds are below what was asked."""
+        return self.odds is not None and self.odds < self.goal.confidence and self._evaluations >= _FEWEST
+
+    @property
+    def words(self) -> str:
+        """Return what is thought of the run, to be shown with its progress."""
+        return "" if self.odds is None else f", P(met) {self.odds:.2f}"
+
+    def warning(self) -> str | None:
+        """Return what would help, when the odds have just fallen below what was asked."""
+        new, self._warned = self.low and not self._warned, self.low
+        if not new or self.odds is None:
+            return None
+        return f"P(met) {self.odds:.2f} is below the {self.goal.confidence:g} asked: {self._remedy()}"
+
+    def better(self, now: Config, restart: float) -> tuple[Config, float] | None:
+        """Return the layout of the same recipe that makes the run the surest, and its odds, if it adds enough."""
+        if self.belief is None or self._clock is None or self.odds is None:
+            return None
+        here = next((ratio for config, ratio in self.quicker if config == now), None)
+        if here is None:
+            return None
+        spent, each = self._clock.spent + restart, self._clock.epoch_seconds / here
+        found = [
+            (config, self.belief.odds(RunClock(spent, each * ratio, self.goal.deadline)))
+            for config, ratio in self.quicker
+            if ratio < here
+        ]
+        best = max(found, key=lambda one: one[1], default=None)
+        return best if best is not None and best[1] > self.odds + _WORTH else None
+
+    def _remedy(self) -> str:
+        assert self.belief is not None
+        assert self._clock is not None
+        others = [f"{config} would make it {odds:.2f}" for config, odds in filter(None, [self._surest()])]
+        wanted = self.belief.quantile(self.goal.confidence)
+        if np.isfinite(wanted) and self.goal.deadline is not None:
+            end = self._clock.spent + (wanted - self.belief.done) * self._clock.epoch_seconds
+            later = duration(max(end, self.goal.deadline))
+            others.append(f"a deadline of {later} would make it {self.goal.confidence:g}")
+        if not np.isfinite(wanted):
+            most = counting.words(self.job, self.quicker[0][0], self.law.length)
+            others.append(f"at most {most} may be too few: more of them, or an easier target, would help")
+        return "; ".join(others)
+
+    def _surest(self) -> tuple[Config, float] | None:
+        return self.better(self.quicker[0][0], 0.0) if self.quicker else None
+
+
+@dataclass
+class RunWatch:
+    """Watches a run for a goal: `odds` where they can be told, and what else may move it."""
+
+    goal: Goal
+    odds: PlannedOdds | SelfChange | None
+    layouts: Callable[[Sample], Move | None]
+    fixed: bool = False
+    _late: bool = False  # and said so
+
+    def move(self, sample: Sample) -> Move | None:
+        """Return where a run is to go on, if anywhere else."""
+        move = self.layouts(sample)
+        if move is not None or self.fixed or not isinstance(self.odds, PlannedOdds) or not self.odds.low:
+            return move
+        restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
+        better = self.odds.better(sample.config, restart)
+        return None if better is None else Move(better[0], f"P(met) {better[1]:.2f} instead of {self.odds.odds:.2f}")
+
+    def see(self, sample: Sample) -> None:
+        """Take in where the run stands."""
+        if self.odds is not None:
+            self.odds.see(sample)
+
+    @property
+    def words(self) -> str:
+        """Return what to add to the run's progress."""
+        return "" if self.odds is None else self.odds.words
+
+    def warning(self, sample: Sample, left: Quantity | None) -> str | None:
+        """Return what is worth a line of its own, if anything is."""
+        late, doubt = self._lateness(sample, left), None if self.odds is None else self.odds.warning()
+        return doubt or late
+
+    def end(self, cap: float) -> Quantity | None:
+        """Return the epochs after which the run ends as its own evaluations tell, where they do."""
+        belief = self.odds.belief if isinstance(self.odds, PlannedOdds) else None
+        return None if belief is None else belief.end(cap)
+
+    def _lateness(self, sample: Sample, left: Quantity | None) -> str | None:
+        """Return that a run is expected to end after its deadline, once, and again where that was in doubt since."""
+        if self.goal.deadline is None or left is None:
+            return None
+        end, late = sample.seconds + left.mid, self._late
+        self._late = end > self.goal.deadline
+        if late or not self._late:
+            return None
+        said = f"expected to end after {duration(end)}, its deadline is {duration(self.goal.deadline)}"
+        return f"{said}: more workers, another batch or a later deadline would help"
+
+
+def planned_odds(
+    settings: Settings, goal: Goal, launch: Launch, plan: Plan | None, evidence: Evidence
+) -> PlannedOdds | None:
+    """Return what tells the odds of a run for a target by what was measured of its job; None where that is too few."""
+    job = settings.job
+    if launch.target is None or goal.epochs is not None or settings.engine == RECORDED:
+        return None
+    space = settings.space.configs()
+    alike = space.take(space.valid & (space.global_batch == launch.config.global_batch))
+    configs = [launch.config, *(one for one in alike if one != launch.config and one.axes == launch.config.axes)]
+    try:
+        if not evidence.tells_accuracy(job, goal):
+            return None
+        forecast = evidence.forecaster(job, settings.cluster, _QUICK, with_accuracy=True)
+        outlook = forecast(Configs.of(configs), goal.cap)
+    except CotuneError:  # too little was measured to tell anything
+        return None
+    if outlook.learning is None:
+        return None
+    needed = plan.forecast.epochs_needed if plan else None
+    spread = float(np.log(needed.high / needed.low) / (2 * Z90)) if needed and needed.low > 0 else _UNKNOWN_SPREAD
+    law = RunLaw(outlook.learning, float(launch.epochs), job.sign * launch.target, spread)
+    ratios = outlook.epoch_seconds / outlook.epoch_seconds[0]
+    able = [(config, float(ratio)) for config, ratio in zip(configs, ratios, strict=True) if np.isfinite(ratio)]
+    return PlannedOdds(job, goal, law, tuple(able))
+
+
+def _pace(sample: Sample) -> float:
+    """Return the seconds that an epoch of a run takes, evaluations included where they tell it."""
+    assert sample.epoch_seconds is not None
+    first, last = sample.curve[0], sample.curve[-1]
+    return (
+        (last.seconds - first.seconds) / (last.epoch - first.epoch)
+        if last.epoch > first.epoch
+        else sample.epoch_seconds
+    )

@@ -1,0 +1,93 @@
+"""A run does not go on in silence when its odds have fallen or its deadline will pass; it moves where it may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cotune.jobfile.settings import Settings, loads
+from cotune.predict.evidence import Evidence
+from cotune.run.launch import Launch
+from cotune.run_watch import PlannedOdds, RunWatch, planned_odds
+from cotune.types import Config, Evaluation, Goal, Quantity, Sample
+
+FILE = """
+run: python train.py --batch-size {batch_size} --epochs {epochs}
+examples: 1000
+target: {metric: accuracy, at_least: 0.85}
+deadline: 24s
+max_epochs: 60
+search: {workers: 1..2, batch_size: [32, 64]}
+"""
+CONFIG = Config.data_parallel(64, 1)
+
+
+def _sample(name: str, epochs: int, slower: float = 1.0, config: Config = CONFIG, pace: float = 1.0) -> Sample:
+    curve = tuple(
+        Evaluation(float(e), 0.95 - 0.6 * (e / slower / 1.5 + 1) ** -0.7, pace * e) for e in range(1, epochs + 1)
+    )
+    return Sample(config, epochs, pace, curve[-1].accuracy, curve=curve, seconds=pace * epochs, id=name, length=60)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return loads(FILE, {}, "cotune.yaml", tmp_path)
+
+
+def _odds(settings: Settings, goal: Goal, tmp_path: Path) -> PlannedOdds:
+    quick = Config.data_parallel(32, 2)
+    known = (_sample("probe", 20), replace(_sample("quick", 2, config=quick, pace=0.4), curve=(), accuracy=None))
+    launch = Launch("run", settings.job, CONFIG, 60, tmp_path, goal.target)
+    found = planned_odds(settings, goal, launch, None, Evidence(known))
+    assert found is not None
+    return found
+
+
+def test_a_run_that_learns_slower_than_its_probes_says_so_and_what_would_help(
+    settings: Settings, tmp_path: Path
+) -> None:
+    watch = RunWatch(settings.goal, _odds(settings, settings.goal, tmp_path), lambda _: None)
+    for epochs in range(1, 9):
+        watch.see(_sample("run", epochs))
+        assert watch.warning(_sample("run", epochs), None) is None
+    assert watch.words.startswith(", P(met) 0.9")
+    watch.see(_sample("run", 9, slower=1.6))
+    said = watch.warning(_sample("run", 9, slower=1.6), None)
+    assert said is not None
+    assert "is below the 0.9 asked" in said
+    assert "batch 32 on 2 workers (global batch 64) would make it" in said
+    assert "a deadline of" in said
+    assert watch.warning(_sample("run", 9, slower=1.6), None) is None  # once
+
+
+def test_a_run_whose_odds_are_low_goes_on_with_a_quicker_layout_unless_it_is_fixed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    odds = _odds(settings, settings.goal, tmp_path)
+    now = _sample("run", 9, slower=1.6)
+    odds.see(now)
+    move = RunWatch(settings.goal, odds, lambda _: None).move(now)
+    assert move is not None
+    assert move.config == Config.data_parallel(32, 2)
+    assert "instead of" in move.reason
+    assert RunWatch(settings.goal, odds, lambda _: None, fixed=True).move(now) is None
+
+
+def test_a_run_that_will_pass_its_deadline_says_so_once(settings: Settings) -> None:
+    watch = RunWatch(settings.goal, None, lambda _: None)
+    now = _sample("run", 5)
+    assert watch.warning(now, Quantity(5.0, 10.0, 15.0, "measured", "s")) is None
+    said = watch.warning(now, Quantity(15.0, 20.0, 25.0, "measured", "s"))
+    assert said is not None
+    assert "expected to end after 25 s, its deadline is 24 s" in said
+    assert watch.warning(now, Quantity(15.0, 20.0, 25.0, "measured", "s")) is None
+
+
+def test_a_run_for_no_target_or_of_a_job_without_curves_has_no_odds(settings: Settings, tmp_path: Path) -> None:
+    launch = Launch("run", settings.job, CONFIG, 60, tmp_path, None)
+    assert planned_odds(settings, settings.goal, launch, None, Evidence((_sample("probe", 20),))) is None
+    timed = replace(_sample("probe", 20), curve=(), accuracy=None)
+    launch = replace(launch, target=0.85)
+    assert planned_odds(settings, settings.goal, launch, None, Evidence((timed,))) is None
