@@ -24,7 +24,7 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("interop.logs", "interop.measured"),
     ("run",),
     ("probe",),
-    ("planner", "ended_runs", "layout_change", "asked"),
+    ("planner", "ended_runs", "layout_change", "run_watch", "asked"),
     ("project_profile", "project_run"),
     ("project",),
     ("interop", "reports", "testing", "demo"),

@@ -17,6 +17,7 @@ from cotune.ended_runs import EndedRun, ended_run, trail_of
 from cotune.errors import EngineError, NotFound
 from cotune.jobfile.settings import Settings
 from cotune.layout_change import LayoutChange
+from cotune.predict.annealing import continuable
 from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
 from cotune.probe.measure import Limits
@@ -109,7 +110,7 @@ class RunContext:
 
     @property
     def beginnings(self) -> Beginnings:
-        return Beginnings(self.settings, self.store, self.runs, self.display.note)
+        return Beginnings(self.settings, self.store, self.runs, self.display.note, continuable)
 
     def prepare(self, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]) -> ProjectRun:
         """Return an unfinished run as it was, or a plan with what was given laid over it, ready to begin.

@@ -57,7 +57,7 @@ _COMPLETE = 0.999  # of its length that a run has trained which has annealed
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class RateShape:
     """A schedule: what was learnt, and what is still to be annealed, after a share of a run."""
 
     learnt: Floats  # R over R(1)
@@ -70,7 +70,7 @@ class Shape:
 
 
 @lru_cache
-def shape(schedule: Falling) -> Shape:
+def shape(schedule: Falling) -> RateShape:
     """Return the shape of a schedule."""
     x = np.linspace(0.0, 1.0, _PLACES)
     if schedule == "linear":
@@ -83,7 +83,7 @@ def shape(schedule: Falling) -> Shape:
         rate = np.where(x < _RISING, up, down)
     learnt = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
     left = np.where(np.arange(_PLACES) < int(rate.argmax()), 1.0, rate)
-    return Shape(learnt / learnt[-1], left)
+    return RateShape(learnt / learnt[-1], left)
 
 
 @dataclass(frozen=True, slots=True)

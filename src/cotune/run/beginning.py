@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,12 +10,11 @@ from cotune import counting
 from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
-from cotune.predict.annealing import continuable
 from cotune.run.launch import Launch
 from cotune.run.training import seconds_limit
 from cotune.stamps import new_id, timestamp
 from cotune.store import Store
-from cotune.types import RECORDED, Config, Goal, Plan, Sample
+from cotune.types import RECORDED, Config, Goal, Job, Plan, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,7 @@ class Beginnings:
     store: Store
     runs: Path
     tell: Callable[[str], None]
+    continuable: Callable[[Job, Goal, Sequence[Sample]], Sequence[Sample]]  # which samples a run may go on from
 
     def unfinished(self, seed: int | None) -> Beginning:
         """Return where the last unfinished run stopped, whose folder is used again."""
@@ -63,7 +63,7 @@ class Beginnings:
         """Return the probe that trained this config's recipe furthest, its checkpoint copied; else from scratch."""
         # Replayed seeds are the recording's own, so that any probe of it can be gone on from.
         probe_seed = None if self.settings.engine == RECORDED else seed
-        samples = continuable(self.settings.job, goal, self.store.samples(self.settings.job))
+        samples = self.continuable(self.settings.job, goal, self.store.samples(self.settings.job))
         before = Resumable.among(samples).of(config, goal, probe_seed)
         if before is None:
             return self.scratch(seed)
