@@ -26,7 +26,7 @@ class CotuneError(Exception):
 
 
 class UsageError(CotuneError):
-    """A wrong argument on the command line."""
+    """A value that cannot be used: of a flag, a setting, or an argument of a function."""
 
     exit_code = 2
 
