@@ -81,7 +81,7 @@ def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording
     hall = Hall(recording, 2)
     for number in range(4):
         hall.hand_in(f"job{number}", 10.0 * number, 1 + number % 2)
-    served = hall.run(policy).jobs
+    served = hall.run(policy).jobs.values()
     assert [one.failure for one in served] == [None] * 4
     assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
     assert {sample.id for one in served for sample in one.starts} == {sample.id for sample in hall.kept}
@@ -95,7 +95,7 @@ def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> Non
     hall.hand_in("long", 0.0, 1, epochs=EPOCHS)
     whole_of_it = EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device))
     hall.hand_in("short", 0.5 * whole_of_it, 1, epochs=1)
-    long, short = hall.run("srtf").jobs
+    long, short = hall.run("srtf").jobs.values()
     assert [start.epochs for start in short.starts] == [1]
     assert len(long.starts) == 2
     assert 0 < long.starts[0].epochs < EPOCHS
@@ -115,7 +115,7 @@ def test_a_job_that_wants_the_most_accuracy_goes_on_although_it_had_met_its_targ
     ((at, queued),) = hall.waiting
     hall.waiting = [(at, replace(queued, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate")))]
     hall.hand_in("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
-    long, _ = hall.run("srtf").jobs
+    long, _ = hall.run("srtf").jobs.values()
     assert [len(long.starts), long.starts[-1].epochs] == [2, EPOCHS]
 
 
@@ -123,7 +123,7 @@ def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording
     hall = Hall(recording, 1)
     hall.hand_in("first", 0.0, 1, deadline=1e6)
     hall.hand_in("rushed", 0.0, 1, deadline=1.0)
-    first, rushed = hall.run("joint").jobs
+    first, rushed = hall.run("joint").jobs.values()
     assert (first.active.declined, rushed.active.declined) == (False, True)
     assert first.starts[-1].epochs == EPOCHS
     assert rushed.starts == []
@@ -153,7 +153,7 @@ def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: 
     hall = Hall(recording, 1)
     hall.hand_in("stuck", 0.0, 1, silence=30.0)
     hall.hand_in("next", 0.0, 1)
-    stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs
+    stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs.values()
     assert stuck.failure is not None
     assert "no report for 30 s" in stuck.failure.words
     assert (after.failure, after.starts[-1].epochs) == (None, EPOCHS)
@@ -168,7 +168,7 @@ def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) 
     work = Steady(1.0, {beyond: 1.0})
     submission = Submission("lost", 0.0, 60, 1.0, work=work, wants=beyond, device=hall.device)
     hall.waiting.append((0.0, Queued(broken.job, broken.goal, submission, {beyond.global_batch: 6.0})))
-    good, lost = hall.run("fifo").jobs
+    good, lost = hall.run("fifo").jobs.values()
     assert good.failure is None
     assert lost.failure is not None
     assert "not recorded" in lost.failure.words

@@ -40,6 +40,15 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "pipeline",
     "simulate",
     "serve",
+    "submit",
+    "queue",
+    "status",
+    "logs",
+    "wait",
+    "why",
+    "hold",
+    "release",
+    "cancel",
     "bench",
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,25 +9,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 from sqlalchemy import URL
 
-from cotune.checkpoints import Resumable, has_checkpoint, is_own
+from cotune.checkpoints import has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
 from cotune.cluster.live import Queued
-from cotune.cluster.policy import Submission
-from cotune.cluster.work import Steady
+from cotune.cluster.service.belief import SLOT, Belief
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
-from cotune.predict.evidence import Predictors
 from cotune.progress import Terminal
 from cotune.project import Project
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
-from cotune.types import Z90, Cluster, Job, Sample
+from cotune.types import Cluster, Device, Job, Sample
 
 
 class Stores:
@@ -87,6 +83,7 @@ class Intake:
         self.like = self._waiting[0]
         self.slots = slots or _slots(self.like)
         self.cluster = _of_size(self.like.cluster, self.slots)
+        self.pool = Cluster((Device(SLOT, self.slots),))
 
     def arrivals(self, now: float) -> list[Queued] | None:
         """Return the jobs that were handed in since; None when none will be."""
@@ -137,7 +134,8 @@ class Intake:
             name += "'"
         self._names.add(name)
         queued = _believed(settings, self._stores.of(settings.job), self.cluster, name=name, now=now, seed=self._seed)
-        return replace(queued, before=self._before(queued.job, name))
+        before = self._before(queued.job, name)
+        return replace(queued, earlier=(before,) if before else ())
 
     def _before(self, job: Job, name: str) -> Sample | None:
         """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
@@ -171,33 +169,16 @@ def _of_size(cluster: Cluster, slots: int) -> Cluster:
 
 def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, now: float, seed: int) -> Queued:
     """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
-    project = Project(settings=replace(settings, cluster=cluster), store=kept, display=Terminal())
-    settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
-    plan = planner.plan()
-    free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
-    found = replace(free, checkpoints=Resumable({})).assess()  # a job that is served begins anew
-    forecasts = [found.forecast(int(row)) for row in np.flatnonzero(found.feasible & np.isfinite(found.rate))]
-    rates = {one.config: 1.0 / one.seconds.mid for one in forecasts}
-    needed = {one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else one.epochs for one in forecasts}
-    deadline = settings.goal.deadline
-    submission = Submission(
-        name=name,
-        submit=now,
-        gpus=plan.config.units,
-        seconds=plan.forecast.seconds.mid,
-        deadline=None if deadline is None else now + deadline,
-        work=Steady(1.0, rates),
-        wants=plan.config,
-        device=plan.config.device,
-        batch_size=plan.config.batch_size,
-    )
-    spread = math.log(plan.forecast.seconds.high / plan.forecast.seconds.mid) / Z90
+    belief = Belief.learn(Project(settings=replace(settings, cluster=cluster), store=kept, display=Terminal()), seed)
+    deadline = belief.goal.deadline
+    submission = belief.submission(name, submit=now, deadline=None if deadline is None else now + deadline)
     return Queued(
-        settings.job,
-        settings.goal,
+        belief.job,
+        belief.goal,
         submission,
-        needed,
-        spread,
-        silence=settings.timeout,
-        stop_grace=settings.stop_grace,
+        belief.needed,
+        belief.spread,
+        silence=belief.silence,
+        stop_grace=belief.stop_grace,
+        device=belief.wants.device,
     )

@@ -8,7 +8,8 @@ whole training, since another global batch may need other epochs:
 
     done = sum over starts of epochs trained / epochs needed at that start's global batch
 
-A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew.
+A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew. Whoever keeps the
+books of the jobs (`Journal`) is told before anything is started or stopped, and may refuse it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from cotune.checkpoints import has_checkpoint
 from cotune.cluster.loop import Moment
@@ -26,7 +28,7 @@ from cotune.run.attempt import ENOUGH, Growing, Stop, Until
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.supervise import going_on
 from cotune.stamps import new_id, timestamp
-from cotune.types import RECORDED, STOP_GRACE, Failure, Goal, Job, Sample
+from cotune.types import RECORDED, STOP_GRACE, Cause, Config, Failure, Goal, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
@@ -42,9 +44,13 @@ class Queued:
     submission: Submission
     needed: Mapping[int, float]  # epochs that a training takes, by global batch
     spread: float = 0.0  # standard deviation of the logarithm of its seconds
-    before: Sample | None = None  # an unfinished run that left a checkpoint to go on from
+    earlier: tuple[Sample, ...] = ()  # starts of it before it came here; the last left a checkpoint to go on from
     silence: float | None = None  # seconds without a word that are too many
     stop_grace: float = STOP_GRACE
+    device: str | None = None  # what its configs call a unit of the cluster, where that is another name
+    engine: str | None = None  # by name, where not all have the same
+    folder: Path | None = None  # where its files go
+    promised: bool = False  # it was admitted before, and is not sent away any more
 
 
 @dataclass
@@ -60,11 +66,21 @@ class Serving:
     stopping: Stop | None = None
     failure: Failure | None = None
     heard: float | None = None  # on the engine's clock, once its code runs
+    withdrawn: bool = False  # somebody asked for it to stop: it leaves as it is
 
     @property
     def sample(self) -> Sample | None:
         """Return the latest start as it stands."""
         return self.growing.sample if self.growing else self.starts[-1] if self.starts else None
+
+    @property
+    def finished(self) -> bool:
+        """Say whether nothing is left to train."""
+        sample, goal = whole(self), self.queued.goal
+        if sample is None or self.failure is not None:
+            return False
+        met = goal.prefer != "accurate" and self.queued.job.meets(goal.target, sample.accuracy)
+        return met or sample.epochs >= goal.cap
 
     @property
     def done(self) -> float:
@@ -74,6 +90,46 @@ class Serving:
         sample = self.growing.sample
         trained = max(sample.epochs - self.growing.launch.trained, 0.0)
         return min(self.done_before + trained / self.queued.needed[sample.config.global_batch], 1.0)
+
+
+class Withdrawn(CotuneError):
+    """A job that may not be started: somebody has cancelled or held it meanwhile."""
+
+
+class Journal(Protocol):
+    """Who keeps the books of what is started and stopped."""
+
+    def starting(self, served: Serving, config: Config) -> int | None:
+        """Note a start; return its fencing number, or raise where it may not be."""
+        ...
+
+    def stopping(self, served: Serving, words: str) -> None:
+        """Note that a job is asked to come to a checkpoint."""
+        ...
+
+    def stopped(self, served: Serving) -> None:
+        """Note that nothing of a job runs any more, and that it may be started again."""
+        ...
+
+    def lost(self, served: Serving, failure: Failure) -> bool:
+        """Note that workers were lost; say whether the job is started again."""
+        ...
+
+
+class NoJournal:
+    """Nobody keeps books: a job that loses a worker has failed."""
+
+    def starting(self, served: Serving, config: Config) -> int | None:  # noqa: ARG002
+        return None
+
+    def stopping(self, served: Serving, words: str) -> None:
+        pass
+
+    def stopped(self, served: Serving) -> None:
+        pass
+
+    def lost(self, served: Serving, failure: Failure) -> bool:  # noqa: ARG002
+        return False
 
 
 class LiveWorld:
@@ -87,15 +143,19 @@ class LiveWorld:
         save: Callable[[Job, Sample], None],
         *,
         engine_name: str,
+        journal: Journal | None = None,
     ) -> None:
         """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be."""
         self._engine, self._arrivals, self._folder, self._save = engine, arrivals, folder, save
         self._engine_name = engine_name
+        self._journal: Journal = journal or NoJournal()
+        self._woken = self._halted = False
         self._begun = engine.now()
         self._now = 0.0
         self._open = True
         self._over: list[Active] = []  # ended while another was being stopped
-        self.jobs: list[Serving] = []
+        self.jobs: dict[int, Serving] = {}
+        self._numbers = 0
         self._present: set[int] = set()
 
     def now(self) -> float:
@@ -103,13 +163,16 @@ class LiveWorld:
 
     def wait(self, until: float) -> Moment | None:
         while True:
-            if self.jobs:  # the first come at 0, where the rounds of a policy begin
+            if self._numbers:
                 self._now = max(self._now, self._clock())
+            else:  # the first come at 0, where the rounds of a policy begin
+                self._begun = self._engine.now()
             arrived = self._arrived()
             ended, self._over = self._over, []
             for active in ended:
                 self.sync(active)
-            if arrived or ended:
+            if arrived or ended or self._woken:
+                self._woken = False
                 return Moment(arrived, ended)
             if not self._present and not self._open:
                 return None
@@ -123,11 +186,18 @@ class LiveWorld:
         if active.number not in self._present:  # it came to its end while it was being stopped
             return
         served = self.jobs[active.number]
+        if served.withdrawn or self._halted:
+            return
         launch, sample = self._launch(served, active)
         served.stopping = None
         active.ready = self._now
         try:
+            launch = replace(launch, fence=self._journal.starting(served, launch.config))
             self._engine.start(launch)
+        except Withdrawn:
+            served.withdrawn = True
+            self._leave(served)
+            return
         except CotuneError as error:  # its own fault: the others go on
             served.failure = Failure(str(error))
             self._leave(served)
@@ -141,12 +211,44 @@ class LiveWorld:
         served = self.jobs[active.number]
         if served.growing is None:  # it has just ended by itself
             return
-        served.stopping = ENOUGH
-        growing = served.growing
-        grace = checkpoint_seconds(growing.launch.job, _STOP_SECONDS, growing.sample.epoch_seconds)
-        self._engine.stop(growing.launch.id, grace)
+        self._ask_to_stop(served, "others go first")
         while served.growing is not None:
             self._take(self._engine.wait(_TICK), stopped=served)
+
+    def _ask_to_stop(self, served: Serving, words: str) -> None:
+        growing = served.growing
+        if growing is None:
+            return
+        self._journal.stopping(served, words)
+        served.stopping = ENOUGH
+        grace = checkpoint_seconds(growing.launch.job, _STOP_SECONDS, growing.sample.epoch_seconds)
+        self._engine.stop(growing.launch.id, grace)
+
+    def withdraw(self, served: Serving, words: str) -> None:
+        """Have a job leave: one that runs comes to a checkpoint first."""
+        served.withdrawn = True
+        if served.growing is not None:
+            self._ask_to_stop(served, words)
+        elif served.active.number in self._present:
+            self._leave(served)
+
+    def halt(self, words: str) -> None:
+        """Stop all jobs at their checkpoints and take no more; they may be gone on with another time."""
+        self._open, self._halted = False, True
+        for served in self.jobs.values():
+            self._ask_to_stop(served, words)
+        while any(served.growing is not None for served in self.jobs.values()):
+            self._take(self._engine.wait(_TICK))
+        self._present.clear()
+        self._over.clear()
+
+    def wake(self) -> None:
+        """Have the policy asked again although nothing happened, since the cluster has another size."""
+        self._woken = True
+
+    def forget(self, active: Active) -> None:
+        """Let go of a job that has left."""
+        del self.jobs[active.number]
 
     def decline(self, active: Active) -> None:
         active.declined = True
@@ -154,7 +256,7 @@ class LiveWorld:
 
     def interrupt(self) -> None:
         """Keep what the jobs under way have measured."""
-        for served in self.jobs:
+        for served in self.jobs.values():
             if served.growing is not None:
                 self._save(served.queued.job, served.growing.interrupted(self._engine.now()))
 
@@ -178,11 +280,12 @@ class LiveWorld:
         for queued in found or ():
             submission = queued.submission
             active = Active(
-                submission, len(self.jobs), submission.seconds, submission.work, queued.spread,
+                submission, self._numbers, submission.seconds, submission.work, queued.spread,
                 synced=self._now, entered=self._now,
             )  # fmt: skip
-            folder = Path(queued.before.folder) if queued.before else self._folder / new_id()
-            self.jobs.append(Serving(queued, active, folder))
+            earlier = Path(queued.earlier[-1].folder) if queued.earlier else self._folder / new_id()
+            self.jobs[active.number] = Serving(queued, active, queued.folder or earlier)
+            self._numbers += 1
             self._present.add(active.number)
             arrived.append(active)
         return arrived
@@ -190,28 +293,27 @@ class LiveWorld:
     def _launch(self, served: Serving, active: Active) -> tuple[Launch, Sample]:
         """Return the next start of a job in the config that it was given."""
         assert active.config is not None
-        queued = served.queued
+        queued, config = served.queued, _called(active.config, served.queued.device)
         target = None if queued.goal.prefer == "accurate" else queued.goal.target
         name = new_id()
-        launch = Launch(
-            name, queued.job, active.config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace
-        )
+        launch = Launch(name, queued.job, config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace)
         sample = Sample(
-            active.config, purpose="run", id=name, started=timestamp(), engine=self._engine_name,
+            config, purpose="run", id=name, started=timestamp(),
+            engine=queued.engine or self._engine_name,
             folder=str(served.folder), seed=0, goal=queued.goal,
         )  # fmt: skip
-        before = served.starts[-1] if served.starts else queued.before
+        before = next(reversed((*queued.earlier, *served.starts)), None)
         if before is None or not (self._engine_name == RECORDED or has_checkpoint(served.folder)):
             served.done_before = 0.0
             return launch, sample
         before = replace(before, goal=queued.goal)
         if not served.starts:
-            served.done_before = min(before.epochs / queued.needed[active.config.global_batch], 1.0)
-        return going_on(launch, before, active.config)
+            served.done_before = min(before.epochs / queued.needed[config.global_batch], 1.0)
+        return going_on(launch, before, config)
 
     def _take(self, event: Event | None, stopped: Serving | None = None) -> None:
         """Take in what the engine tells; a job that ended without being stopped leaves."""
-        running = {one.growing.launch.id: (one, one.growing) for one in self.jobs if one.growing}
+        running = {one.growing.launch.id: (one, one.growing) for one in self.jobs.values() if one.growing}
         if event is None or event.launch not in running:
             return
         served, growing = running[event.launch]
@@ -221,19 +323,31 @@ class LiveWorld:
         elif isinstance(event, Reported) and growing.told(event):
             self._save(served.queued.job, growing.sample)
         elif isinstance(event, Ended):
-            sample = growing.finish(event, served.stopping)
-            served.done_before, served.growing = served.done, None
-            served.starts.append(sample)
-            self._save(served.queued.job, sample)
-            if served is stopped and sample.failure is None and _unfinished(growing.launch, sample):
+            self._ended(served, growing.launch, growing.finish(event, served.stopping), stopped)
+
+    def _ended(self, served: Serving, launch: Launch, sample: Sample, stopped: Serving | None) -> None:
+        """Take in the end of a start: a job that was stopped or lost a worker may go on, any other leaves."""
+        served.done_before, served.growing = served.done, None
+        served.starts.append(sample)
+        self._save(served.queued.job, sample)
+        lost = sample.failure is not None and sample.failure.cause is Cause.OUTSIDE
+        if served.stopping == ENOUGH and (sample.failure is None or lost) and _unfinished(launch, sample):
+            self._journal.stopped(served)
+            if served is stopped:
                 return
+        elif lost and sample.failure is not None and self._journal.lost(served, sample.failure):
+            if sample.failure.room is None:
+                self.start(served.active)
+                return
+            served.withdrawn = True  # the cluster is smaller: it comes again, for the policy to decide
+        else:
             served.failure = sample.failure
-            self._leave(served)
+        self._leave(served)
 
     def _watch(self) -> None:
         """End the starts that have taken all of their epochs, and those that hang."""
         now = self._engine.now()
-        for served in self.jobs:
+        for served in self.jobs.values():
             growing = served.growing
             if growing is None or served.stopping is not None:
                 continue
@@ -247,13 +361,21 @@ class LiveWorld:
         self._over.append(served.active)
 
 
+def _called(config: Config, device: str | None) -> Config:
+    """Return a config with its units called as the job calls them."""
+    if device is None:
+        return config
+    return replace(config, stages=tuple(replace(stage, device=device) for stage in config.stages))
+
+
 def _unfinished(launch: Launch, sample: Sample) -> bool:
     return not launch.job.meets(launch.target, sample.accuracy) and sample.epochs < launch.epochs
 
 
 def whole(served: Serving) -> Sample | None:
     """Return the last start of a job with the learning curve of all of them, and their seconds together."""
-    if not served.starts:
+    starts = (*served.queued.earlier, *served.starts)
+    if not starts:
         return None
-    curve = tuple(point for start in served.starts for point in start.curve)
-    return replace(served.starts[-1], curve=curve, seconds=sum(start.seconds for start in served.starts))
+    curve = tuple(point for start in starts for point in start.curve)
+    return replace(starts[-1], curve=curve, seconds=sum(start.seconds for start in starts))

@@ -76,9 +76,15 @@ def drive(
     world: World,
     placer: Placer,
     watch: Callable[[Changes], None] | None = None,
+    *,
+    resized: Callable[[], Cluster] | None = None,
 ) -> Iterator[Active]:
-    """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves."""
-    desk = _desk(policy, cluster, world, placer)
+    """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves.
+
+    A cluster that is smaller at times is asked for, by `resized`, before every decision; who arrives is judged by the
+    whole of it.
+    """
+    desk = _desk(policy, cluster, world, placer) if resized is None else Round(policy, cluster, world.sync, placer)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
     waits: bool = getattr(policy, "waits", False)  # whoever is not admitted may still find room later
@@ -104,6 +110,8 @@ def drive(
         stirred = interval is not None and world.now() % interval != 0
         if stirred:
             continue
+        if resized is not None and isinstance(desk, Round):
+            desk.resize(resized())
         before = perf_counter()
         stops, starts = desk.decide(world.now())
         latency = perf_counter() - before

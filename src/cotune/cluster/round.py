@@ -40,6 +40,10 @@ class Round:
     def busy(self) -> bool:
         return bool(self._active)
 
+    def resize(self, cluster: Cluster) -> None:
+        """Decide for a cluster of another size from now on."""
+        self._cluster = cluster
+
     def everybody(self, now: float) -> list[Active]:
         """Return all who are there at a time, in order of arrival."""
         if now != self._at:

@@ -27,6 +27,7 @@ class Launch:
     `seconds_limit` is for engines that must ask for time before they get it, such as Slurm.
     `trained` is how many epochs the checkpoint holds that a resumed start goes on from.
     `stop_grace` is how many seconds a job has to end by itself once there is nothing left to train.
+    `fence` is the number that a store has given this start; without one the folder gives the next.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Launch:
     seconds_limit: float | None = None
     trained: float = 0.0
     stop_grace: float = 600.0  # as `types.STOP_GRACE`, which cannot be imported here
+    fence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

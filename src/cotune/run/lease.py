@@ -44,8 +44,10 @@ class Lease:
     lock: int
 
     @classmethod
-    def take(cls, folder: Path) -> Lease:
-        """Take the next number of a folder; refuse where another cotune that lives has the last one."""
+    def take(cls, folder: Path, number: int | None = None) -> Lease:
+        """Take the next number of a folder, or the one given by a store; refuse where that is not the highest,
+        or where another cotune that lives has the last one.
+        """
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if _locked(lock):
             os.close(lock)
@@ -53,7 +55,10 @@ class Lease:
                 f"{folder} is in use by another cotune (process {_read(folder).get('pid')}): "
                 "wait until it has ended, or stop it"
             )
-        fence = current(folder) + 1
+        fence = current(folder) + 1 if number is None else number
+        if fence <= current(folder):
+            os.close(lock)
+            raise EngineError(f"a later start ({current(folder)}) has {folder}: this one ({fence}) is over")
         draft = folder / f"{_FILE}.draft"
         draft.write_text(json.dumps({"fence": fence, "pid": os.getpid()}))
         draft.replace(folder / _FILE)
@@ -101,12 +106,12 @@ class Lease:
             os.close(self.lock)
 
 
-def leased(folder: Path) -> Lease:
-    """Make a run's folder, and take the lease of it."""
+def leased(folder: Path, number: int | None = None) -> Lease:
+    """Make a run's folder, and take the lease of it, with the number that a store has given where it has."""
     whole = folder.absolute()
     try:
         make_folder(whole)
-        return Lease.take(whole)
+        return Lease.take(whole, number)
     except OSError as error:
         raise EngineError(f"cannot write to the run's folder {whole}: {error.strerror}") from None
 

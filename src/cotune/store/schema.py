@@ -154,6 +154,7 @@ queue = Table(
     Column("reason", String, nullable=False),
     Column("workers", Integer, nullable=False),
     Column("file", JSON, nullable=False),
+    Column("folder", String),  # where the files of its starts are, once there was one
     Column("target", _OPTIONAL_JSON),
     Column("deadline", Double),  # seconds after `submitted`
     Column("submitted", Double, nullable=False),

@@ -74,8 +74,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(id=ids)
     def lose_workers(self, id: str) -> None:
         with suppress(IllegalMove):
-            job = self.queue.change(id, states.restarted, "a worker was killed", term=self.term)
-            self.starts[id].append(job.standing.fence)
+            before = self.queue.get(id).standing.restarts
+            job = self.queue.change(id, states.lost, "a worker was killed", term=self.term)
+            assert (job.state, job.standing.restarts) == (State.WAITING, before + 1)
 
     @rule()
     def the_leader_dies_and_another_takes_over(self) -> None:

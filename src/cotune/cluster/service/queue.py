@@ -28,7 +28,6 @@ from cotune.store.schema import leaders, queue, queue_events
 SERVICE = "service"  # the name of the lease
 _SHOWN = 5
 _MOST_WORDS = 4000  # letters of a reason
-Move = Callable[[JobStanding], JobStanding]
 
 
 class NoLongerLeading(EngineError):
@@ -59,6 +58,7 @@ class QueuedJob:
     reason: str
     workers: int
     file: JobSnapshot
+    folder: str | None  # where the files of its starts are, once there was one
     target: Mapping[str, Any] | None
     deadline: float | None  # seconds after it was submitted
     submitted: float
@@ -224,10 +224,10 @@ class Queue:
         """Return the time on the store's clock."""
         return self.store.ask(clock)
 
-    def change(self, id: str, move: Move, words: str, *, term: int | None = None, **values: Any) -> QueuedJob:
+    def change(self, id: str, move: states.Move, words: str, *, term: int | None = None, **values: Any) -> QueuedJob:
         """Make a move of a job and tell why, in one transaction; with a term only while that leader leads.
 
-        `values` are other columns (`workers`, `eta`, `belief`, `result`) that change with it.
+        `values` are other columns (`workers`, `folder`, `eta`, `belief`, `result`) that change with it.
         """
 
         def write(connection: Connection) -> QueuedJob:

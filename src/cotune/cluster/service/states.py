@@ -12,7 +12,7 @@ Every start takes the next fencing number. It never falls, so a start that knows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -71,6 +71,9 @@ class JobStanding:
         return self.state in FINAL
 
 
+Move = Callable[[JobStanding], JobStanding]
+
+
 def moved(standing: JobStanding, state: State) -> JobStanding:
     """Return a job in another state; to stay where it is changes nothing."""
     if state is standing.state:
@@ -89,11 +92,11 @@ def begun(standing: JobStanding, state: State) -> JobStanding:
     return replace(moved(standing, state), fence=standing.fence + 1)
 
 
-def restarted(standing: JobStanding) -> JobStanding:
-    """Return a running job with another start after its workers were lost."""
+def lost(standing: JobStanding) -> JobStanding:
+    """Return a running job that has lost workers and may be started again."""
     if standing.state is not State.RUNNING:
         raise IllegalMove(f"a job that is {standing.state} has no workers to lose")
-    return replace(begun(standing, State.RUNNING), restarts=standing.restarts + 1)
+    return replace(moved(standing, State.WAITING), restarts=standing.restarts + 1)
 
 
 def cancelled(standing: JobStanding, *, led: bool) -> JobStanding:

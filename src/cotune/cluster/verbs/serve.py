@@ -1,4 +1,4 @@
-"""`cotune serve`: take jobs, and give each one workers as a policy decides."""
+"""`cotune serve`: take jobs from the queue, and give each one workers as a policy decides."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cotune.cluster.live import Serving
     from cotune.cluster.loop import Changes
+    from cotune.cluster.service.daemon import ServiceOptions
     from cotune.types import Cluster
 
 
@@ -33,10 +34,19 @@ def serve(
     ] = None,
     store: StoreUrl = None,
     engine: Engine = None,
+    profilers: Annotated[
+        int, typer.Option("--profilers", min=1, help="Jobs of the queue that are measured at a time.")
+    ] = 1,
+    drain: Annotated[bool, typer.Option("--drain", help="Service: end when no job of the queue is left.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Service: only say whether it could start.")] = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Run many jobs on one engine as a scheduling policy decides. Each must have been measured by cotune profile."""
+    """Work off the queue of the store as a policy decides, until SIGTERM; or run the job files that are named.
+
+    Jobs come by cotune submit. A second service on the same store waits, and takes over when the first one ends.
+    Job files that are named must have been measured by cotune profile.
+    """
     from cotune import registry
     from cotune.cli.options import runs_folder
     from cotune.cli.output import emit_json, note
@@ -44,11 +54,15 @@ def serve(
     from cotune.cluster.live import LiveWorld
     from cotune.cluster.loop import drive
     from cotune.cluster.node_packing import Count
+    from cotune.cluster.service.outcomes import outcome_of
     from cotune.errors import UsageError
     from cotune.run.opening import opened_engine
 
     if not jobs and queue is None:
-        raise UsageError("no jobs: name their files or folders, or a --queue to take them from")
+        if engine is not None:
+            raise UsageError("the service runs each job on the engine that its file names: leave out --engine")
+        _service(store, policy, slots, profilers, drain=drain, check=check, json=json)
+        return
     chosen: Any = registry.create("policy", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
     with Stores(store) as stores:
@@ -56,19 +70,47 @@ def serve(
         with opened_engine(intake.like.engine, intake.like.engine_settings) as running:
             world = LiveWorld(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
             try:
-                for active in drive(chosen, intake.cluster, world, Count(), _tell):
+                for active in drive(chosen, intake.pool, world, Count(), _tell):
                     served = world.jobs[active.number]
-                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
+                    note(f"[{world.now():.1f} s] {active.job.name}: {outcome_of(served, intake.cluster)[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
                 note("interrupted: what was measured is kept, and the same command goes on from there")
                 raise
-    ended = [_document(served, intake.cluster) for served in world.jobs]
+    ended = [_document(served, intake.cluster) for served in world.jobs.values()]
     if json:
         emit_json("serve", {"policy": policy, "slots": intake.slots, "jobs": ended, "declined": intake.declined})
     else:
         _show(ended, intake.declined)
     _end(ended, intake.declined, quiet=json)
+
+
+def _service(
+    store: str | None, policy: str, slots: int | None, profilers: int, *, drain: bool, check: bool, json: bool
+) -> None:
+    from cotune.cluster.service.daemon import Service, ServiceOptions
+
+    options = ServiceOptions(policy, slots, profilers, drain)
+    if check:
+        _check(store, options, json)
+        return
+    Service(store, options).run()
+    if json:
+        from cotune.cli.output import emit_json
+
+        emit_json("serve", {"policy": policy, "slots": options.size, "jobs": [], "declined": []})
+
+
+def _check(store: str | None, options: ServiceOptions, json: bool) -> None:
+    from cotune.cli.output import emit_json, say
+    from cotune.cluster.service.checking import checked
+
+    found = checked(store, options)
+    if json:
+        emit_json("serve.check", found)
+    else:
+        for name, words in found.items():
+            say(f"{name:<9} {words}")
 
 
 def _tell(changes: Changes) -> None:
@@ -81,38 +123,13 @@ def _tell(changes: Changes) -> None:
         note(f"[{changes.at:.1f} s] {active.job.name}: {active.config}")
 
 
-def _outcome(served: Serving, cluster: Cluster) -> tuple[str, str]:
-    """Return how a job ended, in one word and in a line."""
-    from cotune.cluster.live import whole
-    from cotune.run.training import asks, missed
-    from cotune.units import duration
-
-    sample, active = whole(served), served.active
-    if active.declined:
-        return "declined", "declined: its deadline cannot be kept beside the others'"
-    if served.failure is not None or sample is None:
-        return "failed", f"failed: {served.failure}"
-    seconds = active.waited + active.executed
-    short = missed(
-        served.queued.job, served.queued.goal, sample, seconds=seconds, cost=_cost(served, cluster), unit=cluster.unit
-    )
-    if short:
-        return "missed", short
-    took = f"after {duration(seconds)}, {duration(active.waited)} of it waiting"
-    return ("met", f"goal met {took}") if asks(served.queued.goal) else ("done", f"done {took}")
-
-
-def _cost(served: Serving, cluster: Cluster) -> float:
-    from cotune.ended_runs import cost_of
-
-    return cost_of(served.starts, cluster)
-
-
 def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
     from cotune.cluster.live import whole
+    from cotune.cluster.service.outcomes import outcome_of
     from cotune.documents import config_document, goal_document
+    from cotune.ended_runs import cost_of
 
-    outcome, words = _outcome(served, cluster)
+    outcome, words = outcome_of(served, cluster)
     sample, active = whole(served), served.active
     return {
         "job": active.job.name,
@@ -126,7 +143,7 @@ def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
         "config": config_document(sample.config) if sample else None,
         "epochs": sample.epochs if sample else 0.0,
         "accuracy": sample.accuracy if sample else None,
-        "cost": {"value": _cost(served, cluster), "unit": cluster.unit},
+        "cost": {"value": cost_of(served.starts, cluster), "unit": cluster.unit},
         "samples": [start.id for start in served.starts],
     }
 

@@ -112,7 +112,7 @@ class Local:
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
-        pattern, lease = pattern_of(job), leased(launch.folder)
+        pattern, lease = pattern_of(job), leased(launch.folder, launch.fence)
         try:
             lease.settle()
             running = self._take(launch, found, pattern, lease)

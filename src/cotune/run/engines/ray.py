@@ -64,7 +64,7 @@ class Ray:
         """Start a launch; what cannot work is said now, before anything is placed."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        lease = leased(launch.folder)
+        lease = leased(launch.folder, launch.fence)
         try:
             group = group_of(launch, lease, self.term_seconds)
             self._connect()

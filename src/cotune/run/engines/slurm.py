@@ -84,7 +84,7 @@ class Slurm:
             raise UsageError("the slurm engine has no parameter servers; use 0 servers")
         require_slurm()
         folder = launch.folder.absolute()
-        lease = leased(launch.folder)
+        lease = leased(launch.folder, launch.fence)
         try:
             group = group_of(launch, lease, self.term_seconds)
             end_earlier(folder)

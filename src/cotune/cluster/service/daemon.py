@@ -1,0 +1,166 @@
+"""`cotune serve` as a service: wait to lead, take over, and work the queue off until told to stop.
+
+    take the lease ─▶ put back what another left ─▶ drive(policy, live world) ─▶ SIGTERM: checkpoint, put back, release
+
+A leader that has lost its lease ends its workers and waits again. A second service on the same store waits from the
+beginning, and leads within ten seconds of the first one's death.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotune import __version__, registry
+from cotune.cluster.live import LiveWorld, Queued
+from cotune.cluster.loop import drive
+from cotune.cluster.node_packing import Count
+from cotune.cluster.policy import Policy
+from cotune.cluster.service.bookkeeping import Bookkeeper
+from cotune.cluster.service.leadership import TERMS, Leadership
+from cotune.cluster.service.preparers import Preparers
+from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.routing import RoutedEngines
+from cotune.errors import CotuneError
+from cotune.run.launch import Launch
+from cotune.stamps import timestamp
+from cotune.store import Store
+from cotune.store.location import locate
+from cotune.store.spool import OutagePolicy
+
+_FOREVER = OutagePolicy(patience=1e9)  # a service waits for its database, and its jobs go on meanwhile
+_PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up again
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How a queue is worked off."""
+
+    policy: str = "joint"
+    slots: int | None = None  # workers there are for all jobs; the cores of this machine
+    profilers: int = 1  # jobs that are measured at a time
+    drain: bool = False  # end when no job is left
+
+    @property
+    def size(self) -> int:
+        return self.slots or len(os.sched_getaffinity(0))
+
+
+class Service:
+    """One process that works a store's queue off while it leads."""
+
+    def __init__(self, url: str | None, options: ServiceOptions) -> None:
+        self._url = locate(url, Path())
+        self._options = options
+        registry.create("policy", options.policy)  # said now, and not when the first job comes
+        self._closing = threading.Event()
+
+    def run(self) -> None:
+        """Serve until SIGTERM or Ctrl-C; jobs that run are stopped at their checkpoints, and kept."""
+        about = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "policy": self._options.policy,
+            "slots": self._options.size,
+            "version": __version__,
+            "since": timestamp(),
+        }
+        with Store(self._url, _FOREVER) as store, Store(self._url, _FOREVER) as lease, self._until_told():
+            log("up", store=store.label, **about)
+            waiting = False
+            while not self._closing.is_set():
+                leadership = Leadership(lease, about)
+                if not leadership.take():
+                    if not waiting:
+                        log("waiting", words="another service leads on this store")
+                    waiting = True
+                    self._closing.wait(TERMS.retry)
+                    continue
+                waiting = False
+                log("leading", term=leadership.term)
+                self._lead(store, leadership)
+            log("down")
+
+    def _lead(self, store: Store, leadership: Leadership) -> None:
+        try:
+            self._work_off(store, leadership)
+        except NoLongerLeading as error:
+            log("lost", words=str(error))
+        except CotuneError as error:  # its jobs are put back, and the queue is taken up again
+            log("trouble", words=str(error))
+            self._closing.wait(_PAUSE)
+        finally:
+            leadership.release()
+
+    def _work_off(self, store: Store, leadership: Leadership) -> None:
+        options, queue = self._options, Queue(store)
+        url = self._url.render_as_string(hide_password=False)
+        preparers = Preparers(url, leadership.term, options.size, options.profilers)
+        books = Bookkeeper(
+            queue, leadership.term, policy=self._policy, slots=options.size, preparers=preparers, log=log
+        )
+
+        def engine_of(launch: Launch) -> tuple[str, Any]:
+            return books.engine_of(launch.folder)
+
+        def arrivals(_: float) -> list[Queued] | None:
+            if leadership.is_lost:
+                raise NoLongerLeading("another service leads")
+            if self._closing.is_set() or (options.drain and books.is_idle):
+                self._closing.set()
+                preparers.close()
+                world.halt("the service is going down")
+                return None
+            return books.arrivals()
+
+        try:
+            with RoutedEngines(engine_of) as engines:
+                world = LiveWorld(engines, arrivals, Path(), store.save, engine_name="local", journal=books)
+                books.world = world
+                books.begin()
+                for active in drive(self._policy(), books.whole, world, Count(), resized=lambda: books.free):
+                    books.left(active)
+        finally:
+            preparers.close()
+        books.end()
+
+    def _policy(self) -> Policy:
+        made: Policy = registry.create("policy", self._options.policy)
+        return made
+
+    @contextmanager
+    def _until_told(self) -> Iterator[None]:
+        """Note SIGTERM and Ctrl-C instead of ending at once; a second one ends at once."""
+
+        def told(number: int, _: object) -> None:
+            if self._closing.is_set():
+                os._exit(128 + number)
+            log("stopping", signal=signal.Signals(number).name)
+            self._closing.set()
+
+        before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def log(event: str, **facts: Any) -> None:
+    """Write a line: JSON for a log, words for a terminal."""
+    if sys.stderr.isatty():
+        words = " ".join(f"{name}={value}" for name, value in facts.items())
+        line = f"{time.strftime('%H:%M:%S')} {event} {words}"
+    else:
+        line = json.dumps({"at": timestamp(), "event": event, **facts}, default=str)
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,176 @@
+"""Measuring and planning one job, in a process of its own: whatever its file or script does, the service goes on.
+
+    queued ─▶ profiling: probes, each with the next fencing number ─▶ plan ─▶ waiting, declined or failed
+
+The process ends when its service does: it holds the other end of a pipe. What it found it writes itself, in its
+leader's term, so that a service that was killed meanwhile finds either nothing or all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cotune.cli.remedies import explained
+from cotune.cluster.service import states
+from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.states import State
+from cotune.documents import forecast_document
+from cotune.errors import CotuneError, Infeasible, NotFound
+from cotune.jobfile.settings import Settings, laid_over
+from cotune.progress import Terminal
+from cotune.project import Project
+from cotune.run.launch import Engine, Event, Launch
+from cotune.run.opening import opened_engine
+from cotune.store import Store, open_store
+from cotune.types import Forecast
+
+MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
+
+
+@dataclass(frozen=True, slots=True)
+class FencedEngine:
+    """An engine on which every start of one job takes the next fencing number of the store first."""
+
+    engine: Engine
+    queue: Queue
+    id: str
+    term: int
+
+    def start(self, launch: Launch) -> None:
+        """Start a launch, unless the job may not start any more."""
+        job = self.queue.change(
+            self.id,
+            lambda standing: states.begun(standing, State.PROFILING),
+            f"measuring {launch.config}",
+            term=self.term,
+            workers=launch.config.units,
+        )
+        self.engine.start(replace(launch, fence=job.standing.fence))
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        self.engine.stop(launch, grace)
+
+    def wait(self, timeout: float) -> Event | None:
+        return self.engine.wait(timeout)
+
+    def now(self) -> float:
+        return self.engine.now()
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """One job on its way to a plan, on a cluster of so many slots, `workers` of which measuring may use."""
+
+    queue: Queue
+    job: QueuedJob
+    term: int
+    slots: int
+    workers: int
+
+    def run(self) -> None:
+        """Measure as far as that is needed, plan, and write what came of it."""
+        try:
+            belief = self._believed()
+        except Infeasible as error:
+            nearest = [forecast_document(near) for near in error.nearest if isinstance(near, Forecast)]
+            result = {"nearest": nearest, **error.document(nearest)}
+            self._move(State.DECLINED, explained(error), result=result)
+        except CotuneError as error:
+            self._move(State.FAILED, explained(error))
+        else:
+            words = f"planned {belief.wants}: {belief.interval[1]:.3g} s forecast"
+            self._move(State.WAITING, words, belief=belief.document())
+
+    def _move(self, state: State, words: str, **values: object) -> None:
+        self.queue.change(self.job.id, lambda standing: states.moved(standing, state), words, term=self.term, **values)
+
+    def _believed(self) -> Belief:
+        settings = self._within_slots(self.job.file.settings())
+        store = self.queue.store
+        project = Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal())
+        try:
+            return Belief.learn(project)
+        except NotFound as error:
+            if error.remedy not in ("profile", "profile_longer"):
+                raise
+        except Infeasible as error:
+            if error.remedy not in ("profile", "profile_longer") and not _may_change(error):
+                raise
+        self._measure(settings, store)
+        return Belief.learn(Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal()))
+
+    def _within_slots(self, settings: Settings) -> Settings:
+        """Return the settings on no more devices than there are, with what is left of the deadline."""
+        least = min(
+            (value for axis in settings.space.axes if axis.name == "workers" for value in axis.values), default=1
+        )
+        if isinstance(least, int) and least > self.slots:
+            raise Infeasible(f"it needs at least {least} workers, the service has {self.slots}", "workers")
+        devices = tuple(
+            replace(device, count=min(device.count or self.slots, self.slots)) for device in settings.cluster.devices
+        )
+        goal = settings.goal
+        if goal.deadline is not None:
+            left = goal.deadline - (self.queue.now() - self.job.submitted)
+            if left <= 0:
+                raise Infeasible("its deadline passed before it could be planned", "deadline")
+            goal = replace(goal, deadline=left)
+        return replace(settings, cluster=replace(settings.cluster, devices=devices), goal=goal)
+
+    def _measure(self, settings: Settings, store: Store) -> None:
+        few = tuple(workers for workers in _workers(settings) if workers <= self.workers)
+        narrow = laid_over(settings, {"search": {"workers": few}}) if few else settings
+        budget = settings.profile_seconds
+        if settings.goal.deadline is not None:
+            budget = min(budget, MOST_OF_DEADLINE * settings.goal.deadline)
+        with opened_engine(settings.engine, settings.engine_settings) as engine:
+            fenced = FencedEngine(engine, self.queue, self.job.id, self.term)
+            project = Project(
+                settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
+            )
+            project.profile(budget, for_goal=settings.goal.target is not None)
+
+
+def _workers(settings: Settings) -> tuple[int, ...]:
+    """Return the numbers of workers that may be chosen."""
+    axis = next((axis for axis in settings.space.axes if axis.name == "workers"), None)
+    return tuple(value for value in axis.values if isinstance(value, int)) if axis else ()
+
+
+def _may_change(error: Infeasible) -> bool:
+    """Say whether measuring more could make a goal feasible: something near it was not itself measured."""
+    near = [one for one in error.nearest if isinstance(one, Forecast)]
+    return any(one.epoch_seconds.source != "measured" for one in near)
+
+
+def _end_with_the_service() -> None:
+    """End this process, and with it the workers it started, when the pipe that the service holds is closed."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True, name="leash").start()
+
+
+def main() -> None:
+    """Prepare the job that the service names; the store is in the environment, where nobody else can read it."""
+    _end_with_the_service()
+    id, term, slots, workers = sys.argv[1], *map(int, sys.argv[2:5])
+    with open_store(os.environ["COTUNE_STORE"], Path()) as store:
+        queue = Queue(store)
+        Preparation(queue, queue.get(id), term, slots, workers).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The processes that measure and plan jobs for the service, one or a few at a time, each with workers set aside.
+
+While a job is measured the policy has so many slots fewer, so that its probes are not slowed by the others' work.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotune import private
+from cotune.cluster.service.queue import QueuedJob
+from cotune.store.location import RUNS, work_folder
+
+LOG = "profile.log"
+_END_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Preparer:
+    """A process that prepares a job, and the slots it may use."""
+
+    job: QueuedJob
+    process: subprocess.Popen[bytes]
+    slots: int
+
+
+class Preparers:
+    """Who is being prepared."""
+
+    def __init__(self, url: str, term: int, slots: int, at_once: int = 1) -> None:
+        self._url, self._term, self._slots, self._at_once = url, term, slots, at_once
+        self._running: dict[str, Preparer] = {}
+
+    @property
+    def reserved(self) -> int:
+        """Return the slots that measuring holds."""
+        return sum(one.slots for one in self._running.values())
+
+    @property
+    def ids(self) -> set[str]:
+        return set(self._running)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._running) < self._at_once
+
+    def begin(self, job: QueuedJob, free: int) -> None:
+        """Begin to prepare a job: with the slots that are free, and half of them all at least."""
+        slots = min(max(free, -(-self._slots // 2)), self._slots)
+        folder = run_folder(job)
+        private.make_folder(folder)
+        command = [sys.executable, "-m", __package__ + ".prepare", job.id, *map(str, (self._term, self._slots, slots))]
+        with (folder / LOG).open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "COTUNE_STORE": self._url},
+                cwd=job.file.folder if Path(job.file.folder).is_dir() else None,
+                start_new_session=True,
+            )
+        self._running[job.id] = Preparer(job, process, slots)
+
+    def ended(self) -> list[tuple[QueuedJob, int]]:
+        """Return the jobs whose process has ended since, with its exit status."""
+        over = [one for one in self._running.values() if one.process.poll() is not None]
+        for one in over:
+            del self._running[one.job.id]
+            _close(one)
+        return [(one.job, one.process.returncode) for one in over]
+
+    def stop(self, id: str) -> None:
+        """End a preparation; its workers end with it."""
+        one = self._running.get(id)
+        if one is not None:
+            one.process.terminate()
+
+    def close(self) -> None:
+        """End all of them."""
+        for one in self._running.values():
+            one.process.terminate()
+        for one in self._running.values():
+            try:
+                one.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                one.process.kill()
+                one.process.wait()
+            _close(one)
+        self._running.clear()
+
+
+def run_folder(job: QueuedJob) -> Path:
+    """Return where the files of a job's starts go: in the folder of its own project."""
+    return Path(job.folder) if job.folder else work_folder(Path(job.file.folder)) / RUNS / job.id
+
+
+def _close(one: Preparer) -> None:
+    if one.process.stdin is not None:
+        one.process.stdin.close()

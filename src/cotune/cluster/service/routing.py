@@ -1,0 +1,73 @@
+"""Several engines as one: every job runs on the engine that its file names, and the service hears all of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from cotune.run.launch import Ended, Engine, Event, Launch
+from cotune.run.opening import opened_engine
+
+_POLL = 0.05  # seconds for each of several engines
+
+
+class RoutedEngines:
+    """Engines opened when a job first needs them; whatever happens, all are closed."""
+
+    def __init__(self, engine_of: Callable[[Launch], tuple[str, Mapping[str, Any]]]) -> None:
+        self._engine_of = engine_of
+        self._open: dict[str, Engine] = {}
+        self._of: dict[str, Engine] = {}  # by launch
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def now(self) -> float:
+        """Return the system's monotonic time, by which the engines of real workers go too."""
+        return time.monotonic()
+
+    def start(self, launch: Launch) -> None:
+        engine = self._engine(*self._engine_of(launch))
+        engine.start(launch)
+        self._of[launch.id] = engine
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        if launch in self._of:
+            self._of[launch].stop(launch, grace)
+
+    def wait(self, timeout: float) -> Event | None:
+        until = self.now() + timeout
+        if not self._open:
+            time.sleep(max(timeout, 0.0))
+            return None
+        while True:
+            for engine in self._open.values():
+                left = max(until - self.now(), 0.0)
+                event = engine.wait(left if len(self._open) == 1 else min(left, _POLL))
+                if isinstance(event, Ended):
+                    self._of.pop(event.launch, None)
+                if event is not None:
+                    return event
+            if self.now() >= until:
+                return None
+
+    def close(self) -> None:
+        self._stack.close()
+        self._open.clear()
+        self._of.clear()
+
+    def _engine(self, name: str, settings: Mapping[str, Any]) -> Engine:
+        key = json.dumps([name, dict(settings)], sort_keys=True, default=str)
+        if key not in self._open:
+            self._open[key] = self._stack.enter_context(opened_engine(name, settings))
+        return self._open[key]

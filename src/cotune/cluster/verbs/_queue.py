@@ -1,0 +1,47 @@
+"""What the verbs of the queue share: the store they open, how they name a job, and how they show one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cotune.cluster.service.queue import Queue, QueuedJob
+
+JobId = Annotated[str, typer.Argument(help="The job's id, enough of its first letters, or its name.", metavar="JOB")]
+
+
+@contextmanager
+def open_queue(store: str | None) -> Iterator[Queue]:
+    """Yield the queue of the store that is named, or of the nearest project."""
+    from cotune.cluster.service.queue import Queue
+    from cotune.store import open_store
+
+    with open_store(store, Path()) as opened:
+        yield Queue(opened)
+
+
+def show_change(name: str, queue: Queue, job: QueuedJob, json: bool) -> None:
+    """Print a job after something was asked of it."""
+    from cotune.cli.output import emit_json, say
+    from cotune.cluster.service.documents import job_document
+
+    if json:
+        emit_json(name, {"job": job_document(job, queue.now())})
+    else:
+        say(f"{job.id} {job.name}: {job.state}{', held' if job.standing.held else ''} ({job.reason})")
+
+
+def eta_words(document: dict[str, Any]) -> str:
+    """Return when a job ends: the middle of its forecast, and the interval."""
+    from cotune.units import duration
+
+    eta = document["eta"]
+    if eta["mid"] is None:
+        return ""
+    low, mid, high = (duration(round(eta[side], 1)) for side in ("low", "mid", "high"))
+    return f"{mid} ({low}..{high})"

@@ -1,0 +1,16 @@
+"""`cotune cancel`: end a submitted job for good."""
+
+from __future__ import annotations
+
+from cotune.cli.options import Json, StoreUrl
+from cotune.cluster.verbs._queue import JobId
+
+
+def cancel(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
+    """Cancel a job. One that runs is stopped by its service; a cancelled job never starts again."""
+    from getpass import getuser
+
+    from cotune.cluster.verbs._queue import open_queue, show_change
+
+    with open_queue(store) as queue:
+        show_change("cancel", queue, queue.cancel(job, by=getuser()), json)

@@ -1,0 +1,85 @@
+"""`cotune logs`: print what a submitted job wrote, and follow it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli.options import Json, StoreUrl
+from cotune.cluster.verbs._queue import JobId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cotune.cluster.service.queue import Queue, QueuedJob
+
+_PAUSE = 0.3
+
+
+def logs(
+    job: JobId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    rank: Annotated[int, typer.Option("--rank", min=0, help="Which worker's output.")] = 0,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Print the events of a job, what was said while it was measured, and the output of a worker of its starts."""
+    from cotune.cli.output import emit_json, show
+    from cotune.cluster.verbs._queue import open_queue
+
+    with open_queue(store) as queue:
+        found = queue.get(job)
+        if json:
+            from cotune.cluster.service.documents import event_document
+
+            events = [event_document(event) for event in queue.events(found.id)]
+            emit_json("logs", {"job": found.id, "events": events, "lines": list(_lines(found, rank))})
+            return
+        for line in _followed(queue, found, rank) if follow else _told(queue, found, rank):
+            show(line)
+
+
+def _told(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
+    from cotune.cluster.service.documents import moment
+
+    for event in queue.events(job.id):
+        yield f"{moment(event.at)} [{event.state}] {event.words}"
+    yield from _lines(job, rank)
+
+
+def _files(rank: int) -> list[str]:
+    from cotune.cluster.service.preparers import LOG
+
+    return [LOG, f"rank-{rank}.log"]
+
+
+def _lines(job: QueuedJob, rank: int) -> Iterator[str]:
+    from pathlib import Path
+
+    from cotune.run.tail import Tail
+
+    for name in _files(rank) if job.folder else ():
+        yield from Tail(Path(str(job.folder)) / name, whole=True).lines(last=True)
+
+
+def _followed(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
+    import time
+    from pathlib import Path
+
+    from cotune.cluster.service.documents import moment
+    from cotune.run.tail import Tail
+
+    seen, tails = 0, list[Tail]()
+    while True:
+        now = queue.get(job.id)
+        if not tails and now.folder:
+            tails = [Tail(Path(now.folder) / name, whole=True) for name in _files(rank)]
+        for event in queue.events(job.id, after=seen):
+            seen = event.number
+            yield f"{moment(event.at)} [{event.state}] {event.words}"
+        for tail in tails:
+            yield from tail.lines(last=now.is_final)
+        if now.is_final:
+            return
+        time.sleep(_PAUSE)

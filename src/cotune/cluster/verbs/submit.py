@@ -1,0 +1,82 @@
+"""`cotune submit`: hand in a job file to be measured, planned and run by the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cotune.cli.options import Confidence, Deadline, Epochs, Json, MaxCost, MaxEpochs, Name, Prefer, StoreUrl, Target
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
+    target: Target = None,
+    deadline: Deadline = None,
+    team: Annotated[str | None, typer.Option("--team", help="Whose job it is.")] = None,
+    priority: Annotated[int | None, typer.Option("--priority", help="Higher goes first (0).")] = None,
+    name: Name = None,
+    epochs: Epochs = None,
+    max_epochs: MaxEpochs = None,
+    max_cost: MaxCost = None,
+    confidence: Confidence = None,
+    prefer: Prefer = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting until cotune release.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved.")
+    ] = False,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Hand in a job. Its deadline counts from now; paths in the file are relative to it. Needs no running service."""
+    from cotune.cli.output import emit_json, say
+    from cotune.cluster.service.adopting import adopt_samples
+    from cotune.cluster.service.snapshot import JobSnapshot
+    from cotune.cluster.verbs._queue import open_queue
+
+    asked: dict[str, Any] = {
+        "target": target,
+        "deadline": deadline,
+        "team": team,
+        "priority": priority,
+        "name": name,
+        "epochs": epochs,
+        "max_epochs": max_epochs,
+        "budget": None if max_cost is None else {"max_cost": max_cost},
+        "confidence": confidence,
+        "prefer": prefer,
+    }
+    snapshot = JobSnapshot.take(file, asked)
+    with open_queue(store) as queue:
+        adopt_samples(queue.store, snapshot)
+        if dry_run:
+            _foresee(queue, snapshot, json)
+            return
+        id = queue.submit(snapshot, held=hold)
+        leader = queue.leader()
+    if json:
+        emit_json("submit", {"job": id, "name": snapshot.name, "state": "queued", "held": hold})
+        return
+    say(f"submitted {snapshot.name} as {id}{' (held)' if hold else ''}")
+    if leader is None or not leader.is_alive:
+        say("no service runs on this store yet: cotune serve --store URL works the queue off")
+
+
+def _foresee(queue: Any, snapshot: Any, json: bool) -> None:
+    from cotune.cli.output import emit_json, say
+    from cotune.cluster.service.foresight import foresee
+    from cotune.units import duration
+
+    seen = foresee(queue, snapshot)
+    if json:
+        emit_json("submit.dry_run", seen)
+        return
+    for what in ("start", "end"):
+        low, mid, high = (seen[what][side] for side in ("low", "mid", "high"))
+        if mid is None:
+            say(f"{what:<6}never: {seen['reason']}")
+        else:
+            say(f"{what:<6}in {duration(mid)} ({duration(low)}..{duration(high or mid)})")
+    for moved in seen["moved"]:
+        say(f"moves {moved['name']} ({moved['id']}): it would end {duration(moved['later'])} later")

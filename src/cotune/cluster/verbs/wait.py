@@ -1,0 +1,61 @@
+"""`cotune wait`: wait until a submitted job has ended, and leave with the code of its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotune.cli.options import Json, StoreUrl
+from cotune.cluster.verbs._queue import JobId
+
+if TYPE_CHECKING:
+    from cotune.cluster.service.queue import QueuedJob
+    from cotune.errors import CotuneError
+
+_PAUSE = 0.3
+
+
+def wait(
+    job: JobId,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="Wait no longer than 90s, 45m, 2h.")] = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Wait for a job to end. Exit code: 0 met or done, 5 declined, 6 missed, 7 failed, 130 cancelled, 8 time is up."""
+    import time
+
+    from cotune.cli.output import emit_json, say
+    from cotune.cluster.service.documents import status_document
+    from cotune.cluster.verbs._queue import open_queue
+    from cotune.errors import OverBudget
+    from cotune.units import seconds
+
+    until = None if timeout is None else time.monotonic() + seconds(timeout)
+    with open_queue(store) as queue:
+        found = queue.get(job)
+        while not found.is_final:
+            if until is not None and time.monotonic() >= until:
+                raise OverBudget(f"{found.name} is still {found.state} after {timeout} ({found.reason})")
+            time.sleep(_PAUSE)
+            found = queue.get(found.id)
+        document = status_document(found, queue.now())
+    if json:
+        emit_json("wait", {"job": document})
+    else:
+        say(f"{found.id} {found.name}: {found.state} ({found.reason})")
+    error = _ending(found)
+    if error is not None:
+        raise typer.Exit(error.exit_code)
+
+
+def _ending(job: QueuedJob) -> type[CotuneError] | None:
+    from cotune.cluster.service.states import State
+    from cotune.errors import EngineError, Infeasible, Interrupted, Missed
+
+    return {
+        State.MISSED: Missed,
+        State.FAILED: EngineError,
+        State.DECLINED: Infeasible,
+        State.CANCELLED: Interrupted,
+    }.get(job.state)

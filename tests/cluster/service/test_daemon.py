@@ -1,0 +1,104 @@
+"""The service itself: real jobs from the queue to their ends, with the service killed in the middle."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.jobs import checkpointing, cotune, environment
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.store import open_store
+
+NOTE = "open('starts.txt', 'a').write(os.environ['COTUNE_FENCE'] + f' {epochs} {first}\\n')"
+
+
+def job(folder: Path, name: str, goal: str, pause: float = 0.0) -> Path:
+    (folder / name).mkdir()
+    checkpointing(folder / name, setup=NOTE, after=f"time.sleep({pause})")
+    (folder / name / "cotune.yaml").write_text(
+        f"name: {name}\nexamples: 1440\nrun: {sys.executable} train.py {{batch_size}} {{epochs}}\n{goal}\n"
+        "search: {workers: [1], batch_size: [48]}\nbudget: {profile: 20s}\n"
+    )
+    return folder / name
+
+
+def serving(folder: Path, store: str, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "cotune", "serve", "--store", store, "--slots", "2", *words]
+    return subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True)
+
+
+def until(process: subprocess.Popen[str], *parts: str) -> Iterator[str]:
+    """Yield the lines of a service up to the first one with all these parts."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        yield line
+        if all(part in line for part in parts):
+            return
+    pytest.fail(f"the service ended before it said {parts}")
+
+
+def starts(folder: Path) -> list[list[int]]:
+    return [[int(word) for word in line.split()] for line in (folder / "starts.txt").read_text().splitlines()]
+
+
+def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_alone(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    long, short = job(tmp_path, "long", "epochs: 40", 0.3), job(tmp_path, "short", "epochs: 2")
+    first = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
+    with open_store(store) as opened:  # as an older client may have written it
+        bad = Queue(opened).submit(JobSnapshot("[" * 3000, str(tmp_path), "deep.yaml", name="deep"))
+    service = serving(tmp_path, store)
+    for _ in until(service, "running", first):
+        pass
+    while not (long / ".cotune" / "runs" / first / "checkpoint" / "w.npy").exists():
+        assert service.poll() is None
+    service.send_signal(signal.SIGKILL)
+    service.communicate()
+    other = cotune(tmp_path, "submit", "short/cotune.yaml", "--store", store, "--json").json["job"]
+    again = serving(tmp_path, store, "--drain")
+    said = again.communicate()[1]
+    assert again.returncode == 0, said
+    with open_store(store) as opened:
+        queue = Queue(opened)
+        assert [queue.get(id).state.value for id in (first, bad, other)] == ["done", "failed", "done"]
+        result = queue.get(first).result
+    assert result is not None
+    assert result["epochs"] == 40
+    fences = [fence for fence, *_ in starts(long)]
+    assert fences == sorted(set(fences)), "every start has a number of its own, higher than the one before"
+    whole = [(epochs, begun) for _, epochs, begun in starts(long) if epochs == 40]
+    assert len(whole) == 2
+    assert whole[1][1] > 0, "the second start went on from the checkpoint"
+    assert cotune(tmp_path, "wait", bad, "--store", store).code == 7
+    assert cotune(tmp_path, "wait", first, "--store", store).code == 0
+    assert len(starts(short)) == len({fence for fence, *_ in starts(short)})
+
+
+def test_sigterm_keeps_what_was_trained_and_a_job_is_cancelled_while_it_runs(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    job(tmp_path, "long", "epochs: 500", 0.2)
+    id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
+    service = serving(tmp_path, store)
+    for _ in until(service, "running", id):
+        pass
+    service.send_signal(signal.SIGTERM)
+    service.communicate()
+    assert service.returncode == 0
+    listed = cotune(tmp_path, "queue", "--store", store, "--json").json["jobs"]
+    assert [(one["id"], one["state"]) for one in listed] == [(id, "waiting")]
+    again = serving(tmp_path, store)
+    for _ in until(again, "running", id):
+        pass
+    assert cotune(tmp_path, "cancel", id, "--store", store, "--json").json["job"]["state"] == "stopping"
+    for _ in until(again, "cancelled", id):
+        pass
+    again.send_signal(signal.SIGTERM)
+    again.communicate()
+    assert cotune(tmp_path, "why", id[:6], "--store", store).out.startswith("long is cancelled")
+    assert cotune(tmp_path, "wait", id, "--store", store).code == 130
