@@ -61,6 +61,7 @@ def forecast_document(forecast: Forecast, job: Job | None = None) -> dict[str, A
         "cost": forecast.cost,
         "epoch_seconds": scaled(forecast.epoch_seconds, parts),
         "epochs": scaled(forecast.epochs_needed, 1 / parts),
+        "memory": forecast.memory,
     }
     needed = forecast.epochs_needed
     expected = {name: getattr(needed, name) for name in ("low", "mid", "high")} if needed else {}
@@ -70,6 +71,7 @@ def forecast_document(forecast: Forecast, job: Job | None = None) -> dict[str, A
         **progress_document(job, forecast.config, most=forecast.epochs, **expected),
         "forecast": {name: quantity_document(value) if value else None for name, value in quantities.items()},
         "probability": forecast.probability,
+        "p_fits": forecast.p_fits,
     }
 
 
@@ -212,9 +214,30 @@ def decision_table(
     """Return head and rows of the decision table, the choice first."""
     forecasts = [chosen, *rivals]
     columns = config_columns([forecast.config for forecast in forecasts])
-    rest = (job.counting.unit, "time", job.metric, f"cost in {chosen.cost.unit}", "P(met)", "known from")
-    rows = [_decision_row("->" if forecast is chosen else "", job, forecast, columns) for forecast in forecasts]
+    memory = any(forecast.p_fits is not None for forecast in forecasts)
+    rest: tuple[str, ...] = (
+        job.counting.unit,
+        "time",
+        job.metric,
+        f"cost in {chosen.cost.unit}",
+        "P(met)",
+        "known from",
+    )
+    rest += ("memory in GiB", "P(fits)") if memory else ()
+    rows = [
+        (
+            *_decision_row("->" if forecast is chosen else "", job, forecast, columns),
+            *(_fits(forecast) if memory else ()),
+        )
+        for forecast in forecasts
+    ]
     return ("", *head(columns), *rest), rows
+
+
+def _fits(forecast: Forecast) -> tuple[str, str]:
+    """Return what a worker takes of memory and the chance that it fits, for a table."""
+    chance = "" if forecast.p_fits is None else f"{forecast.p_fits:.2f}"
+    return spread(scaled(forecast.memory, 1 / 2**30)) if forecast.memory else "", chance
 
 
 def _decision_row(mark: str, job: Job, forecast: Forecast, columns: Sequence[str]) -> tuple[object, ...]:

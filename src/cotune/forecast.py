@@ -78,6 +78,17 @@ class Success:
         return (goal.deadline is None or self.seconds <= goal.deadline) and goal.max_cost is None
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryOutlook:
+    """The peak memory of a worker of each config in bytes, and the chance that it fits; NaN where nothing tells."""
+
+    low: Floats
+    mid: Floats
+    high: Floats
+    p_fits: Floats
+    source: Sources
+
+
 @dataclass(frozen=True)
 class Outlook:
     """Forecasts of many configs in factored form; nothing is known of accuracy where it is left to the user."""
@@ -94,6 +105,7 @@ class Outlook:
     continued: Learning | None = None  # for a run that goes on from what a probe has left
     startup_spread: float = 0.0  # standard deviation of the logarithm
     notes: tuple[str, ...] = ()
+    memory: MemoryOutlook | None = None
     successes: tuple[Success, ...] = ()  # the earliest first
     before: Callable[[Configs, int], Outlook] | None = None  # what was forecast without the last of them
 

@@ -443,6 +443,8 @@ class Forecast:
     accuracy: Quantity | None
     probability: float
     epochs_needed: Quantity | None = None
+    memory: Quantity | None = None  # bytes that a worker takes at most
+    p_fits: float | None = None  # in a device's memory; None on CPUs, and where nothing tells
 
 
 @dataclass(frozen=True, slots=True, repr=False)

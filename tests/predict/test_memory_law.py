@@ -138,3 +138,38 @@ def test_without_figures_of_memory_nothing_changes(job: Job) -> None:
     outlook = looked(timed(plain_step, grid()), space("cpu"), job)
     assert np.isfinite(outlook.epoch_seconds).all()
     assert not any("GiB" in note for note in outlook.notes)
+
+
+@given(slope=st.floats(1e6, 1e8), limit=st.floats(GIB, 80 * GIB))
+def test_what_is_too_large_fits_with_less_than_95_in_100(slope: float, limit: float) -> None:
+    law = MemoryLaw.of(JOB, taking(GIB, slope, [(16, 1), (32, 1)], limit))
+    found, out = law.outlook(space()), law.too_large(space())
+    assert np.all(found.p_fits[out] < 0.95 + 1e-3)
+    assert np.all(found.p_fits[~out] > 0.95 - 1e-3)
+    assert np.all(found.low <= found.mid)
+    assert np.all(found.mid <= found.high)
+
+
+def test_a_cpu_has_peaks_and_no_chance_to_fit_and_nothing_measured_tells_nothing() -> None:
+    law = MemoryLaw.of(JOB, taking(GIB, GIB / 32, [(16, 1), (32, 1)], 12 * GIB, "cpu"))
+    found = law.outlook(space("cpu"))
+    assert np.all(np.isfinite(found.mid))
+    assert np.all(np.isnan(found.p_fits))
+    assert np.all(np.isnan(MemoryLaw.of(JOB, []).outlook(space()).mid))
+    assert found.source[space("cpu").batch_size == 16].tolist() == ["measured"] * 4
+
+
+def test_a_model_in_parts_is_tried_only_where_it_fits_surely_and_first_at_its_smallest_batch() -> None:
+    axes = Axis("workers", (4,)), Axis("batch_size", BATCHES), Axis("device", ("gpu",)), Axis("fsdp", (True,))
+    parted = Space(axes).configs()
+    unknown = MemoryLaw.of(JOB, [])
+    assert parted.batch_size[~unknown.may_hang(parted)].tolist() == [16]
+    ran = [
+        replace(sample, config=parted[int(np.flatnonzero(parted.batch_size == sample.config.batch_size)[0])])
+        for sample in taking(2 * GIB, GIB / 32, [(16, 4)], 12 * GIB)
+    ]
+    one = MemoryLaw.of(JOB, ran)
+    allowed = set(parted.batch_size[~one.may_hang(parted)].tolist())
+    assert 16 in allowed
+    assert 512 not in allowed
+    assert not one.may_hang(space()).any(), "whole models that run out end by themselves"

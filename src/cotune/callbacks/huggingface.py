@@ -1,13 +1,20 @@
-"""Hugging Face Trainer: `Trainer(..., callbacks=[Report()])`, with an `eval_strategy`."""
+"""Hugging Face Trainer: `Trainer(..., callbacks=[Report()])`, with an `eval_strategy`.
+
+Progress and metrics come from the Trainer's own state. Where cotune has put the callback in, it knows its `trainer`,
+and checkpoints are the Trainer's own too.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+from pathlib import Path
 from typing import Any
 
 from cotune.callbacks import evaluated, is_heard
+from cotune.callbacks.together import Ballot, Keeper
 from cotune.errors import NotFound, missing_extra
-from cotune.worker.report import report
+from cotune.worker.report import report, warn
 
 
 def _framework() -> Any:
@@ -27,22 +34,53 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
 
     def __init__(self, metric: str | None = None, *, required: bool = True) -> None:
         self.metric, self.required = metric, required
+        self.trainer: Any = None
+        self._training = False
+        self._ballot, self._keeper = Ballot(), Keeper()
 
-    def on_train_begin(self, _: Any, state: Any, __: Any, **___: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, _: Any, **__: Any) -> None:
         """Tell that the first step is about to begin."""
+        self._training = True
+        if is_heard() and not _evaluates(args) and self.metric is None and _wanted().startswith("eval_"):
+            warn(f"{_wanted()} is never evaluated: the Trainer has no eval_strategy, such as eval_strategy='steps'")
+        self._ballot, self._keeper = Ballot(args.device), Keeper()
         report(epoch=state.epoch or 0.0, step=state.global_step)
 
-    def on_step_end(self, _: Any, state: Any, __: Any, **___: Any) -> None:
-        """Tell how far it is."""
-        report(epoch=state.epoch, step=state.global_step)
+    def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> None:
+        """Tell how far it is; keep a checkpoint and end where cotune says so."""
+        if not is_heard():
+            return
+        said = report(epoch=state.epoch, step=state.global_step)
+        if self._ballot.stops(state.global_step, said):
+            self._keep(state)
+            control.should_training_stop = True
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **_: Any) -> None:
+    def on_evaluate(self, _: Any, state: Any, control: Any, metrics: dict[str, float], **__: Any) -> None:
         """Tell the metric and what evaluating it took."""
         if not is_heard():
             return
         seconds = {"evaluation": metrics["eval_runtime"]} if "eval_runtime" in metrics else {}
-        enough = report(epoch=state.epoch, step=state.global_step, **self._told(metrics), **seconds)
-        control.should_training_stop |= _any_rank(enough, args.device)
+        said = report(epoch=state.epoch, step=state.global_step, **self._told(metrics), **seconds)
+        enough, due = self._ballot.most(float(said), float(self._training and self._keeper.due))
+        control.should_training_stop |= enough > 0
+        if due > 0 and not enough:
+            self._keep(state)
+
+    def on_log(self, args: Any, state: Any, _: Any, logs: dict[str, float] | None = None, **__: Any) -> None:
+        """Tell the training loss where that is the job's metric and nothing is ever evaluated."""
+        if is_heard() and logs and not _evaluates(args) and self._names(logs):
+            report(epoch=state.epoch, step=state.global_step, **evaluated(logs, self.metric))
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Keep no checkpoints of evaluations after the training."""
+        self._training = False
+
+    def _names(self, logs: dict[str, float]) -> bool:
+        try:
+            evaluated(logs, self.metric)
+        except NotFound:
+            return False
+        return True
 
     def _told(self, metrics: dict[str, float]) -> dict[str, Any]:
         """Return the job's metric; where it was not evaluated and need not be, the others by their names."""
@@ -53,12 +91,34 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
                 raise
             return {name: value for name, value in metrics.items() if name != "epoch"}
 
+    def _keep(self, state: Any) -> None:
+        if self.trainer is not None:
+            seconds = self._keeper.keep(self._save)
+            report(epoch=state.epoch, step=state.global_step, checkpoint=seconds)
 
-def _any_rank(said: bool, device: Any) -> bool:
-    """Say whether any rank has heard that it is enough: all end together, or some would wait for ever."""
-    torch = importlib.import_module("torch")
-    if not torch.distributed.is_initialized():
-        return said
-    votes = torch.tensor(float(said), device=device)
-    torch.distributed.all_reduce(votes)
-    return bool(votes.item() > 0)
+    def _save(self, into: Path) -> None:
+        """Let the Trainer save its checkpoint where cotune wants it, and no other there."""
+        trainer, args = self.trainer, self.trainer.args
+        own = {name: getattr(args, name) for name in ("output_dir", "save_total_limit", "push_to_hub")}
+        best = trainer.state.best_model_checkpoint
+        args.output_dir, args.save_total_limit, args.push_to_hub = str(into), 1, False
+        try:
+            trainer._save_checkpoint(trainer.model_wrapped, None)
+        finally:
+            for name, value in own.items():
+                setattr(args, name, value)
+            trainer.state.best_model_checkpoint = best
+
+
+def _evaluates(args: Any) -> bool:
+    return str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no"
+
+
+def _wanted() -> str:
+    return os.environ.get("COTUNE_METRIC", "")
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the furthest checkpoint of the Trainer that is whole: its state is written last."""
+    whole = (path.parent for path in folder.glob("checkpoint-*/trainer_state.json"))
+    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)

@@ -1,70 +1,109 @@
-"""cotune's callback in a script of transformers' Trainer that nobody has edited.
+"""cotune in a script of a training framework that nobody has edited: its callback, and the config's numbers.
 
-    COTUNE_TRAINER=batch_size,epochs,lr      the numbers that the command has no placeholder for
+    COTUNE_TRAINER=report,batch_size,epochs,lr      what is put in; only cotune sets it
 
-When the script imports transformers, its Trainer gets cotune's callback, and `TrainingArguments` the numbers of the
-config as its own arguments. TRL's trainers are Trainers. Without the variable, which only cotune sets, nothing changes.
+When the script imports its framework, `_CHANGES` are made to the module that has just been run, and to nothing else:
+transformers' Trainer (TRL's are such), Lightning's Trainer and Accelerate's Accelerator get cotune's callback
+(`report`) and, as arguments of their own, the numbers that the command has no placeholder for. Without the variable
+nothing changes. A script in cotune's Python gets this from its worker, one in another by `site/sitecustomize.py` on
+PYTHONPATH.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 VARIABLE = "COTUNE_TRAINER"
-_ARGUMENTS: dict[str, tuple[str, Callable[[str], float]]] = {
-    "batch_size": ("per_device_train_batch_size", int),
-    "accumulate": ("gradient_accumulation_steps", int),
-    "lr": ("learning_rate", float),
-    "steps": ("max_steps", int),
-    "epochs": ("num_train_epochs", float),
+REPORT = "report"
+SITE = Path(__file__).parent / "site"
+Precision = Literal["fp32", "bf16", "fp16"]
+
+_CHANGES = {  # module of a framework: ours that changes it, and what it calls
+    "transformers.trainer": ("cotune.callbacks.change_transformers", "change_trainer"),
+    "transformers.training_args": ("cotune.callbacks.change_transformers", "change_arguments"),
+    "lightning.pytorch.trainer.trainer": ("cotune.callbacks.change_lightning", "change_trainer"),
+    "pytorch_lightning.trainer.trainer": ("cotune.callbacks.change_lightning", "change_trainer"),
+    "accelerate.accelerator": ("cotune.callbacks.change_accelerate", "change_accelerator"),
 }
+_PRECISIONS: dict[str, Precision] = {
+    **dict.fromkeys(("fp32", "float32", "32", "32-true", "no", "none"), "fp32"),
+    **dict.fromkeys(("bf16", "bfloat16", "bf16-mixed"), "bf16"),
+    **dict.fromkeys(("fp16", "float16", "half", "16", "16-mixed"), "fp16"),
+}
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "batch_size": int,
+    "accumulate": int,
+    "lr": float,
+    "steps": int,
+    "epochs": int,
+}
+
+trainers: list[object] = []  # that this process has made: their Accelerator is not the script's own
 
 
 def install() -> None:
-    """Let the modules of transformers be changed when they are imported, if cotune asks for it."""
-    if VARIABLE in os.environ:
+    """Let the modules of frameworks be changed when they are imported, if cotune asks for it."""
+    if VARIABLE in os.environ and not any(isinstance(one, _Watcher) for one in sys.meta_path):
         sys.meta_path.insert(0, _Watcher())
 
 
-def arguments() -> dict[str, float]:
-    """Return the numbers of the config by the names of `TrainingArguments`."""
-    wanted = os.environ.get(VARIABLE, "").split(",")
-    told = {name: os.environ.get(f"COTUNE_{name.upper()}") for name in wanted}
-    found = {
-        _ARGUMENTS[name][0]: _ARGUMENTS[name][1](text) for name, text in told.items() if text and name in _ARGUMENTS
-    }
-    return found | ({"max_steps": -1} if "num_train_epochs" in found else {})  # which would win over epochs
+def on_path(env: Mapping[str, str]) -> dict[str, str]:
+    """Return PYTHONPATH with which another Python gets this too, where the variables ask for it."""
+    if VARIABLE not in env:
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SITE), env.get("PYTHONPATH", "")]))}
+
+
+def reports() -> bool:
+    """Say whether the callback is to be put in, and not only numbers."""
+    return REPORT in _asked()
+
+
+def numbers() -> dict[str, float]:
+    """Return the numbers of the config that are to be put in, by cotune's names for them."""
+    told = {name: os.environ.get(f"COTUNE_{name.upper()}") for name in _asked() if name in _NUMBERS}
+    return {name: _NUMBERS[name](text) for name, text in told.items() if text}
+
+
+def precision() -> Precision | None:
+    """Return the precision that is to be put in, if the config has one."""
+    told = os.environ.get("COTUNE_PRECISION", "") if "precision" in _asked() else ""
+    if told and told.lower() not in _PRECISIONS:
+        raise ValueError(f"cotune sets precision to fp32, bf16 or fp16 through the framework, not to {told!r}")
+    return _PRECISIONS[told.lower()] if told else None
+
+
+def _asked() -> list[str]:
+    return os.environ.get(VARIABLE, "").split(",")
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Finds the two modules as they are, and changes each after it was run."""
+    """Finds those modules as they are, and changes each after it was run."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        change = {"transformers.trainer": _change_trainer, "transformers.training_args": _change_arguments}.get(
-            fullname
-        )
-        if change is None:
+        if fullname not in _CHANGES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Changing(spec.loader, change)
+            spec.loader = _Changing(spec.loader, *_CHANGES[fullname])
         return spec
 
 
 class _Changing(importlib.abc.Loader):
     """A module's own loader, with a change after it."""
 
-    def __init__(self, own: Any, change: Callable[[Any], None]) -> None:
-        self._own, self._change = own, change
+    def __init__(self, own: Any, home: str, change: str) -> None:
+        self._own, self._home, self._change = own, home, change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
@@ -77,30 +116,4 @@ class _Changing(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the module, and change it."""
         self._own.exec_module(module)
-        self._change(module)
-
-
-def _change_trainer(module: Any) -> None:
-    """Give every Trainer cotune's callback, unless it has one."""
-    begin = module.Trainer.__init__
-
-    def begun(self: Any, *args: Any, **kwargs: Any) -> None:
-        begin(self, *args, **kwargs)
-        from cotune.callbacks.huggingface import Report
-
-        if not any(isinstance(one, Report) for one in self.callback_handler.callbacks):
-            self.add_callback(Report(required=False))
-
-    module.Trainer.__init__ = begun
-
-
-def _change_arguments(module: Any) -> None:
-    """Let every set of arguments take the config's numbers before it is checked."""
-    check = module.TrainingArguments.__post_init__
-
-    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name, value in arguments().items():
-            setattr(self, name, value)
-        check(self, *args, **kwargs)
-
-    module.TrainingArguments.__post_init__ = checked
+        getattr(importlib.import_module(self._home), self._change)(module)

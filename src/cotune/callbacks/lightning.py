@@ -1,18 +1,24 @@
 """Lightning: `Trainer(callbacks=[Report()])`, with or without a validation loop.
 
-Epochs are fractions of the training batches. Validation is timed, and its metric told
-when it ends; where there is none, what training logged by the end of an epoch counts.
+Epochs are fractions of the training batches, steps the optimiser's. Validation is timed, and its metric told when it
+ends; where there is none, what training logged by the end of an epoch counts. Checkpoints are the Trainer's own.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 from cotune.callbacks import evaluated, is_heard
-from cotune.errors import missing_extra
+from cotune.callbacks.together import Ballot, Keeper
+from cotune.errors import NotFound, missing_extra
 from cotune.worker.report import report
+
+_PREFIX = "step-"
 
 
 def _framework() -> Any:
@@ -27,42 +33,88 @@ def _framework() -> Any:
 
 
 class Report(_framework().Callback):  # type: ignore[misc]  # the framework is not there when types are checked
-    """Tells cotune how a training goes, and ends it when cotune says so; `metric` names what was logged."""
+    """Tells cotune how a training goes, and ends it when cotune says so; `metric` names what was logged.
 
-    def __init__(self, metric: str | None = None) -> None:
+    A metric that was not logged is an error, unless it is not `required`.
+    """
+
+    def __init__(self, metric: str | None = None, *, required: bool = True) -> None:
         super().__init__()
-        self.metric = metric
-        self._epoch = 0.0
-        self._told = 0.0
+        self.metric, self.required = metric, required
+        self._done: dict[str, float] = {}
+        self._told = -1.0
         self._began = 0.0
+        self._ballot, self._keeper = Ballot(), Keeper()
 
     def on_train_start(self, trainer: Any, _: Any) -> None:
         """Tell that the first step is about to begin."""
-        report(epoch=trainer.current_epoch)
+        self._ballot, self._keeper = Ballot(trainer.strategy.root_device), Keeper()
+        report(epoch=trainer.current_epoch, step=trainer.global_step)
 
     def on_train_batch_end(self, trainer: Any, _: Any, __: Any, ___: Any, batch_idx: int) -> None:
-        """Tell how far it is."""
-        self._epoch = trainer.current_epoch + (batch_idx + 1) / trainer.num_training_batches
-        report(epoch=self._epoch)
+        """Tell how far it is; keep a checkpoint and end where cotune says so."""
+        if not is_heard():
+            return
+        self._done = {"step": trainer.global_step}
+        if math.isfinite(trainer.num_training_batches):
+            self._done["epoch"] = trainer.current_epoch + (batch_idx + 1) / trainer.num_training_batches
+        if self._ballot.stops(trainer.global_step, report(**self._done)):
+            self._keep(trainer)
+            trainer.should_stop = True
 
     def on_validation_start(self, *_: Any) -> None:
         """Start the clock of an evaluation."""
         self._began = time.monotonic()
 
     def on_validation_end(self, trainer: Any, _: Any) -> None:
-        """Tell the metric and what it took, but not of Lightning's check before training."""
-        if not trainer.sanity_checking:
+        """Tell the metric and what it took, but not of Lightning's check before training, nor of `validate`."""
+        if trainer.state.fn == "fit" and not trainer.sanity_checking:
             self._tell(trainer, evaluation=time.monotonic() - self._began)
 
     def on_train_epoch_end(self, trainer: Any, _: Any) -> None:
         """Tell the metric where no validation has."""
-        if self._told < self._epoch:
+        if self._told < self._done.get("step", 0.0):
             self._tell(trainer)
 
     def _tell(self, trainer: Any, **seconds: float) -> None:
         if not is_heard():
             return
-        self._told = self._epoch
-        enough = report(epoch=self._epoch, **evaluated(trainer.callback_metrics, self.metric), **seconds)
-        # All ranks end together, or those that go on would wait for the others for ever.
-        trainer.should_stop |= trainer.strategy.reduce_boolean_decision(enough, all=False)
+        self._told = self._done.get("step", 0.0)
+        said = report(**self._done, **self._evaluated(trainer), **seconds)
+        enough, due = self._ballot.most(float(said), float(self._keeper.due))
+        trainer.should_stop |= enough > 0
+        if due > 0 and not trainer.should_stop:
+            self._keep(trainer)
+
+    def _evaluated(self, trainer: Any) -> dict[str, Any]:
+        """Return the job's metric; where it was not logged and need not be, the others by their names."""
+        try:
+            return dict(evaluated(trainer.callback_metrics, self.metric))
+        except NotFound:
+            if self.required:
+                raise
+            return dict(trainer.callback_metrics)
+
+    def _keep(self, trainer: Any) -> None:
+        seconds = self._keeper.keep(lambda into: _save(trainer, into))
+        report(**self._done, checkpoint=seconds)
+
+
+def _save(trainer: Any, into: Path) -> None:
+    """Let the Trainer save its checkpoint, whole or not at all, and leave no other."""
+    whole = into / f"{_PREFIX}{trainer.global_step}.ckpt"
+    part = whole.with_suffix(".part")
+    trainer.save_checkpoint(part)
+    if not trainer.is_global_zero:
+        return
+    for old in into.glob(f"{_PREFIX}*.ckpt"):
+        if old.is_dir():
+            shutil.rmtree(old)
+        elif old != whole:
+            old.unlink()
+    part.replace(whole)
+
+
+def newest(folder: Path) -> Path | None:
+    """Return the furthest checkpoint that is whole."""
+    return max(folder.glob(f"{_PREFIX}*.ckpt"), key=lambda path: int(path.stem.removeprefix(_PREFIX)), default=None)

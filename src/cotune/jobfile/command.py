@@ -18,13 +18,28 @@ _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
 _SERVED = ("cotune.torch", "cotune import torch")  # what reads the axis `asynchronous` for a script
 _KEEPING = ("COTUNE_CHECKPOINT", "cotune.callbacks", "cotune.workloads")
-_TORCHRUN_FLAGS = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"}
+REPORT = "report"
+_CHECKPOINTING = ("transformers", "lightning")  # whose checkpoints a start that cotune stops leaves and goes on from
+_SETTABLE: dict[script.Framework, tuple[str, ...]] = {  # through a framework's own arguments
+    "transformers": ("batch_size", "accumulate", "lr", "length", "precision"),
+    "lightning": ("batch_size", "accumulate", "lr", "length", "precision"),
+    "accelerate": ("accumulate", "precision"),
+}
+_LAUNCHER_FLAGS = {  # of torchrun and of accelerate, that take no value
+    *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "-m", "--module"),
+    *("--multi_gpu", "--multi-gpu", "--cpu", "--use_fsdp", "--use-fsdp", "--use_deepspeed", "--use-deepspeed", "-q"),
+}
 
 
 def takes(job: Job, name: str) -> bool:
     """Return whether a value of this name reaches the job."""
     if name == ASYNCHRONOUS and (_is_module(job) or reads_environment(job, *_SERVED)):
         return True
+    return _is_taken(job, name) or name in set_by_trainer(job)
+
+
+def _is_taken(job: Job, name: str) -> bool:
+    """Return whether the command has a placeholder of this name, or a script of it reads the variable."""
     return any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
 
 
@@ -40,7 +55,9 @@ def shares_work(job: Job) -> bool:
 
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
-    return job.hears and (_is_module(job) or reads_environment(job, *_KEEPING))
+    found = _script(job)
+    trainer = found is not None and found.framework in _CHECKPOINTING
+    return job.hears and (trainer or _is_module(job) or reads_environment(job, *_KEEPING))
 
 
 def _is_module(job: Job) -> bool:
@@ -49,23 +66,39 @@ def _is_module(job: Job) -> bool:
     return "-m" in flags
 
 
+def put_in(job: Job) -> tuple[str, ...]:
+    """Return what cotune puts into the framework of a script (`callbacks.injected`): its callback, and numbers.
+
+    The callback goes where nothing else tells what happens: no pattern, and no word of cotune in the script.
+    """
+    found = _script(job)
+    speaks = found is not None and reads_environment(job, "cotune.report", "cotune.callbacks", "import cotune")
+    report = (REPORT,) if job.hears and not speaks else ()
+    return (*report, *set_by_trainer(job))
+
+
 def set_by_trainer(job: Job) -> tuple[str, ...]:
-    """Return the numbers that reach a script of transformers' Trainer as its own arguments: those it is not given."""
-    found = script.read(job.command, Path(job.folder)) if job.hears else None
-    if found is None or found.framework != "transformers":
-        return ()
+    """Return the numbers that reach a script as its framework's own arguments: those that the command does not take."""
+    found = _script(job)
+    settable = _SETTABLE.get(found.framework, ()) if found is not None and found.framework else ()
     length = "steps" if job.counting.unit == "steps" else "epochs"
-    return tuple(name for name in ("batch_size", "accumulate", "lr", length) if not takes(job, name))
+    names = (length if name == "length" else name for name in settable)
+    return tuple(name for name in names if not _is_taken(job, name))
+
+
+def _script(job: Job) -> script.Script | None:
+    return script.read(job.command, Path(job.folder))
 
 
 def require_settable(job: Job, source: str) -> None:
     """Refuse a command whose workers another launcher starts, or whose batch cotune cannot set; say what to write."""
     own = without_launcher(job.command)
     if own != job.command:
+        launcher = Path(job.command[0]).name if Path(job.command[0]).name == "accelerate" else "torchrun"
         raise UsageError(
-            f"{source}: cotune starts the workers itself, so leave out torchrun; write: {line(_with_batch(own))}"
+            f"{source}: cotune starts the workers itself, so leave out {launcher}; write: {line(_with_batch(own))}"
         )
-    if takes(job, "batch_size") or takes(job, "global_batch") or "batch_size" in set_by_trainer(job):
+    if takes(job, "batch_size") or takes(job, "global_batch"):
         return
     raise UsageError(
         f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "
@@ -74,10 +107,12 @@ def require_settable(job: Job, source: str) -> None:
 
 
 def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that torchrun would start once per worker, or the command itself."""
+    """Return the command that torchrun or `accelerate launch` would start once per worker, or the command itself."""
     words = list(command)
     if words and Path(words[0]).name == "torchrun":
         rest, python = words[1:], "python"
+    elif len(words) > 1 and (Path(words[0]).name, words[1]) == ("accelerate", "launch"):
+        rest, python = words[2:], "python"
     elif len(words) > 2 and words[1] == "-m" and words[2] in _LAUNCH_MODULES:
         rest, python = words[3:], words[0]
     else:
@@ -89,7 +124,7 @@ def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
             start.append("-m")
         elif option in ("--no-python", "--no_python"):
             start = []
-        elif option not in _TORCHRUN_FLAGS and "=" not in option and rest:
+        elif option not in _LAUNCHER_FLAGS and "=" not in option and rest:
             rest.pop(0)
     return (*start, *(rest or ["train.py"]))
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import yaml
 
+from cotune.jobfile import metric_names
 from cotune.jobfile.command import line
 from cotune.jobfile.rate_rule import rule_for
-from cotune.jobfile.script import Script, Setting, read
+from cotune.jobfile.script import Framework, Script, Setting, read
 
 _BATCHES = (16, 32, 64, 128, 256)
 _AROUND = (0.25, 0.5, 1, 2, 4)  # times the script's own batch
@@ -23,6 +24,21 @@ _PLACEHOLDERS: dict[Setting, str] = {
     "epochs": "{epochs}",
     "steps": "{steps}",
     "lr": "{lr}",
+    "accumulate": "{accumulate}",
+}
+_PATTERN = (
+    r"# pattern: 'epoch (?P<epoch>\d+) .*accuracy (?P<accuracy>[\d.]+)'"
+    "   # when the script does not call cotune.report"
+)
+_FRAMEWORKS: dict[Framework, str] = {
+    "transformers": "transformers' Trainer",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
+}
+_PUT_IN: dict[Framework, str] = {
+    "transformers": "cotune puts in its callback, batch, rate and length, so nothing need be edited",
+    "lightning": "cotune puts in its callback, batch, rate and length, so nothing need be edited",
+    "accelerate": "cotune counts its steps and takes the metric from accelerator.log; its batch must be a flag",
 }
 _TEMPLATE = """\
 # What is trained, what is asked, what may be chosen. Every field is optional; flags win over this file.
@@ -32,9 +48,9 @@ run: {run}
 {target}
 deadline: 10m
 {length}
-search: {{workers: 1..{cores}, batch_size: [{batches}]}}
+search: {{workers: 1..{cores}, batch_size: [{batches}]{accumulate}}}
 {lr}
-# pattern: 'epoch (?P<epoch>\\d+) .*accuracy (?P<accuracy>[\\d.]+)'   # when the script does not call cotune.report
+{pattern}
 budget: {{profile: 3m}}
 engine: local
 """
@@ -47,6 +63,7 @@ class Draft:
     text: str
     command: tuple[str, ...]
     remarks: tuple[str, ...]
+    framework: Framework | None = None
 
 
 def draft(command: Sequence[str], folder: Path, name: str, examples: int | None, cores: int) -> Draft:
@@ -62,9 +79,11 @@ def draft(command: Sequence[str], folder: Path, name: str, examples: int | None,
         length=_length(script),
         cores=cores,
         batches=", ".join(map(str, batches)),
-        lr=_rate(script, asked=any("{lr}" in word for word in words)),
+        accumulate=f", accumulate: [{_accumulate(script)}]" if _accumulate(script) > 1 else "",
+        lr=_rate(script, asked=any("{lr}" in word for word in words) or _has_trainer(script)),
+        pattern=_heard(script),
     )
-    return Draft(text, words, tuple(_remarks(script, words)))
+    return Draft(text, words, tuple(_remarks(script, words)), script.framework if script else None)
 
 
 def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[str, ...]:
@@ -77,19 +96,38 @@ def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[s
         rate_unknown = setting == "lr" and not {"lr", "batch_size"} <= known.keys()
         if placeholder is None or rate_unknown or any(placeholder in word for word in words):
             continue
+        if setting == "accumulate" and _accumulate(script) == 1:
+            continue
         if setting in ("epochs", "steps") and (setting == "steps") != counts_steps:
             continue
         words = _set(words, flag, placeholder)
     return tuple(words)
 
 
+def _accumulate(script: Script | None) -> int:
+    found = script.defaults.get("accumulate") if script else None
+    return round(found.value) if found else 1
+
+
+def _has_trainer(script: Script | None) -> bool:
+    """Return whether the script's framework takes batch, rate and length as arguments of its own."""
+    return script is not None and script.framework in ("transformers", "lightning")
+
+
+def _heard(script: Script | None) -> str:
+    """Return the line that says how cotune hears of the script."""
+    if script is None or script.framework is None:
+        return _PATTERN
+    return f"# {_FRAMEWORKS[script.framework]} tells progress and metrics by itself: cotune puts its callback in"
+
+
 def _set(words: list[str], flag: str, placeholder: str) -> list[str]:
     for place, word in enumerate(words):
         if word == flag and place + 1 < len(words):
             return [*words[: place + 1], placeholder, *words[place + 2 :]]
-        if word.startswith(f"{flag}="):
-            return [*words[:place], f"{flag}={placeholder}", *words[place + 1 :]]
-    return [*words, flag, placeholder]
+        if word.startswith(f"{flag.removesuffix('=')}="):
+            return [*words[:place], f"{flag.removesuffix('=')}={placeholder}", *words[place + 1 :]]
+    return [*words, flag + placeholder] if flag.endswith("=") else [*words, flag, placeholder]
 
 
 def _batches(script: Script | None) -> list[int]:
@@ -100,6 +138,10 @@ def _batches(script: Script | None) -> list[int]:
 
 
 def _target(script: Script | None) -> str:
+    if script is not None and script.framework is not None:
+        names = script.metrics or ("eval_loss",)
+        sign = "<=" if metric_names.better(names[0]) == "lower" else ">="
+        return f"# target: {names[0]}{sign}LEVEL      # by the name that it is logged by: {', '.join(names)}"
     if script is not None and not script.evaluates_accuracy:
         return "# target: {metric: loss, at_most: 3.0}      # by the name that the job tells it by"
     return "target: {metric: accuracy, at_least: 0.95}"
@@ -110,8 +152,7 @@ def _steps(script: Script | None) -> str | None:
     known = script.defaults if script else {}
     if "steps" not in known or "epochs" in known or "batch_size" not in known:
         return None
-    accumulate = known["accumulate"].value if "accumulate" in known else 1.0
-    batch = round(known["batch_size"].value * accumulate)
+    batch = round(known["batch_size"].value) * _accumulate(script)
     return f"{known['steps'].value:.0f} steps of {batch}       # {known['steps'].where}"
 
 
@@ -128,8 +169,7 @@ def _rate(script: Script | None, *, asked: bool) -> str:
     """Return the line of the learning rate: what the script has by default, or a comment that asks for it."""
     known = script.defaults if script else {}
     if "lr" in known and "batch_size" in known:
-        accumulate = known["accumulate"].value if "accumulate" in known else 1.0
-        at, batch = known["lr"], round(known["batch_size"].value * accumulate)
+        at, batch = known["lr"], round(known["batch_size"].value) * _accumulate(script)
         rule = rule_for(script)
         told = f"lr: {{at: {at.value:.10g}, global_batch: {batch}, rule: {rule.name}}}     # {at.where}; {rule.reason}"
         return told if asked else f"# {told}"
@@ -145,6 +185,12 @@ def _remarks(script: Script | None, words: Sequence[str]) -> list[str]:
         return []
     found = [f"{setting} {default.value:g} ({default.where})" for setting, default in script.defaults.items()]
     remarks = [f"read of {script.name}: {', '.join(found)}"] if found else []
+    if script.framework is not None:
+        remarks.append(f"it trains with {_FRAMEWORKS[script.framework]}: {_PUT_IN[script.framework]}")
+    if script.framework == "transformers" and not script.metrics:
+        remarks.append(
+            "it seems never to evaluate: a target needs an eval_strategy, or counts on the training loss that it logs"
+        )
     if any("{lr}" in word for word in words) and not {"lr", "batch_size"} <= script.defaults.keys():
         remarks.append(
             "the command asks for {lr}: fill in the line lr with the rate and the global batch it is known at"

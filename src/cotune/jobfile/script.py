@@ -2,7 +2,9 @@
 
     parser.add_argument("--lr", default=3e-4)          argparse and click, with the flag that sets it
     learning_rate: float = 3e-4                        dataclasses and plain settings
-    TrainingArguments(learning_rate=3e-4)              keywords of a framework's own arguments
+    TrainingArguments(learning_rate=3e-4)              keywords of a framework's own arguments, and its own defaults
+    class Net(LightningModule): __init__(self, lr=0.1) what Lightning's modules are made with
+    batch_size = 12 ... configurator.py                globals, which nanoGPT's way lets flags set
     --config train.yaml, --lr 3e-4                     a file and words of the command, which win over the script
 
 Nothing is guessed: a number that stands nowhere is None.
@@ -13,14 +15,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from cotune import yaml_text
+from cotune.jobfile import metric_names
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
-Framework = Literal["transformers", "lightning"]
+Framework = Literal["transformers", "lightning", "accelerate"]
 
 _NAMES: dict[Setting, tuple[str, ...]] = {
     "batch_size": (
@@ -38,10 +41,24 @@ _ADAM = re.compile(
     r"|\b(?:adam|adamw|adafactor|adagrad|rmsprop|lion|lamb)(?:_\w+)?\b"
 )
 _SGD = re.compile(r"\bSGD\b|\bsgd\b")
-_FRAMEWORKS: tuple[tuple[Framework, re.Pattern[str]], ...] = (
-    ("transformers", re.compile(r"^\s*(?:from|import)\s+(?:transformers|trl)\b", re.MULTILINE)),
-    ("lightning", re.compile(r"^\s*(?:from|import)\s+(?:lightning|pytorch_lightning)\b", re.MULTILINE)),
-)
+_ROOTS: dict[str, Framework] = {
+    "transformers": "transformers",
+    "trl": "transformers",
+    "lightning": "lightning",
+    "pytorch_lightning": "lightning",
+    "accelerate": "accelerate",
+}
+_TRAINER = re.compile(r"\b(?:\w*Trainer|\w*TrainingArguments|SFTConfig)\b")
+_OWN_LOOPS: tuple[Framework, ...] = ("lightning", "accelerate")
+_CONFIGURATOR = "configurator.py"
+_MODULES = ("LightningModule", "LightningDataModule")
+_EVALUATES = re.compile(r"\beval(?:uation)?_strategy\s*=\s*[\"'](?!no\b)")
+_LOGGED = re.compile(r"\bself\.log(?:_dict)?\(\s*(\{[^}]*\}|[\"'][\w/.-]+[\"'])")
+_LOGGED_TOGETHER = re.compile(r"\baccelerator\.log\(\s*(\{[^}]*\})")
+_OWN_DEFAULTS: dict[str, dict[str, float]] = {  # of the arguments of transformers 5 and TRL 1
+    "TrainingArguments": {"per_device_train_batch_size": 8, "learning_rate": 5e-5, "num_train_epochs": 3},
+    "SFTConfig": {"per_device_train_batch_size": 8, "learning_rate": 2e-5, "num_train_epochs": 3},
+}
 _OPTIMISER_FLAGS = ("--optimizer", "--optimiser", "--optim", "--opt")
 _FRAMEWORK_DEFAULT = "AdamW, which transformers takes by default"
 _MOST_BYTES = 1_000_000  # of a script or a file of settings
@@ -73,8 +90,9 @@ class Script:
     defaults: dict[Setting, Default]
     optimiser: Optimiser | None
     framework: Framework | None
-    flags: dict[Setting, str]  # that set a number, whether or not it has a default
+    flags: dict[Setting, str]  # that set a number, whether or not it has a default; one that ends in = takes it so
     evaluates_accuracy: bool
+    metrics: tuple[str, ...] = ()  # that its framework will tell, as far as can be read
 
 
 def read(command: Sequence[str], folder: Path) -> Script | None:
@@ -83,10 +101,14 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     if path is None or not path.is_file() or path.stat().st_size > _MOST_BYTES:
         return None
     text = path.read_text(errors="replace")
+    framework: Framework | None = None
     try:
-        stated = list(_stated(ast.parse(text), path.name))
+        tree = ast.parse(text)
+        stated, framework = list(_stated(tree, path.name)), _framework(tree, text)
     except (SyntaxError, ValueError, RecursionError):
         stated = []
+    if _CONFIGURATOR in text:
+        stated = [(name, replace(found, flag=_global_flag(found))) for name, found in stated]
     stated += [*_in_files(command, folder), *_in_command(command)]
     defaults: dict[Setting, Default] = {}
     flags: dict[Setting, str] = {}
@@ -94,9 +116,41 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
         flags |= {setting: found.flag} if found.flag else {}
         if found.value > 0:
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
-    framework = next((name for name, sign in _FRAMEWORKS if sign.search(text)), None)
     optimiser = _optimiser(command, text, path.name, framework)
-    return Script(path.name, defaults, optimiser, framework, flags, re.search(r"\bacc(?:uracy)?\b", text) is not None)
+    accurate = re.search(r"\bacc(?:uracy)?\b", text) is not None
+    return Script(path.name, defaults, optimiser, framework, flags, accurate, _metrics(framework, text))
+
+
+def _global_flag(found: Default) -> str | None:
+    """Return the flag that sets a global by nanoGPT's configurator: `--batch_size=`."""
+    return found.flag or f"--{found.where.partition(' ')[0]}="
+
+
+def _metrics(framework: Framework | None, text: str) -> tuple[str, ...]:
+    """Return the metrics that a script hands to its framework by name, those of held-out data first."""
+    if framework == "transformers":
+        return ("eval_loss",) if _EVALUATES.search(text) else ()
+    sign = {"lightning": _LOGGED, "accelerate": _LOGGED_TOGETHER}.get(framework or "")
+    calls = sign.findall(text) if sign else []
+    names = dict.fromkeys(name for call in calls for name in re.findall(r"[\"']([\w/.-]+)[\"']", call))
+    return tuple(sorted(names, key=lambda name: not metric_names.is_held_out(name)))
+
+
+def _framework(tree: ast.Module, text: str) -> Framework | None:
+    """Return whose training loop a script runs: who only takes a model from transformers has another."""
+    imported: list[tuple[str, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported += [(name.name.partition(".")[0], "") for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported += [(node.module.partition(".")[0], name.name) for name in node.names]
+    whole = {root for root, name in imported if not name}
+    trains = any(_ROOTS.get(root) == "transformers" and _TRAINER.search(name) for root, name in imported)
+    trains |= bool(re.search(r"\b(?:transformers|trl)\.\w*Trainer\b", text)) and bool(whole & {"transformers", "trl"})
+    if trains:
+        return "transformers"
+    roots = {_ROOTS[root] for root, _ in imported if root in _ROOTS}
+    return next((name for name in _OWN_LOOPS if name in roots), None)
 
 
 def _setting(name: str) -> Setting | None:
@@ -107,6 +161,7 @@ def _setting(name: str) -> Setting | None:
 def _stated(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
     """Yield the numbers that a script states: settings of the module first, so that flags win over them."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    yield from _made_with(tree, script)
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             yield from _number(node.target.id, _field(node.value), script)
@@ -118,11 +173,36 @@ def _stated(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
     for call in calls:
         called = _called(call)
         if called.endswith(("Arguments", "Config", "Trainer")):
+            yield from _own_defaults(call, called)
             for word in call.keywords:
                 yield from _number(word.arg or "", word.value, f"{called} of {script}")
     for call in calls:
         if _called(call) in ("add_argument", "option"):
             yield from _flagged(call, script)
+
+
+def _made_with(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
+    """Yield the numbers that Lightning's modules are made with by default."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or not any(ast.unparse(base).endswith(_MODULES) for base in node.bases):
+            continue
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                names = [word.arg for word in method.args.args][-len(method.args.defaults) or None :]
+                for name, value in zip(names, method.args.defaults, strict=False):
+                    yield from _number(name, value, f"{node.name} of {script}")
+
+
+def _own_defaults(call: ast.Call, called: str) -> Iterator[tuple[Setting, Default]]:
+    """Yield what a framework's arguments are where a script does not say, unless it hands over words we cannot read."""
+    said = {word.arg for word in call.keywords}
+    if None in said:
+        return
+    own = _OWN_DEFAULTS.get(called, {})
+    for name, value in own.items():
+        setting = _setting(name)
+        if setting is not None and name not in said and not (setting == "epochs" and "max_steps" in said):
+            yield setting, Default(value, f"{called}'s own default")
 
 
 def _called(call: ast.Call) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -136,7 +137,17 @@ class Assessment:
             accuracy=self._accuracy(row, taken, learnt),
             probability=float(self.met(one, spent[None, :]).mean()) if trained else float(self.probability[row]),
             epochs_needed=Quantity(*epochs, until, "epochs"),
+            **self._memory(row),
         )
+
+    def _memory(self, row: int) -> dict[str, Any]:
+        """Return what a worker of one row takes of memory, and the chance that it fits, as far as is known."""
+        found = self.outlook.memory
+        if found is None or np.isnan(found.mid[row]):
+            return {}
+        low, mid, high, fits = (float(column[row]) for column in (found.low, found.mid, found.high, found.p_fits))
+        source: Source = found.source[row]
+        return {"memory": Quantity(low, mid, high, source, "bytes"), "p_fits": None if np.isnan(fits) else fits}
 
     def draws(self, rows: Ints, trained: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the epochs of whole trainings, those not trained yet, and the seconds that these take."""

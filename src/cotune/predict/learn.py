@@ -108,6 +108,7 @@ class Forecaster:
             learning=self._learning(self.accuracy, configs, max_epochs),
             continued=self._learning(self.continuing, configs, max_epochs),
             notes=notes,
+            memory=self.memory.outlook(configs),
             successes=self.successes,
             before=None if self.before is None else self._before,
         )

@@ -9,6 +9,10 @@
     none, but the job names a model  counted (fake tensors): state / shards + activations x b
     a slope that was only counted    75 % instead of 20
 
+The margin is taken as what 95 of 100 stay below, so a peak is normal around the line, and
+
+    P(fits) = Phi((limit - peak) / (margin / 1.645))      too large where it is below 0.95; none on CPUs, whose
+                                                          machines have no limit of a worker's own
 What ran fits, and so do smaller batches on no more workers. The limit is that of the samples. Where
 workers share a machine, that of n is at least that of more workers, and at least m / n of that of m < n: so
 it is on CPUs of the local engine, and wherever limits were seen to differ.
@@ -23,8 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
+from scipy.special import ndtr
 
 from cotune.devices import known
+from cotune.forecast import MemoryOutlook
 from cotune.space import SHARDING, Configs
 from cotune.types import Axes, Config, CountedModel, Floats, Job, Mask, Sample
 from cotune.units import gibibytes
@@ -32,6 +38,10 @@ from cotune.units import gibibytes
 Kind = tuple[str, int, Axes]
 _MARGIN = 0.05  # of all: a GPU's context, a neighbour
 _GROWTH = 0.2  # of what lies beyond the batches measured: buffers of libraries, and what an allocator cannot reuse
+_SURE = 1.645  # deviations that the margin is
+_TENTH = 1.2816  # deviations to the 10th and the 90th percentile
+_LEAST_FIT = 0.95  # chance of fitting below which a config is left out
+_RAN = 0.99  # the chance of one that has run, or is smaller than one that has
 _COUNTED = 0.75  # real workers grew 1.0 to 1.75 times as much as counted (benchmarks/memory.py)
 
 
@@ -89,6 +99,40 @@ class MemoryLaw:
         most = self.most_bytes(configs)
         return np.asarray(~np.isnan(most) & (most > self.limit_bytes(configs)) & ~self._fitted(configs))
 
+    def outlook(self, configs: Configs) -> MemoryOutlook:
+        """Return the peak of each config with its interval, and the chance that it fits; NaN where nothing tells."""
+        mid, most = self._lines_of(configs)
+        deviation = (most - mid) / _SURE
+        limit = np.where(configs.device == "cpu", np.nan, self.limit_bytes(configs))
+        limit[np.isinf(limit)] = np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fits = ndtr((limit - mid) / deviation)
+        fits = np.where(self._fitted(configs) & ~np.isnan(fits), np.maximum(fits, _RAN), fits)
+        return MemoryOutlook(mid - _TENTH * deviation, mid, mid + _TENTH * deviation, fits, self._sources(configs))
+
+    def _sources(self, configs: Configs) -> npt.NDArray[np.object_]:
+        """Return where the peak of each config is known from."""
+        found = np.full(configs.length, "assumed", dtype=object)
+        for kind, line in self.lines().items():
+            found[_alike(configs, kind)] = "extrapolated"
+            found[_alike(configs, kind) & (configs.batch_size <= line.largest)] = "interpolated"
+        for sample in self.ran:
+            same = configs.batch_size == sample.config.batch_size
+            found[_alike(configs, _kind(sample.config)) & same] = "measured"
+        return found
+
+    def may_hang(self, configs: Configs) -> Mask:
+        """Return which configs of a model in parts may not fit: one rank that runs out lets the others wait for ever.
+
+        Where nothing tells, only the smallest batch of a kind is tried.
+        """
+        parted = np.asarray((_shards(configs) > 1) & (configs.device != "cpu"), dtype=bool)
+        if not parted.any():
+            return parted
+        fits = self.outlook(configs).p_fits
+        first = configs.batch_size == configs.batch_size[parted].min()
+        return np.asarray(parted & np.where(np.isnan(fits), ~first, fits < _LEAST_FIT))
+
     def worth_a_try(self, configs: Configs, growth: int) -> Mask:
         """Return which configs are within reach of a batch that alone says too little of them.
 
@@ -114,16 +158,21 @@ class MemoryLaw:
 
     def most_bytes(self, configs: Configs) -> Floats:
         """Return what a worker of each config takes at most; NaN where nothing tells."""
+        return self._lines_of(configs)[1]
+
+    def _lines_of(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return what a worker of each config takes, and at most; NaN where nothing tells."""
         batches = np.maximum(configs.batch_size, 1).astype(np.float64)
-        result = np.full(configs.length, np.nan)
+        peak, most = np.full(configs.length, np.nan), np.full(configs.length, np.nan)
         if self.counted is not None:
             state = self.counted.fixed_bytes / _shards(configs)
             growing = self.counted.bytes_per_example * batches
-            result = (state + growing) * (1 + _MARGIN) + _COUNTED * growing
+            peak = state + growing
+            most = peak * (1 + _MARGIN) + _COUNTED * growing
         for kind, line in self.lines().items():
             alike = _alike(configs, kind)
-            result[alike] = line.most(batches[alike])
-        return result
+            peak[alike], most[alike] = line.fixed + line.slope * batches[alike], line.most(batches[alike])
+        return peak, most
 
     def limit_bytes(self, configs: Configs) -> Floats:
         """Return what a worker of each config may have; infinite where nothing tells."""

@@ -174,7 +174,8 @@ class Design:
             if sample.apart:
                 able &= self._configs.workers == 1
         memory = MemoryLaw.of(self.job, samples)
-        return np.asarray(able & (~memory.too_large(self._configs) | memory.worth_a_try(self._configs, GROWTH)))
+        able &= ~memory.too_large(self._configs) | memory.worth_a_try(self._configs, GROWTH)
+        return np.asarray(able & ~memory.may_hang(self._configs))
 
     def _open(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs can run and have no measured seconds."""

@@ -16,9 +16,10 @@ from cotune.probe.measure import Limits
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
 
-_CALLBACKS: dict[Framework, tuple[str, str]] = {
-    "transformers": ("transformers' Trainer", "cotune.callbacks.huggingface"),
-    "lightning": ("Lightning", "cotune.callbacks.lightning"),
+_FRAMEWORKS: dict[Framework, str] = {
+    "transformers": "transformers' Trainer",
+    "lightning": "Lightning",
+    "accelerate": "Accelerate",
 }
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
@@ -90,5 +91,8 @@ def readable(job: Job, sample: Sample) -> str:
         read = f"would read as {match.metric} {match.value:g}"
         return f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}"
     script = read_script(job.command, Path(job.folder))
-    callback = _CALLBACKS.get(script.framework) if script and script.framework else None
-    return f"; it trains with {callback[0]}: callbacks=[{callback[1]}.Report()] lets it be heard" if callback else ""
+    if script is None or script.framework is None or job.hears:
+        return ""
+    return (
+        f"; it trains with {_FRAMEWORKS[script.framework]}: leave out pattern and log, and cotune puts its callback in"
+    )

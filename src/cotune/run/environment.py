@@ -13,7 +13,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cotune.jobfile.command import set_by_trainer
+from cotune.callbacks import injected
+from cotune.jobfile.command import put_in
 from cotune.run.launch import Launch
 from cotune.run.lease import Lease
 from cotune.run.local.network import LINK, address
@@ -32,8 +33,8 @@ def group_env(
     folder = lease.folder
     told = {f"COTUNE_{re.sub(r'[^A-Z0-9]', '_', name.upper())}": value for name, value in numbers.items()}
     told["COTUNE_METRIC"] = launch.job.metric
-    if trainer := set_by_trainer(launch.job):
-        told["COTUNE_TRAINER"] = ",".join(trainer)
+    if words := put_in(launch.job):
+        told[injected.VARIABLE] = ",".join(words)
     if launch.target is not None:
         told |= {"COTUNE_TARGET": repr(launch.target), "COTUNE_BETTER": launch.job.better}
     if launch.resume:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from cotune import checkpoints, counting
 from cotune.errors import CotuneError
+from cotune.jobfile import metric_names
 from cotune.jobfile.command import shares_work
 from cotune.jobfile.pattern import other_name
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
@@ -24,7 +25,7 @@ from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
 from cotune.run.logged import Files, ToolLog
 from cotune.run.memory import most
-from cotune.run.tail import Tail, begins_at_zero, from_log, from_report
+from cotune.run.tail import Tail, begins_at_zero, from_log, from_report, warning_in
 from cotune.run.timed_search import TooSlow
 from cotune.types import Cause, Failure
 from cotune.units import duration
@@ -36,6 +37,7 @@ _TRAINED_ON = (
     "it trained on past its target and was ended, so that what it saves at its end is missing; "
     "`if cotune.report(...): break` lets it finish"
 )
+_MOST_NAMED = 5  # metrics in a warning
 _LEFT_BEHIND = "rank 0 had ended, but others were still busy and were ended"
 _APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
 
@@ -62,8 +64,9 @@ class LaunchMonitor:
     terminate_at: float | None = None
     overdue: bool = False  # it was still busy when its time to end was up
     spoiled: Failure | None = None
-    accuracy_unasked: bool = False  # an accuracy was told, and the metric is another
+    others: frozenset[str] = frozenset()  # metrics that were told besides the job's
     unread: int = 0
+    said_to_warn: tuple[str, ...] = ()  # by the job's side
     learnt: bool = False  # an epoch or a part of one was told
     apart: bool = False  # several workers, and no process group was ever made
     from_zero: bool | None = None  # known once a line tells an epoch and how good the model is after it
@@ -84,7 +87,7 @@ class LaunchMonitor:
             if said.epoch is not None and said.epoch > self.last_epoch:
                 self.past = max(self.past, said.epoch - self.last_epoch)
                 continue
-            self.accuracy_unasked |= said.accuracy is None and "accuracy" in dict(said.metrics)
+            self.others |= {name for name, _ in said.metrics} if said.accuracy is None else set()
             self._take_in(said)
             yield said
 
@@ -185,7 +188,9 @@ class LaunchMonitor:
     def _reports(self, now: float, last: bool) -> Iterator[Reported]:
         for line in self.report.lines(last=last):
             said = from_report(self.launch.id, line, self._parts_done)
-            if said is None:
+            if (words := warning_in(line)) is not None:
+                self.said_to_warn = tuple(dict.fromkeys((*self.said_to_warn, words)))
+            elif said is None:
                 self.unread += 1
             else:
                 yield said
@@ -252,15 +257,23 @@ class LaunchMonitor:
         return found
 
     def _warnings(self) -> Iterator[str]:
+        yield from self.said_to_warn
         if self.from_zero:
             yield COUNTS_FROM_ZERO
-        if self.accuracy_unasked and self.told_at is None:
-            metric = self.launch.job.metric
-            yield f"it told accuracy, but never {metric}: cotune.report(epoch=..., {as_word(metric)}=...)"
+        if self.others and self.told_at is None:
+            yield self._never_told(self.launch.job.metric)
         if self.tool is not None and self.tool.missing:
             yield f"its log told nothing: {self.tool.missing}"
         if self.unread:
             yield f"{self.unread} line{'s' if self.unread > 1 else ''} of the report could not be read"
+
+    def _never_told(self, metric: str) -> str:
+        """Return what to do about a metric that no evaluation told, though they told others."""
+        if self.others == {"accuracy"}:
+            return f"it told accuracy, but never {metric}: cotune.report(epoch=..., {as_word(metric)}=...)"
+        told = sorted(self.others, key=lambda name: (not metric_names.is_held_out(name), name))
+        named = ", ".join(told[:_MOST_NAMED]) + (", ..." if len(told) > _MOST_NAMED else "")
+        return f"it told {named}, but never {metric}: set the target on one of those"
 
 
 def _joined(words: list[str | None]) -> str | None:

@@ -17,6 +17,7 @@ from cotune.run.timed_search import search
 from cotune.worker.report import PROGRESS, TERMS
 
 _NAME_LETTERS = 200  # of a metric
+_WARNING_LETTERS = 500
 _LINE_END = re.compile(rb"[\r\n]+")
 
 
@@ -71,6 +72,17 @@ def from_report(launch: str, line: str, count: Count = as_epochs) -> Reported | 
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def warning_in(line: str) -> str | None:
+    """Return the warning that a line of a report file is, if it is one."""
+    if '"warning"' not in line:
+        return None
+    try:
+        said = json.loads(line)["warning"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return printable(said)[:_WARNING_LETTERS] if isinstance(said, str) else None
 
 
 def from_log(

@@ -56,6 +56,13 @@ def report(
     return _met(accuracy) or os.path.exists(os.environ.get("COTUNE_STOP", ""))  # noqa: PTH110  # no pathlib: import cost
 
 
+def warn(words: str) -> None:
+    """Tell what a user should know of this start; it stands with its sample."""
+    path = os.environ.get("COTUNE_REPORT")
+    if path is not None:
+        _write(path, {"at": time.monotonic(), "warning": words})
+
+
 def as_word(metric: str) -> str:
     """Return a metric's name as Python and regular expressions can name it: `eval/loss` as `eval_loss`."""
     return "".join(letter if letter.isalnum() else "_" for letter in metric)
@@ -78,13 +85,17 @@ def _tell(
     if accuracy is None and not numbers and now - _last_told < _QUIET_SECONDS:
         return
     _last_told = now
-    line = {
+    line: dict[str, object] = {
         "at": now,
         **{name: float(value) for name, value in progress.items() if value is not None},
         "accuracy": None if accuracy is None else float(accuracy),
         "terms": {name: float(value) for name, value in numbers.items() if name in TERMS},
         "metrics": {name: float(value) for name, value in numbers.items() if name not in TERMS},
     }
+    _write(path, line)
+
+
+def _write(path: str, line: dict[str, object]) -> None:
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:

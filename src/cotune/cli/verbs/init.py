@@ -41,9 +41,10 @@ def init(
     if json:
         emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})
     else:
-        say(f"wrote {file.name}: look at target and search, and at pattern if the script never calls cotune.report")
+        pattern = "" if drafted.framework else ", and at pattern if the script never calls cotune.report"
+        say(f"wrote {file.name}: look at target and search{pattern}")
         for remark in drafted.remarks:
             say(remark)
         if own != given:
-            say(f"cotune starts the workers itself, so torchrun was left out: run is {line(words)}")
+            say(f"cotune starts the workers itself, so {given[0]} was left out: run is {line(words)}")
         say("next: cotune profile, then cotune plan, then cotune run")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotune.callbacks import injected
 from cotune.devices.present import visible_gpus
 from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
@@ -121,6 +122,7 @@ class Local:
             raise
         try:
             env = {**base, **group_env(launch, known, lease, running.temporary, running.ports)}
+            env |= injected.on_path(env) if found.kind == "exec" else {}
             slices = self._slices(running, own)
         except BaseException:
             self._give_back(running)
