@@ -122,7 +122,7 @@ def _job(folder: Path, number: int, settings: Campaign) -> JobSnapshot:
     script = TRAIN.replace("{epochs}", str(settings.epochs)).replace("{pause}", str(settings.pause))
     (own / "train.py").write_text(script)
     text = (
-        f"name: job{number}\nexamples: 100\nrun: {sys.executable} train.py {{epochs}}\nglobal_batch: 10\n"
+        f"name: job{number}\nexamples: 100\nrun: {sys.executable} train.py {{epochs}} {{batch_size}}\nglobal_batch: 10\n"
         f"epochs: {settings.epochs}\nsearch: {{workers: [1]}}\nbudget: {{profile: 20s}}\n"
     )
     (own / "cotune.yaml").write_text(text)
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--store", help="URL of an empty PostgreSQL database, instead of SQLite files")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    verdicts, left = [], asked.kills
+    left, verdicts = asked.kills, list[Verdict]()
     for seed in range(asked.seeds):
         folder = Path(tempfile.mkdtemp(prefix="faults-"))
         url = asked.store or str(folder / "store.db")
@@ -250,11 +250,13 @@ def main() -> None:
                 flush=True,
             )
     totals = {name: sum(getattr(one, name) for one in verdicts) for name in ("lost", "run_twice", "orphans")}
-    kills = sum((one.kills for one in verdicts), Counter[str]())
+    killed: Counter[str] = Counter()
+    for one in verdicts:
+        killed.update(one.kills)
     if asked.json:
-        print(json.dumps({"kills": kills, **totals, "seeds": [asdict(one) for one in verdicts]}))
+        print(json.dumps({"kills": killed, **totals, "seeds": [asdict(one) for one in verdicts]}))
     else:
-        print(f"{sum(kills.values())} kills ({dict(kills)}): {totals}")
+        print(f"{sum(killed.values())} kills ({dict(killed)}): {totals}")
     sys.exit(any(totals.values()))
 
 
