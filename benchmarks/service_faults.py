@@ -122,8 +122,8 @@ def _job(folder: Path, number: int, settings: Campaign) -> JobSnapshot:
     script = TRAIN.replace("{epochs}", str(settings.epochs)).replace("{pause}", str(settings.pause))
     (own / "train.py").write_text(script)
     text = (
-        f"name: job{number}\nexamples: 100\nrun: {sys.executable} train.py {{epochs}} {{batch_size}}\nglobal_batch: 10\n"
-        f"epochs: {settings.epochs}\nsearch: {{workers: [1]}}\nbudget: {{profile: 20s}}\n"
+        f"name: job{number}\nexamples: 100\nrun: {sys.executable} train.py {{epochs}} {{batch_size}}\n"
+        f"global_batch: 10\nepochs: {settings.epochs}\nsearch: {{workers: [1]}}\nbudget: {{profile: 20s}}\n"
     )
     (own / "cotune.yaml").write_text(text)
     return JobSnapshot.take(own)
