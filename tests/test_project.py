@@ -275,3 +275,13 @@ def test_a_run_of_another_layout_keeps_the_goal_of_the_plan(folder: Path) -> Non
         plan = project.plan(target=0.6, deadline="1h")
         run = project.run(plan, layout=RunLayout(workers=plan.config.workers + 1))
         assert (run.goal.target, run.goal.deadline) == (0.6, 3600.0)
+
+
+def test_a_target_by_another_name_says_which_metric_was_measured(folder: Path) -> None:
+    with cotune.open("cotune.yaml") as project, pytest.raises(NotFound, match="tell accuracy, and not acc"):
+        project.plan(target="acc>=0.9")
+
+
+def test_a_forecast_on_more_devices_than_there_are_is_refused(folder: Path) -> None:
+    with cotune.open("cotune.yaml") as project, pytest.raises(UsageError, match="needs 8 of t4, and there are 4"):
+        project.predict(workers=8, batch_size=32)

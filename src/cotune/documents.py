@@ -9,7 +9,7 @@ from typing import Any
 
 from cotune import counting
 from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
-from cotune.units import duration, number
+from cotune.units import counted, duration, number
 
 
 def config_document(config: Config) -> dict[str, Any]:
@@ -120,7 +120,8 @@ def goal_words(job: Job, goal: Goal, unit: str) -> str:
     parts += [f"within {duration(goal.deadline)}"] if goal.deadline is not None else []
     parts += [f"for at most {number(goal.max_cost)} {unit}"] if goal.max_cost is not None else []
     if parts or job.counting.unit == "epochs":
-        return " ".join(parts) or f"{number(goal.cap / job.counting.parts)} epochs"
+        epochs = goal.cap / job.counting.parts
+        return " ".join(parts) or f"{number(epochs)} epoch{'' if epochs == 1 else 's'}"
     return f"{number(goal.cap * (job.examples or 1))} examples"
 
 
@@ -259,7 +260,7 @@ def plan_text(plan: Plan, metric: str = "accuracy") -> str:
     cells = [columns, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    return "\n".join([f"{plan.config}, at most {plan.epochs} epochs", *lines, plan.reason])
+    return "\n".join([f"{plan.config}, at most {counted(plan.epochs, 'epoch')}", *lines, plan.reason])
 
 
 def plan_html(plan: Plan, metric: str = "accuracy") -> str:
@@ -267,6 +268,6 @@ def plan_html(plan: Plan, metric: str = "accuracy") -> str:
     columns, rows = decision_table(Job("", metric=metric), plan.forecast, plan.rivals)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    choice = html.escape(f"{plan.config}, at most {plan.epochs} epochs")
+    choice = html.escape(f"{plan.config}, at most {counted(plan.epochs, 'epoch')}")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p><b>{choice}</b></p>{table}<p>{html.escape(plan.reason)}</p>"

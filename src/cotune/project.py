@@ -186,7 +186,7 @@ class Project:
     def require_enough(self, evidence: Evidence) -> None:
         """Refuse to plan where nothing is known of the job's speed, or too little of the accuracy that is asked for."""
         settings = self.settings
-        if not evidence.timed:
+        if not evidence.timed or (not evidence.samples and self._other_metrics()):
             raise self._not_measured()
         if settings.space.needs_accuracy(settings.goal):
             evidence.require_accuracy(settings.job, settings.goal, settings.engine)
@@ -196,10 +196,27 @@ class Project:
         if not job.command and job_settings.find(self.folder) is None:
             return _no_job_file(self.folder)
         changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
+        if metrics := self._other_metrics():
+            changed = f" (its samples tell {' and '.join(metrics)}, and not {job.metric}: ask for that instead)"
         return NotFound(
             f"no samples of job {job.name!r} in {self.store.label}{changed if others else ''}; measure it first",
             remedy="profile",
             job=job,
+        )
+
+    def _other_metrics(self) -> list[str]:
+        """Return by which other names the metric of this very job was measured."""
+        job = self.settings.job
+        if self.recorded or not self.settings.metric_named:
+            return []
+        known = [one for one in self.store.jobs() if one.name == job.name and one.definition.metric != job.metric]
+        return sorted(
+            {
+                one.definition.metric
+                for one in known
+                if replace(job, metric=one.definition.metric, better=one.definition.better).fingerprint
+                == one.fingerprint
+            }
         )
 
     def profile(
@@ -314,7 +331,11 @@ class Project:
         if "workers" not in layout or ("batch_size" not in layout and space.global_batch is None):
             raise UsageError("a forecast is of one config: give both workers and batch_size")
         check_counts(layout)
-        return space.config(**layout)
+        config = space.config(**layout)
+        for device in self.settings.cluster.devices:
+            if device.name == config.device and device.count and config.units > device.count:
+                raise UsageError(f"{config} needs {config.units} of {device.name}, and there are {device.count}")
+        return config
 
 
 def open_project(

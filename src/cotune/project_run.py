@@ -274,8 +274,9 @@ class ProjectRun:
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
         words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
         epochs = watch.end(float(launch.epochs)) or end.epochs
-        # No ETA before the first real step.
-        return words + watch.words, countdown.left(epochs) if sample.epoch_seconds is not None else None
+        # No ETA before the first real step, nor after the last.
+        known = sample.epoch_seconds is not None and not sample.ended
+        return words + watch.words, countdown.left(epochs) if known else None
 
     def _refuse_failure(self, sample: Sample) -> None:
         """Raise what a run that failed has to say."""

@@ -193,3 +193,9 @@ def test_a_script_that_was_fixed_is_profiled_again_when_asked(tmp_path: Path) ->
     script(tmp_path)
     clear(cotune(tmp_path, "profile", *JOB, "--max-epochs", "3", *TRAINING), 7, "--retry-failed")
     assert cotune(tmp_path, "profile", "--retry-failed", "--max-epochs", "3").code == 0
+
+
+def test_an_unknown_verb_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    done = cotune(tmp_path, "plna")
+    assert done.code == 2
+    assert "did you mean 'plan'?" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,53 @@ def _read(text: str, folder: Path, *words: str) -> Script:
     found = read(("python", "train.py", *words), folder)
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("text", "meets"),
+    [
+        ("import numpy as np\nimport sklearn", False),
+        ("import torch, argparse", False),
+        ("import torch.distributed as dist", True),
+        ("import os\nos.environ['WORLD_SIZE']", True),
+        ("import somebodys_library", True),
+        ("from beside import fit", True),
+        ("from plain import fit", False),
+        ("for for", True),
+    ],
+)
+def test_workers_meet_where_the_script_or_what_lies_beside_it_says_so(tmp_path: Path, text: str, meets: bool) -> None:
+    (tmp_path / "beside.py").write_text("from torch.nn.parallel import DistributedDataParallel")
+    (tmp_path / "plain.py").write_text("import math")
+    assert _read(text, tmp_path).meets is meets
+
+
+@pytest.mark.parametrize(
+    ("printing", "line"),
+    [
+        ('print(f"epoch {epoch} loss {loss:.3f} accuracy {accuracy:.4f}")', "epoch 12 loss 0.3 accuracy 0.875"),
+        ('print("epoch", epoch, "accuracy", accuracy)', "epoch 12 accuracy 0.875"),
+        ('print("epoch %d: accuracy %.3f" % (epoch, accuracy))', "epoch 12: accuracy 0.875"),
+        ('logging.info("epoch {}: accuracy {:.3f}".format(epoch, accuracy))', "epoch 12: accuracy 0.875"),
+    ],
+)
+def test_a_draft_reads_what_the_script_prints(tmp_path: Path, printing: str, line: str) -> None:
+    (tmp_path / "train.py").write_text(f"import logging\n{printing}\n")
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    pattern = job_settings.loads(text, {}, "draft", tmp_path).job.pattern
+    assert pattern is not None
+    found = re.search(pattern, line)
+    assert found is not None
+    assert (found["epoch"], found["accuracy"]) == ("12", "0.875")
+
+
+def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import numpy\n")
+    drafted = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4)
+    assert "workers: 1," in drafted.text
+    assert any("train all of it alone" in remark for remark in drafted.remarks)
+
+
+def test_a_draft_of_a_script_that_is_not_there_says_so(tmp_path: Path) -> None:
+    drafted = draft(("python", "trian.py", "{batch_size}"), tmp_path, "job", 100, 4)
+    assert any("no trian.py here" in remark for remark in drafted.remarks)

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from cotune import __version__
 from cotune.cli import spellings
 from cotune.cli.numbers import within_bounds
+from cotune.errors import suggestion
 
 ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "init",
@@ -75,6 +76,13 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return _command(cmd_name) if cmd_name in verbs() else super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a verb; where there is none of that name, say which was meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = suggestion(args[0], self.list_commands(ctx)) or "; `cotune --help` lists them"
+            ctx.fail(f"no verb {args[0]!r}{near}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

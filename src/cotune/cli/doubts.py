@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 
 from cotune.cli.output import note
 from cotune.errors import UsageError
+from cotune.jobfile.command import shares_work
 from cotune.jobfile.metric_names import is_share
 from cotune.jobfile.pattern import per_cent
+from cotune.jobfile.script import read
+from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.samples import curves
@@ -47,6 +51,14 @@ def doubt_unit(settings: Settings) -> None:
             f"{job.metric} {target:g} is taken as per cent, so the job must tell {target:g} and not {target / 100:g}"
         )
         note(f"{words}; where it tells parts of one, write {job.metric}={target / 100:g}")
+
+
+def doubt_copies(job: Job, configs: Configs) -> None:
+    """Say that several workers would be copies, where their script has nothing by which they could meet."""
+    script = read(job.command, Path(job.folder))
+    several = bool((configs.workers[configs.valid] > 1).any())
+    if several and script is not None and not script.meets and not shares_work(job):
+        note(f"{script.name} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
 
 
 def doubt_batches(job: Job, configs: Configs) -> None:

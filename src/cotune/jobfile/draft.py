@@ -14,8 +14,10 @@ import yaml
 
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import line
+from cotune.jobfile.finder import suggested
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
+from cotune.jobfile.script_talk import NOT_MEETING
 
 _BATCHES = (16, 32, 64, 128, 256)
 _AROUND = (0.25, 0.5, 1, 2, 4)  # times the script's own batch
@@ -48,7 +50,7 @@ run: {run}
 {target}
 deadline: 10m
 {length}
-search: {{workers: 1..{cores}, batch_size: [{batches}]{accumulate}}}
+search: {{workers: {workers}, batch_size: [{batches}]{accumulate}}}{alone}
 {lr}
 {pattern}
 budget: {{profile: 3m}}
@@ -71,19 +73,32 @@ def draft(command: Sequence[str], folder: Path, name: str, examples: int | None,
     script = read(command, folder)
     words = _with_placeholders(command, script)
     batches = _batches(script)
+    meets = script is None or script.meets or any("{workers}" in word for word in words)
     text = _TEMPLATE.format(
         name=_yaml(name),
         run=_yaml(line(words)),
         examples=f"examples: {examples}" if examples else "# examples: 60000      # in one epoch of the training data",
         target=_target(script),
         length=_length(script),
-        cores=cores,
+        workers=f"1..{cores}" if meets else "1",
+        alone="" if meets else "     # no more: the script has nothing by which workers meet",
         batches=", ".join(map(str, batches)),
         accumulate=f", accumulate: [{_accumulate(script)}]" if _accumulate(script) > 1 else "",
         lr=_rate(script, asked=any("{lr}" in word for word in words) or _has_trainer(script)),
         pattern=_heard(script),
     )
-    return Draft(text, words, tuple(_remarks(script, words)), script.framework if script else None)
+    remarks = (*_remarks(script, words), *_doubts(command, folder, script, meets=meets))
+    return Draft(text, words, remarks, script.framework if script else None)
+
+
+def _doubts(command: Sequence[str], folder: Path, script: Script | None, *, meets: bool) -> list[str]:
+    """Return what keeps a command from being started, or from being started several times over."""
+    missing = next((word for word in command if word.endswith(".py") and not (folder / word).is_file()), None)
+    if missing is not None:
+        return [f"there is no {missing} here, so nothing could be read of it: correct the line run"]
+    if script is None or meets:
+        return []
+    return [f"workers is 1, as {script.name} has {NOT_MEETING}"]
 
 
 def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[str, ...]:
@@ -115,10 +130,14 @@ def _has_trainer(script: Script | None) -> bool:
 
 
 def _heard(script: Script | None) -> str:
-    """Return the line that says how cotune hears of the script."""
-    if script is None or script.framework is None:
+    """Return the line that says how cotune hears of the script: by its framework, or by what it prints itself."""
+    if script is not None and script.framework is not None:
+        return f"# {_FRAMEWORKS[script.framework]} tells progress and metrics by itself: cotune puts its callback in"
+    found = suggested(script.prints, "accuracy") if script is not None and not script.reports else None
+    if script is None or found is None or "?P<epoch>" not in found.pattern:
         return _PATTERN
-    return f"# {_FRAMEWORKS[script.framework]} tells progress and metrics by itself: cotune puts its callback in"
+    quoted = found.pattern.replace("'", "''")
+    return f"pattern: '{quoted}'   # as {script.name} prints it"
 
 
 def _set(words: list[str], flag: str, placeholder: str) -> list[str]:

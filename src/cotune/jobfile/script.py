@@ -21,6 +21,7 @@ from typing import Literal
 
 from cotune import yaml_text
 from cotune.jobfile import metric_names
+from cotune.jobfile.script_talk import printed_lines, workers_meet
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
 Framework = Literal["transformers", "lightning", "accelerate"]
@@ -93,6 +94,9 @@ class Script:
     flags: dict[Setting, str]  # that set a number, whether or not it has a default; one that ends in = takes it so
     evaluates_accuracy: bool
     metrics: tuple[str, ...] = ()  # that its framework will tell, as far as can be read
+    meets: bool = True  # whether several workers may share the work, as far as can be read
+    reports: bool = False  # whether it calls cotune.report
+    prints: tuple[str, ...] = ()  # lines as it prints them, a number wherever it puts a value
 
 
 def read(command: Sequence[str], folder: Path) -> Script | None:
@@ -102,9 +106,11 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
         return None
     text = path.read_text(errors="replace")
     framework: Framework | None = None
+    meets, prints = True, tuple[str, ...]()
     try:
         tree = ast.parse(text)
         stated, framework = list(_stated(tree, path.name)), _framework(tree, text)
+        meets, prints = framework is not None or workers_meet(path, tree, text), printed_lines(tree)
     except (SyntaxError, ValueError, RecursionError):
         stated = []
     if _CONFIGURATOR in text:
@@ -118,7 +124,9 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
     optimiser = _optimiser(command, text, path.name, framework)
     accurate = re.search(r"\bacc(?:uracy)?\b", text) is not None
-    return Script(path.name, defaults, optimiser, framework, flags, accurate, _metrics(framework, text))
+    told = _metrics(framework, text)
+    reports = "cotune.report" in text
+    return Script(path.name, defaults, optimiser, framework, flags, accurate, told, meets, reports, prints)
 
 
 def _global_flag(found: Default) -> str | None:

@@ -89,7 +89,7 @@ def readable(job: Job, sample: Sample) -> str:
         return ""
     if match is not None:
         read = f"would read as {match.metric} {match.value:g}"
-        return f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}"
+        return f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read} (`pattern:` in the job file)"
     script = read_script(job.command, Path(job.folder))
     if script is None or script.framework is None or job.hears:
         return ""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target, doubt_unit
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_target, doubt_unit
 from cotune.cli.options import (
     Axis,
     BatchSize,
@@ -75,6 +75,7 @@ def profile(
     for words in settings.notes:
         note(words)
     doubt_batches(settings.job, settings.space.configs())
+    doubt_copies(settings.job, settings.space.configs())
     with job_project(settings, store) as project:
         doubt_unit(project.settings)
         outcome = project.profile(

@@ -159,8 +159,10 @@ def _show(found: Findings, *, plots: bool) -> None:
         say(f"run       {run.last.config}: {duration(run.seconds)}{said}; {run.words}")
     probes = [sample for sample in found.samples if sample.purpose == "probe"]
     spent = f"{number(found.cost(probes))} {found.unit}"
-    configs = len({probe.config for probe in probes})
-    say(f"measured  {counted(len(probes), 'probe')} of {counted(configs, 'config')} for {spent}")
+    good = [probe for probe in probes if not probe.failed]
+    configs = len({probe.config for probe in good})
+    failed = f" ({len(probes) - len(good)} more failed)" if len(good) < len(probes) else ""
+    say(f"measured  {counted(len(good), 'probe')} of {counted(configs, 'config')}{failed} for {spent}")
     for line in found.notes:
         say(f"note      {line}")
     for line in price_words(found.cluster):

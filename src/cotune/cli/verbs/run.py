@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.doubts import doubt_batches
+from cotune.cli.doubts import doubt_batches, doubt_copies
 from cotune.cli.options import (
     AllSamples,
     Axis,
@@ -118,7 +118,8 @@ def _announce(settings: Settings, run: ProjectRun) -> None:
     note(f"running {config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
     for line in price_words(settings.cluster):
         note(f"price: {line}")
-    doubt_batches(settings.job, Configs.of([config]))
+    for doubt in (doubt_batches, doubt_copies):
+        doubt(settings.job, Configs.of([config]))
     cores = len(os.sched_getaffinity(0))
     shared = settings.engine == "local" and "nodes" not in settings.engine_settings
     if shared and config.device == "cpu" and config.workers > cores:

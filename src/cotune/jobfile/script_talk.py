@@ -1,0 +1,98 @@
+"""How a training script talks, read and never run: by what its workers would meet, and the lines that it prints.
+
+    from torch.nn.parallel import DistributedDataParallel      its workers meet
+    import numpy as np                                         several copies would each train alone
+    print(f"epoch {epoch} accuracy {accuracy:.4f}")            a line such as `epoch 1 accuracy 0.5`
+
+A script that imports what cannot be looked into here may meet in there, and is believed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+NOT_MEETING = (
+    "nothing by which workers meet (torch.distributed, WORLD_SIZE, ...), so several would each train all of it alone"
+)
+_MEETING = re.compile(
+    r"distributed|DataParallel|WORLD_SIZE|\bRANK\b|COTUNE_WORKERS|TF_CONFIG|MultiWorker"
+    r"|cotune\.torch|cotune import torch"
+)
+_ALONE = {  # packages in which no workers meet unless the script says so itself
+    *("numpy", "scipy", "sklearn", "pandas", "torch", "torchvision", "torchaudio", "cotune", "PIL", "matplotlib"),
+    *("tqdm", "yaml", "joblib", "tensorboard", "click", "typer", "requests"),
+}
+_SAYING = {"print", "info", "write", "echo", "log"}
+_COUNTED = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*$", re.IGNORECASE)
+_FORMATTED = re.compile(r"%[-+ 0-9.]*[dfgeis]|\{[^{}]*\}")
+_MOST_FILES = 20
+
+
+def workers_meet(script: Path, tree: ast.Module, text: str) -> bool:
+    """Return whether workers of a script may share the work, as far as it and the files it imports can be read."""
+    if _MEETING.search(text):
+        return True
+    names = {name.partition(".")[0] for name in _imported(tree)} - sys.stdlib_module_names - _ALONE
+    own = {name: _own_files(script.parent, name) for name in names}
+    if not all(own.values()):
+        return True
+    return any(_MEETING.search(file.read_text(errors="replace")) for files in own.values() for file in files)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _own_files(folder: Path, name: str) -> Sequence[Path]:
+    """Return the files of a module or package that lies beside the script."""
+    module = folder / f"{name}.py"
+    return [module] if module.is_file() else sorted((folder / name).glob("**/*.py"))[:_MOST_FILES]
+
+
+def printed_lines(tree: ast.Module) -> tuple[str, ...]:
+    """Return lines as a script prints them, with a number wherever it puts a value."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args and _name(node) in _SAYING]
+    return tuple(_joined(call.args) for call in calls)
+
+
+def _joined(args: Sequence[ast.expr]) -> str:
+    line = ""
+    for arg in args:
+        line = f"{line} {_text(arg, line)}".strip()
+    return line
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _text(node: ast.expr, before: str) -> str:
+    """Return what an expression prints: its words, and a number for each value in them."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        line = ""
+        for part in node.values:
+            line += str(part.value) if isinstance(part, ast.Constant) else _number(part, before + line)
+        return line
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+        return _filled(str(node.left.value))
+    if isinstance(node, ast.Call) and _name(node) == "format" and isinstance(node.func, ast.Attribute):
+        return _filled(_text(node.func.value, before))
+    return _number(node, before)
+
+
+def _number(node: ast.expr, before: str) -> str:
+    return "1" if _COUNTED.search(before) or _COUNTED.search(ast.unparse(node)) else "0.5"
+
+
+def _filled(text: str) -> str:
+    return _FORMATTED.sub(lambda found: "1" if _COUNTED.search(text[: found.start()]) else "0.5", text)
