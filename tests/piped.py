@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cotune.run.launch import Ended
+
+WATCHED = (
+    *("--model", "watched:network", "--data", "zipf:6x50", "--batch-size", "24", "--lanes", "2", "--batches", "20"),
+    *("--mode", "sync", "--micro-batches", "2", "--optimiser", "adagrad", "--lr", "0.05"),
+)
+
+
+def watched_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let pipelines that are started from a folder find the network of `watched.py` there."""
+    (folder / "watched.py").write_text((Path(__file__).parent / "watched.py").read_text())
+    patch.chdir(folder)
 
 
 @dataclass(frozen=True)
@@ -26,3 +39,12 @@ class Piped:
     @property
     def losses(self) -> list[float]:
         return [float(loss) for loss in self.result["losses"]]
+
+
+def rank_of(pid: int) -> str | None:
+    """Return the rank of a worker by the log it writes to."""
+    try:
+        log = str(Path(f"/proc/{pid}/fd/1").readlink())
+    except OSError:
+        return None
+    return log.rpartition("rank-")[2].removesuffix(".log") if "rank-" in log else None

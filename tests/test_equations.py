@@ -47,7 +47,9 @@ ELSEWHERE = {  # what runs in processes of its own, and is really started by the
     "run/engines/slurm.py": "run/test_slurm.py",
     "placement/staged.py": "placement/pipeline/test_staged.py",
     "placement/pipeline/tables.py": "placement/pipeline/test_pipeline_training.py",
+    "placement/pipeline/table_servers.py": "placement/pipeline/test_pipeline_checkpoints.py",
     "placement/pipeline/shards.py": "placement/pipeline/test_shards.py",
+    "placement/episodes.py": "placement/test_episodes.py",
     "lab/bench/layers.py": "modelling/predictors/test_layerwise.py",
     "modelling/verbs/_inspect.py": "modelling/test_model_verbs.py",
     "reports/figures.py": "reports/test_page.py",
@@ -126,6 +128,7 @@ def _joint_paper() -> None:
     work = paper.Workload.of(ROOT / "recordings" / "lenet5-mnist-slices")
     for part in paper.PARTS.values():
         assert list(part(work))
+    assert "| 8 |" in module_of("benchmarks/paper_savings.py").figure(work)
     list(bench_prediction([ROOT / "recordings" / "lenet5-mnist-slices"], ["eta"], [4], draws=1, processes=1))
     for name in ("lenet5", "cifar10dnn", "resnet18", "vgg19"):
         find(name).build()

@@ -21,7 +21,7 @@ from cotune.run.launch import Launch
 from cotune.types import Cluster, Config, Device, Job
 from interop import environments
 from interop.plans import EXAMPLES, JOB, planned
-from run.slurm_daemons import daemons, missing
+from slurm_daemons import daemons, missing
 from torchrun import finished
 
 TRAINED = re.compile(r"^epoch 1 accuracy 0\.\d+$", re.MULTILINE)

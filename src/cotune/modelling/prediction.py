@@ -17,12 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from cotune.devices import table
 from cotune.errors import suggestion
 from cotune.modelling.roofline import SIDE_BY_SIDE, Rates, Split, entering, split
 from cotune.modelling.similar_models import HistoryCorrection
 from cotune.modelling.step_law import StepLaw, StepTime, measured_at
+from cotune.predict.input_law import InputLaw
 from cotune.types import Z90, Config, Quantity, Source
+from cotune.units import short_duration
 
 if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
@@ -166,6 +170,20 @@ def from_steps(
         peak_bytes=_memory(counts, target, times),
         fits=_fits(counts, target),
         notes=(*counts.notes, *notes, *_formulas(counts)),
+    )
+
+
+def with_input(found: Prediction, law: InputLaw) -> Prediction:
+    """Return a prediction with what the loop waits for its data, as starts of the job have shown."""
+    waits = float(law.step(np.array([float(found.config.batch_size)]))[0])
+    late = max(waits - found.split.input, 0.0)
+    step = found.step_seconds
+    words = f"input: loading takes {short_duration(law.per_example)} for each example, {law.how}, as measured in starts"
+    return replace(
+        found,
+        step_seconds=replace(step, low=step.low + late, mid=step.mid + late, high=step.high + late),
+        split=replace(found.split, input=found.split.input + late),
+        notes=(*found.notes, words) if law.per_example else found.notes,
     )
 
 

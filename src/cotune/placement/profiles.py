@@ -40,7 +40,12 @@ def _whole(number: Any) -> Any:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
+def _words(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]  # 3.0 is a way to write 3
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 class _Record(BaseModel):
@@ -60,6 +65,7 @@ class TypeEntry(_Record):
     """A type of device: what a unit costs per hour, how many there are, what one holds.
 
     To run it here: the device that torch knows it by, and for an emulated unit its share of a core and its link.
+    On Slurm: the options by which one is asked for, such as `--constraint=big`; on Ray its name is the resource.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -69,6 +75,7 @@ class TypeEntry(_Record):
     device: str | None = None
     cores: Annotated[float, Field(gt=0, le=1)] | None = None
     link: str | None = None
+    slurm: Words | None = None
 
     @property
     def torch_device(self) -> str:

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import SupportsFloat
 
 PROGRESS = ("epoch", "step", "tokens")
@@ -23,6 +24,7 @@ _HELD_OUT = ("val", "valid", "validation", "eval", "test", "dev")
 _QUIET_SECONDS = 0.02  # progress without accuracy is told at most this often
 
 _last_told = 0.0
+waited: Callable[[], float] | None = None  # seconds of loaders since the last report, where somebody times them
 
 
 def report(
@@ -85,6 +87,8 @@ def _tell(
     if accuracy is None and not numbers and now - _last_told < _QUIET_SECONDS:
         return
     _last_told = now
+    if waited is not None and "input" not in numbers:
+        numbers = {**numbers, "input": waited()}
     line: dict[str, object] = {
         "at": now,
         **{name: float(value) for name, value in progress.items() if value is not None},

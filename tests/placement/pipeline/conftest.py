@@ -14,7 +14,7 @@ from cotune.run.launch import Ended, Event, Launch
 from cotune.types import Config, Job, Stage
 from piped import Piped
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,15 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
+from cotune.placement.pipeline.checkpoint import LanePlace
 from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import LOSS, Segment
 from cotune.placement.pipeline.saving import load
-from cotune.placement.pipeline.shards import Lane, LanePlace, dealt, joined
+from cotune.placement.pipeline.shards import Lane, dealt, joined
 from cotune.run.launch import Event, Started
 from cotune.run.processes import descendants
-from piped import Piped
+from piped import Piped, rank_of
 
 Pipe = Callable[..., Piped]
 BATCH, BATCHES, DATA, LR = 48, 6, "zipf:8x64", 0.05
@@ -103,7 +104,7 @@ def test_a_killed_unit_ends_the_pipeline_with_its_name_and_leaves_nothing(pipe: 
 
     def kill(event: Event) -> None:
         if isinstance(event, Started):
-            victims = [pid for pid in descendants(os.getpid()) if _rank(pid) == "2"]
+            victims = [pid for pid in descendants(os.getpid()) if rank_of(pid) == "2"]
             os.kill(victims[-1], signal.SIGKILL)
 
     stages = [("cpu", 2, 0, 0), ("cpu", 1, 1, 4)]
@@ -111,15 +112,6 @@ def test_a_killed_unit_ends_the_pipeline_with_its_name_and_leaves_nothing(pipe: 
     assert run.ended.outcome == "failed"
     assert "rank 2 was ended by SIGKILL" in str(run.ended.failure)
     assert set(Path("/dev/shm").iterdir()) <= before
-
-
-def _rank(pid: int) -> str | None:
-    """Return the rank of a worker by the log it writes to."""
-    try:
-        log = str(Path(f"/proc/{pid}/fd/1").readlink())
-    except OSError:
-        return None
-    return log.rpartition("rank-")[2].removesuffix(".log") if "rank-" in log else None
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice, repeat
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -15,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.errors import InvalidFile, NotFound
+from cotune.placement.pipeline.checkpoint import LanePlace
 from cotune.placement.pipeline.clicks import COLUMNS, made_up, read, shards_of
 from cotune.placement.pipeline.layers import Flow
-from cotune.placement.pipeline.shards import Lane, LanePlace, Prefetched, dealt
+from cotune.placement.pipeline.shards import Lane, Prefetched, dealt
 from piped import Piped
 
 
@@ -135,6 +141,75 @@ def test_a_pipeline_reads_the_same_from_s3_as_from_files(
     remote = pipe(stages, *flags, "--data", f"{bucket}part-*.npz").losses
     assert remote == pipe(stages, *flags, "--data", tmp_path).losses
     assert len(set(remote)) == 6
+
+
+class _WebHdfs(BaseHTTPRequestHandler):
+    """A folder as a name node of Hadoop shows it over HTTP: list, status, and open by way of a data node."""
+
+    root: Path
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        path, does = asked.path.removeprefix("/webhdfs/v1"), parse_qs(asked.query)
+        found = self.root / path.lstrip("/")
+        if not found.exists():
+            error = {"exception": "FileNotFoundException", "message": f"File does not exist: {path}"}
+            self._say(404, {"RemoteException": error})
+        elif does["op"] == ["LISTSTATUS"]:
+            within = sorted(found.iterdir()) if found.is_dir() else [found]
+            listed = [_status(each, each.name if found.is_dir() else "") for each in within]
+            self._say(200, {"FileStatuses": {"FileStatus": listed}})
+        elif does["op"] == ["GETFILESTATUS"]:
+            self._say(200, {"FileStatus": _status(found, "")})
+        elif "datanode" not in does:
+            self.send_response(307)
+            self.send_header("Location", f"http://{self.headers['Host']}{self.path}&datanode=1")
+            self.end_headers()
+        else:
+            first = int(does.get("offset", ["0"])[0])
+            data = found.read_bytes()[first:]
+            self._send(200, data[: int(does["length"][0])] if "length" in does else data)
+
+    def _say(self, code: int, answer: object) -> None:
+        self._send(code, json.dumps(answer).encode())
+
+    def _send(self, code: int, data: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _status(path: Path, name: str) -> dict[str, object]:
+    kind = "DIRECTORY" if path.is_dir() else "FILE"
+    return {"pathSuffix": name, "type": kind, "length": path.stat().st_size if path.is_file() else 0}
+
+
+def test_shards_are_read_from_a_server_that_speaks_hadoops_http(tmp_path: Path) -> None:
+    pytest.importorskip("requests", reason="needs requests: pip install 'cotune[hdfs]'")
+    (tmp_path / "clicks").mkdir()
+    flows = written(tmp_path / "clicks")
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("_Here", (_WebHdfs,), {"root": tmp_path})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"webhdfs://127.0.0.1:{server.server_port}"
+        shards = shards_of(f"{address}/clicks")
+        assert shards == [f"{address}/clicks/part-{number}.npz" for number in range(3)]
+        assert shards_of(f"{address}/clicks/part-[12].npz") == shards[1:]
+        found = read(shards[2])
+        with pytest.raises(NotFound, match="no shards at"):
+            shards_of(f"{address}/elsewhere")
+        server.shutdown()
+    assert all(torch.equal(found[name], flows[2][name]) for name in COLUMNS)
+
+
+def test_hdfs_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    with pytest.raises(NotFound, match=r"pip install 'cotune\[hdfs\]'"):
+        shards_of("hdfs://namenode:8020/clicks")
 
 
 def test_rows_come_in_the_order_of_the_lanes(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from cotune.documents import (
 from cotune.jobfile.settings import Settings
 from cotune.planner import Planner
 from cotune.predict.evidence import Evidence, Predictors
+from cotune.predict.input_law import InputLaw
 from cotune.project import Project
 from cotune.types import Forecast, Goal, Job
 
@@ -82,8 +83,10 @@ def predict(
             planner = _planner(project, known, predictors)
     else:
         with job_project(load_settings(file, {"run": command, "name": name, "search": searched}), store) as project:
-            planner = _planner(project, project.evidence(history=not no_history), predictors)
-    _print(project.settings, planner, everything=everything, json=json)
+            known = project.evidence(history=not no_history)
+            planner = _planner(project, known, predictors)
+    law = InputLaw.of(project.settings.job, known.samples)
+    _print(project.settings, planner, law, everything=everything, json=json)
 
 
 def _planner(project: Project, known: Evidence, predictors: Predictors) -> Planner:
@@ -92,16 +95,24 @@ def _planner(project: Project, known: Evidence, predictors: Predictors) -> Plann
     return project.with_goal(goal).planner(known, predictors, accuracy=True)
 
 
-def _print(settings: Settings, planner: Planner, *, everything: bool, json: bool) -> None:
+def _print(settings: Settings, planner: Planner, law: InputLaw | None, *, everything: bool, json: bool) -> None:
     assessed, notes = planner.assess(), planner.outlook.notes
     rows = np.flatnonzero(np.isfinite(assessed.seconds))
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
     forecasts = [assessed.forecast(int(row)) for row in shown]
+    waits = [None] * len(forecasts) if law is None else law.epoch(settings.job, [one.config for one in forecasts])
     if json:
-        documents = [_document(settings.job, forecast, planner.goal.max_epochs) for forecast in forecasts]
+        documents = [
+            _document(settings.job, forecast, planner.goal.max_epochs)
+            | ({} if wait is None else {"input_seconds": float(wait)})
+            for forecast, wait in zip(forecasts, waits, strict=True)
+        ]
         emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(notes)})
         return
     _show(settings, forecasts, notes, left_out=len(rows) - len(forecasts))
+    if law is not None and law.per_example:
+        shares = [float(wait) / one.epoch_seconds.mid for one, wait in zip(forecasts, waits, strict=True)]
+        say(f"of an epoch {min(shares):.0%} to {min(1.0, max(shares)):.0%} is waiting for input (loading {law.how})")
 
 
 def _document(job: Job, forecast: Forecast, epochs: int) -> dict[str, Any]:

@@ -5,7 +5,10 @@
     advantage = (b - cost) / first median cost                  b <- (1 - gamma) b + gamma mean(cost)
 
 A point that is not valid costs `penalty` times that median. The policy is first trained on
-points drawn at random, then on its own, until `settled` rounds in a row drew one and the same point.
+points drawn at random, then on its own, until `settled` rounds in a row drew one and the same point. All of that is
+judged by the cost model. In the paper's second phase the policy goes on with rewards that were measured: `refine`
+asks for the real cost of its own points, one in each episode, with a share `explore` of the choices left to
+chance, and answers with the best that was measured.
 Paper and code leave open the hidden size, the number of plans, the rates and what an infeasible plan
 earns: the defaults are our choice. Features are the paper's five per layer for a placement
 (index, kind, input size, weight size, communication); any other space has the index alone.
@@ -16,7 +19,8 @@ Reference: Liu et al., HeterPS, Future Generation Computer Systems, 2023; Willia
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -49,6 +53,7 @@ class Reinforce:
     cell: Literal["lstm", "rnn"] = "lstm"
     answer: Literal["best", "probable"] = "best"
     settled: Count = 5
+    explore: NotNegative = 0.3
     features: tuple[tuple[float, ...], ...] = ()
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
@@ -56,20 +61,38 @@ class Reinforce:
             import torch
         except ImportError:
             raise missing_extra("PyTorch", "torch") from None
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # the tensors are tiny: on a busy machine more threads take fifty times as long
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(rng.getrandbits(63))
-                return self._train(space, rank, rng)
-        finally:
-            torch.set_num_threads(threads)
+        with _one_thread(rng):
+            policy = _policy(self, space)
+            return self._train(policy, torch.optim.Adam(policy.parameters(), lr=self.rate), space, rank, rng)
 
-    def _train(self, space: Space, rank: Rank, rng: random.Random) -> Point:
+    def refine(self, space: Space, rank: Rank, measured: Rank, episodes: int, rng: random.Random) -> Point:
+        """Train by the cost model, then by measured costs of its own points, and return the best measured."""
         import torch
 
-        policy = _policy(self, space)
-        optimiser = torch.optim.Adam(policy.parameters(), lr=self.rate)
+        with _one_thread(rng):
+            policy = _policy(self, space)
+            optimiser = torch.optim.Adam(policy.parameters(), lr=self.rate)
+            self._train(policy, optimiser, space, rank, rng)
+            seen, reward = Seen(measured), _Reward(self.gamma, self.penalty)
+            for episode in range(episodes):
+                points, _, _ = policy(1, self.temperature if episode else 0.0, None)
+                if episode:  # the first is what the cost model taught; from then on chance tries its neighbours
+                    points = self._explored(space, points, np.random.default_rng(rng.getrandbits(64)))
+                _, likely, _ = policy(1, self.temperature, points)
+                advantage = torch.from_numpy(reward.advantage(seen.judge(points)[:, 0]))
+                _descend(optimiser, -(advantage.float() * likely).mean())
+        return seen.point
+
+    def _explored(self, space: Space, points: Ints, chance: np.random.Generator) -> Ints:
+        """Return points some of whose choices are replaced by chance: a policy that is sure would try nothing new."""
+        other = chance.integers(0, np.array(space.shape), points.shape)
+        return np.where(chance.random(points.shape) < self.explore, other, points)
+
+    def _train(
+        self, policy: torch.nn.Module, optimiser: torch.optim.Optimizer, space: Space, rank: Rank, rng: random.Random
+    ) -> Point:
+        import torch
+
         seen, reward, same = Seen(rank), _Reward(self.gamma, self.penalty), 0
         for round_ in range(self.pretrain + self.rounds):
             chance = np.random.default_rng(rng.getrandbits(64))
@@ -77,10 +100,7 @@ class Reinforce:
             forced = None if own else chance.integers(0, np.array(space.shape), (self.plans, len(space.shape)))
             points, likely, spread = policy(self.plans, self.temperature, forced)
             advantage = torch.from_numpy(reward.advantage(seen.judge(points)[:, 0]))
-            loss = -(advantage.float() * likely).mean() - self.entropy * spread.mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+            _descend(optimiser, -(advantage.float() * likely).mean() - self.entropy * spread.mean())
             same = same + 1 if own and (points == points[0]).all() else 0
             if same == self.settled:
                 break
@@ -89,6 +109,27 @@ class Reinforce:
                 points, _, _ = policy(1, 0.0, None)
             return tuple(int(choice) for choice in points[0])
         return seen.point
+
+
+@contextmanager
+def _one_thread(rng: random.Random) -> Iterator[None]:
+    """Let torch use one thread and a random state of its own; both are as before afterwards."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the tensors are tiny: on a busy machine more threads take fifty times as long
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(rng.getrandbits(63))
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
 
 
 @dataclass(slots=True)

@@ -58,9 +58,12 @@ class ModelFlags:
 
 def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
     """Predict a model and print what is expected of it."""
+    from dataclasses import replace
+
     from cotune.cli.options import open_store, require_model_file
-    from cotune.cli.output import emit_json, waiting
+    from cotune.cli.output import emit_json, say, waiting
     from cotune.jobfile import settings as job_settings
+    from cotune.predict.input_law import InputLaw
 
     settings = job_settings.load(file or job_settings.find(Path.cwd()), {})
     require_model_file(flags.model)
@@ -68,11 +71,15 @@ def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, ex
         from cotune.modelling.verbs._model_query import queries_of
         from cotune.modelling.verbs._modelling import answer
     with open_store(store) as kept, waiting(f"counting {flags.model}, and measuring it where it can run"):
-        answered = answer(queries_of(flags, settings), settings.cluster, kept)
+        law = InputLaw.of(settings.job, kept.samples(settings.job)) if flags.model == "job" else None
+        queries = [replace(query, input=law) for query in queries_of(flags, settings)]
+        answered = answer(queries, settings.cluster, kept)
     if json:
         emit_json("predict.model", _document(answered, explain))
         return
     _show(answered, explain)
+    if explain and law is None:
+        say("note      input: reading is not counted; `cotune model predict job` tells it of a job that was profiled")
 
 
 def _document(answered: ModelAnswer, explain: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from cotune.devices import PRECISIONS, Precision
 from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.update import STATES, Optimiser
 from cotune.modelling.prediction import TrainingWork
+from cotune.predict.input_law import InputLaw
 from cotune.types import Cluster
 from cotune.units import bits_per_second
 
@@ -38,6 +39,7 @@ class ModelQuery:
     network: float | None = None
     seconds: float = 20.0
     layers: Path = Path("layers")
+    input: InputLaw | None = None  # how the job that is asked for waits for its data, where that was measured
 
 
 def queries_of(flags: ModelFlags, settings: Settings) -> list[ModelQuery]:

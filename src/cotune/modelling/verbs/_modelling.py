@@ -19,7 +19,7 @@ from cotune.modelling.counting.formulas import named_family
 from cotune.modelling.counting.profiler import StepProfile, profiled
 from cotune.modelling.counting.workload import Workload
 from cotune.modelling.layer_rows import read_layers
-from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained
+from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained, with_input
 from cotune.modelling.predictors import habitat
 from cotune.modelling.similar_models import correction
 from cotune.modelling.step_law import StepTime
@@ -64,6 +64,7 @@ def _on_device(
         for batch, counts in counted.items():
             config = Config.data_parallel(batch, workers, place.identity)
             found = _predicted(asked, place, workload, counts, config, times, store)
+            found = found if asked.input is None else with_input(found, asked.input)
             yield trained(found, replace(asked.work, price=asked.work.price * workers))
 
 

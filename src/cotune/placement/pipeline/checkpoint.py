@@ -15,13 +15,19 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cotune.errors import EngineError, InvalidFile
-from cotune.placement.pipeline.shards import LanePlace
 from cotune.run.local.messages import write_whole
 
 _RECORD = "checkpoint.json"
+
+
+class LanePlace(NamedTuple):
+    """Where a lane of the input goes on: the number of its shard, and how many rows of that are taken."""
+
+    shard: int = 0
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)

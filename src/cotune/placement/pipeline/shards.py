@@ -17,16 +17,19 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 
 from cotune.errors import CotuneError, EngineError, NotFound, missing_extra
+from cotune.placement.pipeline.checkpoint import LanePlace
 from cotune.placement.pipeline.layers import Flow
 
 Read = Callable[[str], Flow]
 _AHEAD = 2  # pieces that wait ready in a lane
 _WHOLE = slice(None)
+_HDFS = ("hdfs", "webhdfs", "arrow_hdfs")
 
 
 def listed(url: str, endings: Sequence[str]) -> list[str]:
@@ -35,20 +38,27 @@ def listed(url: str, endings: Sequence[str]) -> list[str]:
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
     except ImportError:
         raise missing_extra("fsspec, which reads input shards,", "pipeline") from None
+    scheme = urlsplit(url).scheme
     try:
         system, path = url_to_fs(url)
         names = system.glob(path) if any(letter in path for letter in "*?[") else _below(system, path)
     except (ImportError, ValueError) as error:
+        if scheme in _HDFS and isinstance(error, ImportError):
+            raise missing_extra(f"what opens {scheme}:// ({error.name or 'pyarrow'})", "hdfs") from None
         raise NotFound(f"cannot open {url}: {error}") from None
     except FileNotFoundError:
         names = []
     except OSError as error:
-        raise NotFound(f"cannot list {url}: {error}") from None
+        hint = "; hdfs:// needs Hadoop's libhdfs here, webhdfs:// does not" if scheme == "hdfs" else ""
+        raise NotFound(f"cannot list {url}: {error}{hint}") from None
     found = sorted(str(name) for name in names if str(name).endswith(tuple(endings)))
     if not found:
         raise NotFound(
             f"no shards at {url}; give a file, a folder or a pattern of files ending in {', '.join(endings)}"
         )
+    host = urlsplit(url).netloc
+    if scheme in _HDFS and host:  # which fsspec takes out of the names
+        return [f"{scheme}://{host}{name}" for name in found]
     return [system.unstrip_protocol(name) for name in found]
 
 
@@ -67,13 +77,6 @@ def dealt(shards: Sequence[str], lane: int, lanes: int, seed: int, first: int = 
             number = epoch * len(shards) + place
             if number >= first and number % lanes == lane:
                 yield number, shards[shard]
-
-
-class LanePlace(NamedTuple):
-    """Where a lane goes on: the number of its shard, and how many rows of that are taken."""
-
-    shard: int = 0
-    row: int = 0
 
 
 class Lane:

@@ -20,7 +20,7 @@ import torch
 import cotune
 from cotune.errors import UsageError
 from cotune.placement.pipeline import checkpoint as checkpoints
-from cotune.placement.pipeline.checkpoint import PipelineCheckpoint
+from cotune.placement.pipeline.checkpoint import LanePlace, PipelineCheckpoint
 from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import Flow, PipelineNetwork
@@ -28,7 +28,7 @@ from cotune.placement.pipeline.meeting import connect, connect_servers, from_fir
 from cotune.placement.pipeline.order import rows
 from cotune.placement.pipeline.placed import Placed
 from cotune.placement.pipeline.saving import restore, restore_rows, save, save_rows
-from cotune.placement.pipeline.shards import Lane, LanePlace, Prefetched, dealt
+from cotune.placement.pipeline.shards import Lane, Prefetched, dealt
 from cotune.placement.pipeline.table_servers import TableServer
 from cotune.placement.pipeline.training import Pipeline, PipelineFlags, UnitInput
 from cotune.placement.pipeline.unit import OPTIMISERS, PipelineRank, Unit, optimisers, together
@@ -183,7 +183,8 @@ def _tell(
         stages.append(
             {"device": stage.device, "units": stage.workers, "first": stage.first, "last": stage.last} | seconds
         )
-    result: dict[str, Any] = {"examples_per_second": rate, "batches": done, "losses": losses, "stages": stages}
+    result: dict[str, Any] = {"examples_per_second": rate, "batches": done, "asked": settings.batches}
+    result |= {"losses": losses, "stages": stages}
     settings.result.write_text(json.dumps(result))
 
 

@@ -17,9 +17,10 @@ import torch
 
 import cotune
 from cotune.placement.pipeline.channels import Told
+from cotune.placement.pipeline.checkpoint import LanePlace
 from cotune.placement.pipeline.order import ahead, deeds
 from cotune.placement.pipeline.placed import Placed
-from cotune.placement.pipeline.shards import LanePlace, Prefetched
+from cotune.placement.pipeline.shards import Prefetched
 from cotune.placement.pipeline.unit import Unit
 
 _REPORT_SECONDS = 0.1

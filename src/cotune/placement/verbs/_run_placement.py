@@ -3,47 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
+from cotune import registry
 from cotune.cli.options import runs_folder
 from cotune.cli.output import emit_json, note, progress, say, table
 from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.placement.elastic import RESTARTS, described, trained
 from cotune.placement.profiles import TypeEntry
-from cotune.placement.staged import TRAIN, Staged, completed, engines
-from cotune.run.launch import Reported
+from cotune.placement.staged import TRAIN, Staged, engines
+from cotune.run.engines.slurm import Slurm
+from cotune.run.launch import Engine, Reported
 from cotune.stamps import new_id
 from cotune.types import Stage
 from cotune.units import duration, number
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """How a plan is run: whose plan, where, with how many table servers, and how often it may be started again."""
+
+    search: str | None = None
+    engine: str = "local"
+    table_servers: int = 0
+    restarts: int = RESTARTS
+
+
+_HERE = PipelineRun()
+
+
 def run_placement(
-    plan: Path, command: Sequence[str] | None, seed: int, *, search: str | None = None, json: bool
+    plan: Path, command: Sequence[str] | None, seed: int, run: PipelineRun = _HERE, *, json: bool
 ) -> None:
     """Run the pipeline of a plan to its end, or of what one of the searches found.
 
     `command` is what follows `--`: flags of the pipeline program, or another command that stands for it.
     """
-    document, staged = read(plan, search)
+    document, staged = read(plan, run.search)
+    staged = replace(staged, table_servers=run.table_servers)
     words = list(command or ())
     if not words or words[0].startswith("-"):
         words = [*TRAIN, *_defaults(document), "--seed", str(seed), *words]
     folder = runs_folder() / new_id()
-    stages = " | ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in staged.stages)
-    note(f"running {stages}; logs in {folder}")
-    with engines() as there, progress(1.0) as shown:
+    note(f"running {described(staged)}; logs in {folder}")
+    with engines(_cluster(run.engine, staged)) as there, progress(1.0) as shown:
 
         def heard(event: Reported) -> None:
             loss = "".join(f", {name} {value:.4f}" for name, value in event.metrics)
             shown.update(event.epoch or 0.0, f"{event.epoch or 0.0:.0%} of the batches{loss}")
 
-        result = completed(there, staged, words, folder, heard)
+        found = trained(there, staged, words, folder, heard, tell=note, restarts=run.restarts)
     if json:
-        emit_json("run.placement", {"placement": document["plan"], "measured": result, "folder": str(folder)})
+        told = {"placement": document["plan"], "measured": found.result, "folder": str(folder)}
+        emit_json("run.placement", told | {"starts": found.starts})
     else:
-        _show(document["plan"], staged, result)
+        _show(document["plan"], found.staged, found.result)
+
+
+def _cluster(name: str, staged: Staged) -> Engine | None:
+    """Return the engine of a cluster; the local ones are made to measure by the types."""
+    if name == "local":
+        return None
+    made: Engine = registry.create("engine", name)
+    if isinstance(made, Slurm):
+        cores = {kind: entry.slurm or () for kind, entry in staged.types.items() if entry.torch_device == "cpu"}
+        asked = {kind: entry.slurm for kind, entry in staged.types.items() if entry.slurm}
+        made.devices = {**cores, **asked, **made.devices}
+    return made
 
 
 def read(path: Path, search: str | None = None) -> tuple[dict[str, Any], Staged]:

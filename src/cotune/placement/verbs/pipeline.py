@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from cotune.cli.options import BatchSize, Command, Json, Seed, Workers
+from cotune.cli.output import emit_json, say
+from cotune.errors import UsageError
+from cotune.placement.elastic import ask_resize
 from cotune.placement.verbs._profile_layers import profile_layers
-from cotune.placement.verbs._run_placement import run_placement
+from cotune.placement.verbs._reinforce import reinforced
+from cotune.placement.verbs._run_placement import PipelineRun, run_placement
 
 pipeline = typer.Typer(no_args_is_help=True, help="Measure layers for `cotune place`, and run what it planned.")
 
@@ -39,9 +43,51 @@ def run(
     search: Annotated[
         str | None, typer.Option("--search", help="Run what this search found instead of the best plan.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="local, ray, slurm, with settings if any: ray(address=10.0.0.1:6379).")
+    ] = "local",
+    table_servers: Annotated[
+        int, typer.Option("--table-servers", min=0, help="Processes of their own that hold the embedding tables.")
+    ] = 0,
+    restarts: Annotated[
+        int, typer.Option("--restarts", min=0, help="Starts in a row that may fail without a further checkpoint.")
+    ] = 3,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Run the stages of a plan to their end, and put predicted beside measured."""
+    """Run the stages of a plan to their end, and put predicted beside measured.
 
-    run_placement(plan, command, seed, search=search, json=json)
+    After -- stand flags of the pipeline program: --batches 200 --checkpoint-every 20.
+    """
+    run_placement(plan, command, seed, PipelineRun(search, engine, table_servers, restarts), json=json)
+
+
+@pipeline.command()
+def reinforce(
+    profile: Annotated[Path, typer.Argument(help="What `cotune pipeline profile` wrote.")],
+    throughput: Annotated[float, typer.Option("--throughput", help="Examples per second to reach at least.")],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Plans that the policy draws and runs.")] = 12,
+    batches: Annotated[int, typer.Option("--batches", min=4, help="Batches of each run.")] = 30,
+    provision: Annotated[str, typer.Option("--provision", help="exact, or balanced as HeterPS does.")] = "exact",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Let HeterPS's policy learn from plans that are really run, and compare it with the exact plan."""
+    reinforced(profile, throughput, episodes, batches, provision, seed, json=json)
+
+
+@pipeline.command()
+def resize(
+    folder: Annotated[Path, typer.Argument(help="Where its logs are, as `cotune pipeline run` said.")],
+    units: Annotated[str, typer.Argument(help="Units of every stage, commas between: 2,1,1.")],
+    json: Json = False,
+) -> None:
+    """Let a pipeline that runs go on with more or fewer units of its stages, from its next checkpoint."""
+    counts = [int(part) if part.strip().isdigit() else 0 for part in units.split(",")]
+    if min(counts) < 1:
+        raise UsageError(f"cannot read {units!r}; write the units of every stage, at least one each: 2,1,1")
+    ask_resize(folder, counts)
+    if json:
+        emit_json("pipeline.resize", {"folder": str(folder), "units": counts})
+    else:
+        say(f"the pipeline in {folder} goes on with {units} units from its next checkpoint")

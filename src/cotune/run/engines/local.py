@@ -57,12 +57,13 @@ class Local:
     whether workers live in a PID namespace of their own where the system allows it.
 
     With `nodes` every worker is on an emulated node of its own: `cores` is then the share
-    of a core that a node has and `link` its rate to the others, one for all or one for each.
+    of a core that a node has, `link` its rate to the others and `disk` that of its data, one for all or one for each.
     """
 
     cores: float | Sequence[float] | None = None
     nodes: int | None = None
     link: Rate | Sequence[Rate] | None = None
+    disk: Rate | Sequence[Rate] | None = None
     slices: int | None = None
     gpus: int | None = None
     gpu_slices: int | None = None
@@ -82,7 +83,7 @@ class Local:
             if asked is not None and (asked < least or (most is not None and asked > most)):
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
-        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, self.cores, self.link)
+        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, self.cores, self.link, self.disk)
         self._cores = Shares("core", cores[:used])
         self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None
@@ -94,8 +95,10 @@ class Local:
         """Return how many cores to use; a share of one, or a link, is for emulated nodes."""
         if self.nodes is not None:
             return None
-        if self.link is not None or not isinstance(self.cores, int | None):
-            raise UsageError("a share of a core or a link belongs to emulated nodes; say how many, such as nodes: 8")
+        if self.link is not None or self.disk is not None or not isinstance(self.cores, int | None):
+            raise UsageError(
+                "a share of a core, a link or a disk belongs to emulated nodes; say how many, such as nodes: 8"
+            )
         return self.cores
 
     def now(self) -> float:
@@ -246,7 +249,8 @@ class Local:
     def _node(self, rank: int, workers: int, ports: list[int]) -> Node | None:
         if self._nodes is None:
             return None
-        return Node(self._nodes.shares[rank], self._nodes.rates[rank], node_env(rank, workers, ports))
+        env = node_env(rank, workers, ports)
+        return Node(self._nodes.shares[rank], self._nodes.rates[rank], env, self._nodes.disks[rank])
 
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""

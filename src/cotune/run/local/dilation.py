@@ -57,6 +57,11 @@ class Dilation:
         if threading.get_ident() == self._thread:
             self._wall += seconds
 
+    def skip(self) -> None:
+        """Begin anew: what came since the last stretch was waiting for data, at whatever speed it came."""
+        if threading.get_ident() == self._thread:
+            self._begin()
+
     def transfer(self, size: int) -> None:
         """Sleep as long as a ring of limited links would need for an all-reduce of so many bytes."""
         if self._ring_seconds and self.steps >= WARM_UP_STEPS:

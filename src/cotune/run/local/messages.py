@@ -22,11 +22,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An emulated node: a share of a core, a link in bits per second, and the variables of a worker really on it."""
+    """An emulated node: a share of a core, a link in bits per second, and the variables of a worker really on it.
+
+    `disk` is what its loaders may read, in bits per second too.
+    """
 
     share: float
     rate: float | None
     env: dict[str, str]
+    disk: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Emulated nodes as the settings describe them: a share of a core and a link for each.
+"""Emulated nodes as the settings describe them: a share of a core, a link and a disk for each.
 
 engine: {local: {nodes: 8, cores: 0.2, link: 100mbit}}
 engine: {local: {nodes: 4, cores: [0.4, 0.4, 0.2, 0.1], link: [1gbit, 1gbit, 100mbit, 100mbit]}}
+engine: {local: {nodes: 2, disk: 40mbit}}          every batch of a torch DataLoader takes its bits over that rate
 """
 
 from __future__ import annotations
@@ -20,22 +21,32 @@ MOST_LOAD = 0.8  # of the machine's cores; beyond it nodes get in each other's w
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNodes:
-    """The share of a core of each node, and its link in bits per second (None: as fast as the machine is)."""
+    """The share of a core of each node, its link and its disk in bits per second (None: as fast as the machine is)."""
 
     shares: tuple[float, ...]
     rates: tuple[float | None, ...]
+    disks: tuple[float | None, ...]
 
     @classmethod
-    def of(cls, count: int, cores: float | Sequence[float] | None, link: Rate | Sequence[Rate] | None) -> EmulatedNodes:
-        """Return so many nodes; one value of `cores` or `link` is for all, a list has one for each."""
+    def of(
+        cls,
+        count: int,
+        cores: float | Sequence[float] | None,
+        link: Rate | Sequence[Rate] | None,
+        disk: Rate | Sequence[Rate] | None = None,
+    ) -> EmulatedNodes:
+        """Return so many nodes; one value of `cores`, `link` or `disk` is for all, a list has one for each."""
         if count < 1:
             raise UsageError(f"the local engine can have nodes at least 1, not {count}")
         fair = min(1.0, MOST_LOAD * len(os.sched_getaffinity(0)) / count)
         shares = tuple(float(share) for share in _each("cores", fair if cores is None else cores, count))
         if not all(0 < share <= 1 for share in shares):
             raise UsageError(f"an emulated node has a share of one core, above 0 and up to 1, not cores {cores}")
-        links = _each("link", link, count)
-        return cls(shares, tuple(None if each is None else bits_per_second(each) for each in links))
+        links, disks = (
+            tuple(None if each is None else bits_per_second(each) for each in _each(name, given, count))
+            for name, given in (("link", link), ("disk", disk))
+        )
+        return cls(shares, links, disks)
 
     def warning(self, count: int) -> str | None:
         """Return what to say of the first `count` nodes when they want more than the machine can give."""

@@ -32,6 +32,7 @@ from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
 from cotune.run.memory import of_this_process, tell_before_sigterm
+from cotune.worker import input_wait
 
 PORT = struct.Struct("!I")
 _MESSAGE_CHARACTERS = 500
@@ -72,6 +73,8 @@ def work(
             tell_before_sigterm(group.folder, worker.rank, sharing)
         _find_store(port, networked)
         dilation = _dilate(worker.node, len(group.workers), networked) if worker.node else None
+        if watched and not worker.server:
+            _time_input(worker.node, dilation)
         record = _run(_SERVER if worker.server else group.program, tell, worker.rank)
         if dilation is not None and not worker.server and dilation.steps <= WARM_UP_STEPS:
             record = replace(record, warning=_NOT_DILATED)
@@ -131,6 +134,12 @@ def _dilate(node: Node, workers: int, networked: bool) -> Dilation | None:
     dilation = Dilation(node.share, workers, None if networked else node.rate)
     install(dilation)
     return dilation
+
+
+def _time_input(node: Node | None, dilation: Dilation | None) -> None:
+    """Let what the loop waits for its data be told, and take the time that the node's disk takes."""
+    disk = None if node is None or node.disk is None else node.disk / 8
+    input_wait.install(disk, dilation.skip if dilation is not None else lambda: None)
 
 
 def _find_store(port: int, networked: bool) -> None:

@@ -1,4 +1,7 @@
-"""A Slurm of one node on this machine, with ports and files of its own, for as long as it is needed."""
+"""A Slurm on this machine, with ports and files of its own, for as long as it is needed.
+
+It has one node of four cores, or several nodes that this machine plays: each with a slurmd and a feature of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,22 +28,28 @@ def missing() -> list[str]:
     return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
 
 
-def settings(folder: Path, ports: list[int]) -> str:
+def settings(folder: Path, ports: list[int], features: Sequence[str]) -> str:
     host, user = socket.gethostname().split(".")[0], getpass.getuser()
+    nodes = f"NodeName={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4 Gres=gpu:t4:2 State=UNKNOWN"
+    if features:
+        each = zip(features, ports[1:], strict=True)
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Feature={name} State=UNKNOWN"
+            for name, port in each
+        )
     return f"""
         ClusterName=test
         SlurmctldHost={host}(127.0.0.1)
         SlurmctldPort={ports[0]}
-        SlurmdPort={ports[1]}
         SlurmUser={user}
         SlurmdUser={user}
         AuthInfo=socket={folder}/munge.socket
         StateSaveLocation={folder}/state
-        SlurmdSpoolDir={folder}/spool
+        SlurmdSpoolDir={folder}/spool-%n
         SlurmctldPidFile={folder}/slurmctld.pid
-        SlurmdPidFile={folder}/slurmd.pid
+        SlurmdPidFile={folder}/slurmd-%n.pid
         SlurmctldLogFile={folder}/slurmctld.log
-        SlurmdLogFile={folder}/slurmd.log
+        SlurmdLogFile={folder}/slurmd-%n.log
         SlurmdParameters=config_overrides
         ProctrackType=proctrack/linuxproc
         TaskPlugin=task/none
@@ -49,20 +58,24 @@ def settings(folder: Path, ports: list[int]) -> str:
         MpiDefault=none
         ReturnToService=2
         GresTypes=gpu
-        NodeName={host} NodeAddr=127.0.0.1 CPUs=4 Gres=gpu:t4:2 State=UNKNOWN
+        SchedulerParameters=bf_interval=1,sched_interval=1
+        {nodes}
         PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
     """
 
 
 @contextmanager
-def daemons() -> Iterator[dict[str, str]]:
-    """Run munged, slurmctld and slurmd; yield the variables by which Slurm's programs find them."""
+def daemons(*features: str) -> Iterator[dict[str, str]]:
+    """Run munged, slurmctld and a slurmd for each node; yield the variables by which Slurm's programs find them."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-    for name in ("state", "spool"):
+    nodes = features or (socket.gethostname().split(".")[0],)
+    for name in ("state", *(f"spool-{node}" for node in nodes)):
         (folder / name).mkdir()
     folder.chmod(0o755)
-    (folder / "slurm.conf").write_text(settings(folder, free_ports(2, set())).replace(" " * 8, ""))
-    (folder / "gres.conf").write_text("".join(f"Name=gpu Type=t4 File=/dev/{name}\n" for name in ("null", "zero")))
+    ports = free_ports(1 + len(nodes), set())
+    (folder / "slurm.conf").write_text(settings(folder, ports, features).replace(" " * 8, ""))
+    gpus = () if features else ("null", "zero")
+    (folder / "gres.conf").write_text("".join(f"Name=gpu Type=t4 File=/dev/{name}\n" for name in gpus))
     key = folder / "munge.key"
     key.touch(0o600)
     key.write_bytes(secrets.token_bytes(128))
@@ -71,7 +84,7 @@ def daemons() -> Iterator[dict[str, str]]:
     commands = (
         ["munged", "-F", f"--socket={folder}/munge.socket", *munge],
         ["slurmctld", "-D", "-c"],
-        ["slurmd", "-D", "-c"],
+        *(["slurmd", "-D", "-c", "-N", node] for node in nodes),
     )
     started = []
     try:
@@ -79,7 +92,7 @@ def daemons() -> Iterator[dict[str, str]]:
             for command in commands:
                 started.append(subprocess.Popen(command, env=env, stdout=output, stderr=output))
                 _until((folder / "munge.socket").exists, folder)
-        _until(lambda: _nodes(env) == "idle", folder)
+        _until(lambda: _nodes(env) == ["idle"] * len(nodes), folder)
         yield {name: env[name] for name in ("PATH", "SLURM_CONF")}
     finally:
         for process in reversed(started):
@@ -88,9 +101,9 @@ def daemons() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _nodes(env: dict[str, str]) -> str:
-    shown = subprocess.run(["sinfo", "-h", "-o", "%T"], env=env, capture_output=True, text=True, check=False)
-    return shown.stdout.strip()
+def _nodes(env: dict[str, str]) -> list[str]:
+    shown = subprocess.run(["sinfo", "-h", "-N", "-o", "%T"], env=env, capture_output=True, text=True, check=False)
+    return shown.stdout.split()
 
 
 def _until(true: Callable[[], bool], folder: Path) -> None:
