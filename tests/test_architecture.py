@@ -16,7 +16,7 @@ SOURCE = Path(cotune.__file__).parent
 ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never imports them
 LAYERS = (  # a part of the core may import those of the lines before its own
     ("errors", "worker", "types", "stamps", "pace", "printable", "yaml_text", "private", "bounds", "gzipped"),
-    ("units", "registry", "redact", "space", "devices", "torch", "jobfile.metric_names"),
+    ("units", "registry", "redact", "space", "devices", "torch", "jobfile.metric_names", "jobfile.script_talk"),
     ("counting", "jobfile.script"),
     ("forecast", "checkpoints", "progress", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
     ("jobfile", "plan", "workloads"),
