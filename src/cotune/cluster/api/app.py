@@ -1,0 +1,264 @@
+"""The routes of the HTTP API: each reads a request, asks the desk and writes JSON, in the words of the verbs.
+
+Answers are worked out in threads; a stream of events looks into the store twice a second for all that came since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from anyio.to_thread import current_default_thread_limiter, run_sync
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.security import HTTPBearer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from cotune import __version__
+from cotune.cluster.api.desk import Forbidden, HandedIn, QueueDesk, require
+from cotune.cluster.api.gate import Gate
+from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.snapshot import MOST_BYTES
+from cotune.cluster.service.states import IllegalMove, State
+from cotune.dashboard.beats import as_json
+from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
+
+THREADS = 8  # that answer at the same time, fewer than the connections of a store
+MOST_STREAMS = 64
+_LOOK = 0.5  # seconds between two looks for what is new
+_BEAT = 15.0  # seconds after which a stream says that it still lives
+_MOST_EVENTS = 1000  # in one look
+_MOST_PRIORITY = 1_000_000
+_STATUS: dict[type[CotuneError], int] = {
+    NotFound: 404,
+    IllegalMove: 409,
+    UsageError: 400,
+    InvalidFile: 422,
+    Forbidden: 403,
+}
+
+
+def _text(value: str) -> str:
+    if "\0" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise ValueError("text has no NUL and no half of a letter")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Name = Annotated[Text, Field(max_length=200)]
+Priority = Annotated[int, Field(ge=-_MOST_PRIORITY, le=_MOST_PRIORITY)]
+JobId = Annotated[str, InPath(min_length=1, max_length=64)]
+
+
+class NewJob(BaseModel):
+    """A job to be handed in: the text of its file, or the path of one, and what is asked beside it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[Text, Field(max_length=MOST_BYTES)] | None = Field(None, description="The job file itself.")
+    path: Annotated[Text, Field(max_length=4096)] | None = Field(None, description="Of a job file, or its folder.")
+    folder: Annotated[Text, Field(max_length=4096)] | None = Field(None, description="Where paths in `text` begin.")
+    target: Annotated[Text, Field(max_length=200)] | None = Field(None, examples=["accuracy=0.97"])
+    deadline: Annotated[Text, Field(max_length=100)] | None = Field(None, examples=["2h"])
+    name: Name | None = None
+    team: Name | None = None
+    priority: Priority | None = None
+    epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    max_epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    held: bool = Field(False, description="Keep it from starting until it is released.")
+
+
+class NewPriority(BaseModel):
+    """What may be changed of a job that was handed in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    priority: Priority
+
+
+def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, local: bool = True) -> Gate:
+    """Return the API of a queue behind its gate; jobs may stand in the folders of `roots`."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
+        yield
+
+    app = FastAPI(
+        title="cotune",
+        description="The queue of a cotune service: hand in training jobs, look at them, hold and cancel them.",
+        version=__version__,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    desk = QueueDesk(queue, tuple(root.resolve() for root in roots))
+    _errors(app)
+    _looking(app, desk)
+    _changing(app, desk)
+    _following(app, desk)
+    return Gate(app, tokens, local)
+
+
+_bearer = Depends(HTTPBearer(auto_error=False, description="A token of `cotune token`."))
+
+
+def _reader(request: Request) -> Caller:
+    return require(request.state.caller, AccessScope.READ)
+
+
+def _submitter(request: Request) -> Caller:
+    return require(request.state.caller, AccessScope.SUBMIT)
+
+
+def _admin(request: Request) -> Caller:
+    return require(request.state.caller, AccessScope.ADMIN)
+
+
+Reader = Annotated[Caller, Depends(_reader)]
+Submitter = Annotated[Caller, Depends(_submitter)]
+Admin = Annotated[Caller, Depends(_admin)]
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(CotuneError)
+    async def told(_: Request, error: CotuneError) -> Response:
+        status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
+        return JSONResponse({"error": str(error), "exit_code": error.exit_code}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def refused(_: Request, error: RequestValidationError) -> Response:
+        slips = [f"{'.'.join(map(str, slip['loc'][1:]))}: {slip['msg']}" for slip in error.errors()[:5]]
+        return JSONResponse({"error": "; ".join(slips).encode("utf-8", "replace").decode(), "exit_code": 2}, 422)
+
+
+def _looking(app: FastAPI, desk: QueueDesk) -> None:
+    @app.get("/api/v1/health", tags=["service"])
+    def health() -> Response:
+        """Say that the service answers; needs no token."""
+        desk.queue.last_event()
+        return _answer("health", {"ok": True})
+
+    @app.get("/api/v1/service", tags=["service"], dependencies=[_bearer])
+    def service(caller: Reader) -> Response:
+        """Say who works the queue off, how many jobs there are of each state, and what your token may do."""
+        return _answer("service", desk.service(caller))
+
+    @app.get("/api/v1/jobs", tags=["jobs"], dependencies=[_bearer])
+    def jobs(
+        caller: Reader,
+        state: Annotated[list[State] | None, Query()] = None,
+        team: Annotated[str | None, Query(max_length=200)] = None,
+        last: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    ) -> Response:
+        """List the newest jobs in the order they were submitted, as `cotune queue --json` does."""
+        return _answer("queue", desk.listed(caller, state, team, last))
+
+    @app.get("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
+    def status(caller: Reader, id: JobId) -> Response:
+        """Tell all that is known of a job, as `cotune status --json` does."""
+        return _answer("status", desk.status(caller, id))
+
+    @app.get("/api/v1/jobs/{id}/why", tags=["jobs"], dependencies=[_bearer])
+    def why(caller: Reader, id: JobId) -> Response:
+        """Tell why a job stands where it does, as `cotune why --json` does."""
+        return _answer("why", desk.why(caller, id))
+
+
+def _changing(app: FastAPI, desk: QueueDesk) -> None:
+    @app.post("/api/v1/jobs", tags=["jobs"], status_code=201, dependencies=[_bearer])
+    def submit(caller: Submitter, new: NewJob) -> Response:
+        """Hand in a job, as `cotune submit --json` does; its deadline counts from now."""
+        asked = new.model_dump(exclude={"text", "path", "folder", "held"}, exclude_none=True)
+        given = HandedIn(new.text, new.path, new.folder, asked, new.held)
+        return _answer("submit", desk.submit(caller, given), 201)
+
+    @app.patch("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
+    def prioritise(caller: Admin, id: JobId, change: NewPriority) -> Response:
+        """Give a job another priority; higher goes first."""
+        return _answer("prioritise", desk.prioritise(caller, id, change.priority))
+
+    for name, ask in (("cancel", desk.cancel), ("hold", desk.hold), ("release", desk.release)):
+        _asking(app, name, ask)
+
+
+def _asking(app: FastAPI, name: str, ask: Any) -> None:
+    def asked(caller: Submitter, id: JobId) -> Response:
+        return _answer(name, ask(caller, id))
+
+    path = f"/api/v1/jobs/{{id}}/{name}"
+    words = f"Do what `cotune {name}` does; to do it twice changes nothing."
+    app.post(path, name=name, tags=["jobs"], description=words, dependencies=[_bearer])(asked)
+
+
+def _following(app: FastAPI, desk: QueueDesk) -> None:
+    streams = 0
+
+    @app.get("/api/v1/jobs/{id}/wait", tags=["jobs"], dependencies=[_bearer])
+    async def wait(caller: Reader, id: JobId, seconds: Annotated[float, Query(ge=0, le=60)] = 30.0) -> Response:
+        """Answer when a job has ended, or with what it is after some seconds."""
+        until = time.monotonic() + seconds
+        while not (await run_sync(desk.job, caller, id)).is_final and time.monotonic() < until:
+            await asyncio.sleep(min(_LOOK, max(until - time.monotonic(), 0.0)))
+        return _answer("wait", await run_sync(desk.status, caller, id))
+
+    @app.get("/api/v1/events", tags=["events"], dependencies=[_bearer], response_class=StreamingResponse)
+    async def events(
+        request: Request,
+        caller: Reader,
+        after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        seconds: Annotated[float | None, Query(ge=0, le=86_400)] = None,
+    ) -> Response:
+        """Stream what happens to jobs (server-sent events) after an event: those to come if none is named.
+
+        A client that comes again names the last one it had by `Last-Event-ID`, and misses nothing. `seconds` ends it.
+        """
+        nonlocal streams
+        if streams >= MOST_STREAMS:
+            return JSONResponse({"error": f"{MOST_STREAMS} follow already; ask for /api/v1/jobs instead"}, 503)
+        seen = request.headers.get("last-event-id", "")
+        begin = int(seen) if seen.isdecimal() and len(seen) < 16 else after
+        begin = await run_sync(desk.queue.last_event) if begin is None else begin
+
+        async def told() -> AsyncIterator[bytes]:
+            nonlocal streams
+            streams += 1
+            try:
+                async for part in _stream(desk, caller, begin, seconds):
+                    yield part
+            finally:
+                streams -= 1
+
+        return StreamingResponse(told(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+async def _stream(desk: QueueDesk, caller: Caller, after: int, seconds: float | None) -> AsyncIterator[bytes]:
+    begun = said = time.monotonic()
+    yield b"retry: 1000\n\n"
+    while True:
+        after, found = await run_sync(desk.events, caller, after, _MOST_EVENTS)
+        for event in found:
+            yield b"id: %d\nevent: job\ndata: %s\n\n" % (event["number"], as_json(event))
+        now = time.monotonic()
+        if found:
+            said = now
+        elif now - said > _BEAT:
+            yield b": still here\n\n"
+            said = now
+        if seconds is not None and now - begun >= seconds:
+            return
+        await asyncio.sleep(_LOOK)
+
+
+def _answer(name: str, document: dict[str, Any], status: int = 200) -> Response:
+    body = as_json({"schema": f"cotune.{name}", "version": 1, **document})
+    return Response(body, status, {"cache-control": "no-store"}, "application/json")

@@ -1,0 +1,143 @@
+"""What a caller asks of the queue: only jobs of its team, in folders that were opened, within its scope.
+
+Another team's job is not found rather than refused, so that nobody learns that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cotune.cluster.api.tokens import AccessScope, Caller
+from cotune.cluster.service.documents import event_document, job_document, leader_document, status_document
+from cotune.cluster.service.documents import why_document as whole_why
+from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import State
+from cotune.errors import CotuneError, NotFound, UsageError
+from cotune.jobfile.settings import FILE_NAME
+
+
+class Forbidden(CotuneError):
+    """Something that the caller's token does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """A job file as it comes over the line: its text and the folder of its paths, or its path on this machine."""
+
+    text: str | None
+    path: str | None
+    folder: str | None
+    asked: Mapping[str, Any]
+    held: bool
+
+
+@dataclass(frozen=True)
+class QueueDesk:
+    """The queue for one caller at a time, and the folders in which submitted jobs may stand."""
+
+    queue: Queue
+    roots: tuple[Path, ...]
+
+    def listed(self, caller: Caller, states: Sequence[State] | None, team: str | None, last: int) -> dict[str, Any]:
+        """Return the newest jobs, those of the caller's team if it has one."""
+        if caller.team and team not in (None, caller.team):
+            return {"jobs": []}
+        now = self.queue.now()
+        found = self.queue.jobs(states=states, team=caller.team or team, last=last)
+        return {"jobs": [job_document(job, now) for job in found]}
+
+    def status(self, caller: Caller, id: str) -> dict[str, Any]:
+        return {"job": status_document(self.job(caller, id), self.queue.now())}
+
+    def why(self, caller: Caller, id: str) -> dict[str, Any]:
+        """Return why a job stands where it does; others' jobs are counted, not named."""
+        document = whole_why(self.queue, self.job(caller, id))
+        ahead: list[dict[str, Any]] = document["ahead"]
+        if caller.team and ahead:
+            own = {job.id for job in self.queue.jobs(team=caller.team, ids=[one["id"] for one in ahead])}
+            document["ahead"] = [
+                one if one["id"] in own else {**one, "id": None, "name": "another team's job"} for one in ahead
+            ]
+        return document
+
+    def submit(self, caller: Caller, given: HandedIn) -> dict[str, Any]:
+        """Hand in a job for the caller; return its id."""
+        if (given.text is None) == (given.path is None):
+            raise UsageError("a job is handed in by its `text`, or by the `path` of its file on the service's machine")
+        if given.path is not None:
+            file = self._inside(given.path)
+            file = self._inside(str(file / FILE_NAME)) if file.is_dir() else file
+            snapshot = JobSnapshot.take(file, given.asked)
+        else:
+            folder = self._inside(given.folder or ".")
+            snapshot = JobSnapshot.written(given.text or "", folder, str(folder / FILE_NAME), given.asked)
+        if caller.team and snapshot.team not in ("", caller.team):
+            raise Forbidden(f"this token hands in jobs of team {caller.team}, not of {snapshot.team}")
+        asked = {**snapshot.asked, "team": caller.team} if caller.team else snapshot.asked
+        snapshot = replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
+        id = self.queue.submit(snapshot, held=given.held)
+        return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
+
+    def cancel(self, caller: Caller, id: str) -> dict[str, Any]:
+        return self._told(self.queue.cancel(self.job(caller, id).id, caller.name))
+
+    def hold(self, caller: Caller, id: str) -> dict[str, Any]:
+        return self._told(self.queue.hold(self.job(caller, id).id, caller.name))
+
+    def release(self, caller: Caller, id: str) -> dict[str, Any]:
+        return self._told(self.queue.release(self.job(caller, id).id, caller.name))
+
+    def prioritise(self, caller: Caller, id: str, priority: int) -> dict[str, Any]:
+        return self._told(self.queue.prioritise(self.job(caller, id).id, priority, caller.name))
+
+    def service(self, caller: Caller) -> dict[str, Any]:
+        """Return who works the queue off and how many jobs there are of each state, over all teams."""
+        counts = {state.value: count for state, count in self.queue.counts().items()}
+        return {"service": leader_document(self.queue.leader()), "counts": counts, "you": _who(caller)}
+
+    def events(self, caller: Caller, after: int, most: int) -> tuple[int, list[dict[str, Any]]]:
+        """Return the number of the last event that was looked at, and those of them that the caller may see."""
+        found = self.queue.events(after=after, most=most)
+        if not found:
+            return after, []
+        if caller.team:
+            own = {job.id for job in self.queue.jobs(team=caller.team, ids={event.job for event in found})}
+            seen = [event for event in found if event.job in own]
+        else:
+            seen = list(found)
+        return found[-1].number, [event_document(event) for event in seen]
+
+    def job(self, caller: Caller, id: str) -> QueuedJob:
+        """Return a job by its whole id, if the caller may see it."""
+        found = self.queue.jobs(ids=[id], team=caller.team or None)
+        if not found:
+            raise NotFound("no such job; /api/v1/jobs lists those that you may see")
+        return found[0]
+
+    def _told(self, job: QueuedJob) -> dict[str, Any]:
+        return {"job": job_document(job, self.queue.now())}
+
+    def _inside(self, path: str) -> Path:
+        """Return a path with all links followed; it has to lie in one of the folders that were opened."""
+        try:
+            whole = (self.roots[0] / path).resolve()
+        except (OSError, RuntimeError, ValueError):
+            whole = Path("/")
+        if not any(whole.is_relative_to(root) for root in self.roots):
+            raise Forbidden("this service takes jobs from its own folders alone (cotune serve --folder DIR)")
+        return whole
+
+
+def _who(caller: Caller) -> dict[str, Any]:
+    return {"name": caller.name, "scope": caller.scope.value, "team": caller.team}
+
+
+def require(caller: Caller, scope: AccessScope) -> Caller:
+    """Return the caller if its token has a scope."""
+    if not caller.may(scope):
+        raise Forbidden(f"this needs a token with the scope {scope}, yours has {caller.scope}")
+    return caller

@@ -1,0 +1,85 @@
+"""Answering HTTP beside a service: a socket, and a thread that serves it until the service ends."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotune.cluster.api.tokens import TokenFile, read
+from cotune.errors import UsageError, missing_extra
+
+PORT = 8791
+_BACKLOG = 512
+_PATIENCE = 5  # seconds for answers that are being written when the service ends
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAddress:
+    """Where to listen, whose tokens are let in, and in which folders submitted jobs may stand."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    tokens: Path | None = None
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, tokens: Path | None, folders: Sequence[Path]) -> ApiAddress:
+        """Return an address as it is written: 8791, 127.0.0.1:8791 or [::1]:8791."""
+        host, _, port = text.rpartition(":")
+        host = host.strip("[]") or "127.0.0.1"
+        if not port.isdecimal() or int(port) > 65535:
+            raise UsageError(f"cannot read --listen {text!r}; write 127.0.0.1:{PORT}, or a port alone")
+        return cls(host, int(port), tokens, tuple(folders) or (Path.cwd(),))
+
+
+@contextmanager
+def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
+    """Serve the API of a store in a thread; yield its address. Beyond this machine only with tokens."""
+    try:
+        import uvicorn
+
+        from cotune.cluster.api.app import create
+        from cotune.dashboard.access import loopback
+    except ImportError as error:
+        raise missing_extra(f"{error.name}, a part of the HTTP API,", "dashboard") from None
+    from cotune.cluster.service.queue import Queue
+    from cotune.store import open_store
+
+    local = loopback(address.host)
+    if not local and address.tokens is None:
+        raise UsageError(f"others reach {address.host}: name a file of tokens (--tokens; `cotune token` makes one)")
+    if address.tokens is not None:
+        read(address.tokens)  # what is wrong with it is said now
+    with open_store(store, Path()) as opened, _listener(address) as listener:
+        tokens = None if address.tokens is None else TokenFile(address.tokens)
+        app = create(Queue(opened), tokens, address.folders, local=local)
+        settings = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=_PATIENCE, server_header=False
+        )
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
+        thread.start()
+        shown = f"[{address.host}]" if ":" in address.host else address.host
+        try:
+            yield f"http://{shown}:{listener.getsockname()[1]}/api/v1/"
+        finally:
+            server.should_exit = True
+            thread.join(2 * _PATIENCE)
+
+
+def _listener(address: ApiAddress) -> socket.socket:
+    try:
+        family, *_, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {address.host} port {address.port} ({error.strerror}); port 0 takes a free one"
+        ) from None
+    return listener
