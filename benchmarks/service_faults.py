@@ -5,7 +5,7 @@
 Each seed hands in a few real jobs. Every start of a job writes a line when it begins, one for every epoch, and one when
 its training is whole. The judge reads these lines and nothing else, but for the states that the jobs ended in:
 
-    lost        a job that never trained to its end
+    lost        a job that neither trained to its end nor was given up with a reason
     run twice   an epoch trained by a start after a later one began, two whole trainings, or a number given out twice
     orphans     a process of the service that is still there after it has ended
 """
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -81,6 +82,7 @@ class Verdict:
     kills: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
     lost: int = 0
+    given_up: int = 0  # after too many kills in a row
     run_twice: int = 0
     orphans: int = 0
     words: list[str] = field(default_factory=list)
@@ -94,6 +96,7 @@ def campaign(seed: int, kills: int, settings: Campaign, folder: Path, url: str) 
         ids = {queue.submit(_job(folder, number, settings)): folder / f"job{number}" for number in range(settings.jobs)}
         service = _service(folder, url, mark)
         try:
+            _until(queue, lambda: any(job.workers or job.is_final for job in queue.jobs()), settings.patience)
             while sum(verdict.kills.values()) < kills and not _all_ended(queue):
                 time.sleep(rng.uniform(*settings.between))
                 victim = rng.choices(("worker", "node", "service", "database"), (5, 2, 3, 1))[0]
@@ -107,7 +110,7 @@ def campaign(seed: int, kills: int, settings: Campaign, folder: Path, url: str) 
                 elif not _kill_one(rng, service.pid, mark, leaf=victim == "worker"):
                     continue
                 verdict.kills[victim] += 1
-            _wait(queue, service, settings.patience)
+            _until(queue, lambda: _all_ended(queue), settings.patience)
         finally:
             service.send_signal(signal.SIGTERM)
             service.wait()
@@ -182,10 +185,13 @@ def _all_ended(queue: Queue) -> bool:
     return all(job.is_final for job in queue.jobs())
 
 
-def _wait(queue: Queue, service: subprocess.Popen[bytes], patience: float) -> None:
-    until = time.monotonic() + patience
-    while not _all_ended(queue) and time.monotonic() < until and service.poll() is None:
+def _until(queue: Queue, over: Callable[[], bool], patience: float) -> None:
+    """Wait for something, as long as anything happens to a job within some patience."""
+    seen, until = queue.last_event(), time.monotonic() + patience
+    while not over() and time.monotonic() < until:
         time.sleep(0.3)
+        if queue.last_event() > seen:
+            seen, until = queue.last_event(), time.monotonic() + patience
 
 
 def _judge(verdict: Verdict, queue: Queue, ids: dict[str, Path], mark: str) -> None:
@@ -195,14 +201,15 @@ def _judge(verdict: Verdict, queue: Queue, ids: dict[str, Path], mark: str) -> N
         text = (folder / "lines.txt").read_text() if (folder / "lines.txt").exists() else ""
         lines = [json.loads(line) for line in text.splitlines()]
         ends = [line for line in lines if line[0] == "end" and line[2]]
-        if not ends or job.state not in FINAL:
+        given_up = job.state is State.FAILED
+        verdict.given_up += given_up
+        if job.state not in FINAL or not (ends or given_up):
             verdict.lost += 1
+        if not ends or given_up:
             verdict.words.append(f"{job.name} ({job.state}): {job.reason}")
         for words in _twice(lines, len(ends)):
             verdict.run_twice += 1
             verdict.words.append(f"{job.name} ({job.state}): {words}")
-        if job.state is not State.DONE and ends:
-            verdict.words.append(f"{job.name} trained to its end, and is {job.state}: {job.reason}")
     left = _marked(mark)
     verdict.orphans = len(left)
     verdict.words += [f"process {pid} is left" for pid in left]
@@ -237,7 +244,7 @@ def main() -> None:
     for seed in range(asked.seeds):
         folder = Path(tempfile.mkdtemp(prefix="faults-"))
         url = asked.store or str(folder / "store.db")
-        verdict = campaign(seed, -(-left // (asked.seeds - seed)), Campaign(epochs=40), folder, url)
+        verdict = campaign(seed, -(-left // (asked.seeds - seed)), Campaign(epochs=150), folder, url)
         left -= sum(verdict.kills.values())
         verdicts.append(verdict)
         if not asked.json:
@@ -250,13 +257,14 @@ def main() -> None:
                 flush=True,
             )
     totals = {name: sum(getattr(one, name) for one in verdicts) for name in ("lost", "run_twice", "orphans")}
+    given_up = sum(one.given_up for one in verdicts)
     killed: Counter[str] = Counter()
     for one in verdicts:
         killed.update(one.kills)
     if asked.json:
-        print(json.dumps({"kills": killed, **totals, "seeds": [asdict(one) for one in verdicts]}))
+        print(json.dumps({"kills": killed, **totals, "given_up": given_up, "seeds": [asdict(one) for one in verdicts]}))
     else:
-        print(f"{sum(killed.values())} kills ({dict(killed)}): {totals}")
+        print(f"{sum(killed.values())} kills ({dict(killed)}): {totals}, given up {given_up}")
     sys.exit(any(totals.values()))
 
 

@@ -9,6 +9,7 @@ beginning, and leads within ten seconds of the first one's death.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -28,8 +29,10 @@ from cotune.cluster.node_packing import Count
 from cotune.cluster.policy import Policy
 from cotune.cluster.service.bookkeeping import Bookkeeper
 from cotune.cluster.service.leadership import TERMS, Leadership
+from cotune.cluster.service.metrics import exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
 from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.errors import CotuneError
 from cotune.run.launch import Launch
@@ -39,6 +42,7 @@ from cotune.store.location import locate
 from cotune.store.spool import OutagePolicy
 
 _FOREVER = OutagePolicy(patience=1e9)  # a service waits for its database, and its jobs go on meanwhile
+_TIDY_SECONDS = 600.0
 _PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up again
 
 
@@ -50,6 +54,8 @@ class ServiceOptions:
     slots: int | None = None  # workers there are for all jobs; the cores of this machine
     profilers: int = 1  # jobs that are measured at a time
     drain: bool = False  # end when no job is left
+    keep: float | None = None  # seconds for which ended jobs keep their files; for ever
+    metrics: int | None = None  # port on this machine for Prometheus
 
     @property
     def size(self) -> int:
@@ -64,6 +70,7 @@ class Service:
         self._options = options
         registry.create("policy", options.policy)  # said now, and not when the first job comes
         self._closing = threading.Event()
+        self._tidied = -math.inf
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; jobs that run are stopped at their checkpoints, and kept."""
@@ -75,7 +82,12 @@ class Service:
             "version": __version__,
             "since": timestamp(),
         }
-        with Store(self._url, _FOREVER) as store, Store(self._url, _FOREVER) as lease, self._until_told():
+        with (
+            Store(self._url, _FOREVER) as store,
+            Store(self._url, _FOREVER) as lease,
+            metrics_server(lambda: exposition(Queue(lease)), self._options.metrics),
+            self._until_told(),
+        ):
             log("up", store=store.label, **about)
             waiting = False
             while not self._closing.is_set():
@@ -121,6 +133,7 @@ class Service:
                 preparers.close()
                 world.halt("the service is going down")
                 return None
+            self._tidy(queue)
             return books.arrivals()
 
         try:
@@ -133,6 +146,15 @@ class Service:
         finally:
             preparers.close()
         books.end()
+
+    def _tidy(self, queue: Queue) -> None:
+        """Remove what jobs left that ended long ago, now and then."""
+        if self._options.keep is None or time.monotonic() < self._tidied + _TIDY_SECONDS:
+            return
+        self._tidied = time.monotonic()
+        removed = tidy_ended(queue, self._options.keep)
+        if removed:
+            log("tidied", jobs=removed)
 
     def _policy(self) -> Policy:
         made: Policy = registry.create("policy", self._options.policy)

@@ -147,6 +147,10 @@ class Queue:
         found = self.store.ask(lambda connection: [(row[0], row[1]) for row in connection.execute(query)])
         return dict.fromkeys(State, 0) | {State(state): count for state, count in found}
 
+    def starts(self) -> int:
+        """Return how often jobs were started, probes included."""
+        return self.store.ask(lambda connection: int(connection.scalar(select(func.sum(queue.c.fence))) or 0))
+
     def get(self, id: str) -> QueuedJob:
         """Return a job by its id or the first letters of it, else by its name where one job bears it."""
         if not id:

@@ -38,6 +38,14 @@ def serve(
         int, typer.Option("--profilers", min=1, help="Jobs of the queue that are measured at a time.")
     ] = 1,
     drain: Annotated[bool, typer.Option("--drain", help="Service: end when no job of the queue is left.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", help="Service: remove logs and checkpoints this long after a job's end: 30d."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=65535, help="Service: /metrics for Prometheus on loopback."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Service: only say whether it could start.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -61,7 +69,11 @@ def serve(
     if not jobs and queue is None:
         if engine is not None:
             raise UsageError("the service runs each job on the engine that its file names: leave out --engine")
-        _service(store, policy, slots, profilers, drain=drain, check=check, json=json)
+        from cotune.cluster.service.daemon import ServiceOptions
+        from cotune.units import seconds
+
+        kept = None if keep is None else seconds(keep)
+        _service(store, ServiceOptions(policy, slots, profilers, drain, kept, metrics_port), check=check, json=json)
         return
     chosen: Any = registry.create("policy", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
@@ -85,12 +97,9 @@ def serve(
     _end(ended, intake.declined, quiet=json)
 
 
-def _service(
-    store: str | None, policy: str, slots: int | None, profilers: int, *, drain: bool, check: bool, json: bool
-) -> None:
-    from cotune.cluster.service.daemon import Service, ServiceOptions
+def _service(store: str | None, options: ServiceOptions, *, check: bool, json: bool) -> None:
+    from cotune.cluster.service.daemon import Service
 
-    options = ServiceOptions(policy, slots, profilers, drain)
     if check:
         _check(store, options, json)
         return
@@ -98,7 +107,7 @@ def _service(
     if json:
         from cotune.cli.output import emit_json
 
-        emit_json("serve", {"policy": policy, "slots": options.size, "jobs": [], "declined": []})
+        emit_json("serve", {"policy": options.policy, "slots": options.size, "jobs": [], "declined": []})
 
 
 def _check(store: str | None, options: ServiceOptions, json: bool) -> None:

@@ -1,0 +1,75 @@
+"""The state of the queue as Prometheus reads it, and a small server for it on this machine alone.
+
+Only the standard library: one page of plain text, made when it is asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.states import State
+from cotune.errors import CotuneError, UsageError
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def exposition(queue: Queue) -> str:
+    """Return the metrics of a queue in Prometheus's text format."""
+    counts, leader = queue.counts(), queue.leader()
+    running = queue.jobs(states=[State.RUNNING, State.PROFILING])
+    lines = ["# HELP cotune_jobs Submitted jobs by state.", "# TYPE cotune_jobs gauge"]
+    lines += [f'cotune_jobs{{state="{state.value}"}} {count}' for state, count in counts.items()]
+    alive = leader is not None and leader.is_alive
+    values = {
+        ("cotune_up", "gauge", "Whether a service leads on this store."): int(alive),
+        ("cotune_term", "counter", "How often a service began to lead."): leader.term if leader else 0,
+        ("cotune_slots", "gauge", "Workers there are for all jobs."): leader.about.get("slots", 0) if leader else 0,
+        ("cotune_workers", "gauge", "Workers that jobs hold."): sum(job.workers for job in running),
+        ("cotune_starts_total", "counter", "Starts of all jobs, probes included."): queue.starts(),
+        ("cotune_events_total", "counter", "Changes of state that were written."): queue.last_event(),
+    }
+    for (name, kind, words), value in values.items():
+        lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}", f"{name} {value}"]
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def metrics_server(read: Callable[[], str], port: int | None) -> Iterator[None]:
+    """Answer GET /metrics on the loopback while the block runs; nothing where no port is asked for."""
+    if port is None:
+        yield
+        return
+
+    class _Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/metrics":
+                self.send_error(404)
+                return
+            try:
+                body = read().encode()
+            except CotuneError as error:
+                self.send_error(503, str(error)[:200])
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the log is the service's."""
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), _Page)
+    except OSError as error:
+        raise UsageError(f"port {port} for the metrics cannot be had: {error.strerror}") from None
+    threading.Thread(target=server.serve_forever, daemon=True, name="metrics").start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,72 @@
+"""What an operator has: metrics, files that go after a while, samples that come along, and a look ahead."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from cotune.cluster.policies.joint import Joint
+from cotune.cluster.policy import Submission
+from cotune.cluster.service import states
+from cotune.cluster.service.adopting import adopt_samples
+from cotune.cluster.service.belief import SLOT
+from cotune.cluster.service.forecasts import Remaining, spans
+from cotune.cluster.service.metrics import exposition, metrics_server
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.retention import tidy_ended
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.work import Steady
+from cotune.run.environment import free_ports
+from cotune.store import open_store
+from cotune.types import Cluster, Config, Device, Sample
+
+
+def test_the_metrics_count_jobs_by_state_and_are_served_on_this_machine(queue: Queue, snapshot: JobSnapshot) -> None:
+    queue.cancel(queue.submit(snapshot))
+    queue.submit(snapshot)
+    text = exposition(queue)
+    assert 'cotune_jobs{state="queued"} 1' in text
+    assert 'cotune_jobs{state="cancelled"} 1' in text
+    (port,) = free_ports(1, set())
+    with metrics_server(lambda: text, port), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert answer.read().decode() == text
+
+
+def test_files_of_a_job_go_after_its_end_and_those_of_others_stay(tmp_path: Path, snapshot: JobSnapshot) -> None:
+    with open_store(str(tmp_path / "store.db")) as store:
+        queue = Queue(store)
+        ended, waiting = queue.submit(snapshot), queue.submit(snapshot)
+        for id in (ended, waiting):
+            folder = tmp_path / ".cotune" / "runs" / id
+            folder.mkdir(parents=True)
+            queue.change(id, lambda one: states.moved(one, states.State.PROFILING), "measured", folder=str(folder))
+        queue.change(ended, lambda one: states.moved(one, states.State.FAILED), "it failed")
+        assert tidy_ended(queue, 3600.0) == 0
+        assert tidy_ended(queue, -1.0) == 1
+        assert [one.name for one in (tmp_path / ".cotune" / "runs").iterdir()] == [waiting]
+
+
+def test_samples_of_the_project_come_along_once(tmp_path: Path, snapshot: JobSnapshot) -> None:
+    (tmp_path / ".cotune").mkdir()
+    job = snapshot.settings().job
+    with open_store(str(tmp_path / ".cotune" / "store.db")) as project:
+        project.save(job, Sample(Config.data_parallel(16, 1), epochs=1.0, epoch_seconds=2.0, id="one", ended=True))
+    with open_store(str(tmp_path / "team.db")) as store:
+        assert [adopt_samples(store, snapshot), adopt_samples(store, snapshot)] == [1, 0]
+        assert [sample.id for sample in store.samples(job)] == ["one"]
+
+
+def test_a_look_ahead_has_the_second_job_start_when_the_first_has_ended() -> None:
+    config = Config.data_parallel(16, 1, SLOT)
+    jobs = [
+        Remaining(Submission(name, 0.0, 1, 10.0, work=Steady(1.0, {config: 0.1}), wants=config), left, 0.1)
+        for name, left in (("first", 0.5), ("second", 1.0))
+    ]
+    seen = spans(jobs, Joint(), Cluster((Device(SLOT, 1),)), 0.0)
+    assert seen["first"][1][1] == pytest.approx(5.0)
+    assert seen["second"][0][1] == pytest.approx(5.0)
+    low, mid, high = seen["second"][1]
+    assert low < mid < high
+    assert mid == pytest.approx(15.0)
