@@ -224,14 +224,14 @@ class Project:
         budget: str | float | None = None,
         *,
         max_samples: int = 16,
-        for_goal: bool = False,
+        cover: bool = False,
         retry_failed: bool = False,
         history: bool = True,
         seed: int = 0,
     ) -> ProfileOutcome:
         """Measure the job with a few short runs within a budget: a time, or device-seconds of a recording.
 
-        With `for_goal` only what decides for the goal is measured, as always on a recording. Raises where
+        With a target only what decides for the goal is measured, unless all configs are to be covered. Raises where
         nothing at all is known of the job's speed afterwards.
         """
         self.require_command()
@@ -244,7 +244,7 @@ class Project:
             self.replayed,
         )
         before = self._history() if history else None
-        options = ProfileOptions(max_samples, for_goal, retry_failed, seed)
+        options = ProfileOptions(max_samples, cover, retry_failed, seed)
         return context.measure(budget, options, before)
 
     def require_command(self) -> None:

@@ -30,7 +30,7 @@ class ProfileOptions:
     """How a job is measured: with how many starts at most, for its goal alone or all over, and from which seed."""
 
     max_samples: int = 16
-    for_goal: bool = False
+    cover: bool = False
     retry_failed: bool = False
     seed: int = 0
 
@@ -54,7 +54,7 @@ class ProfileContext:
         with self._opened(limits, options.seed) as engine:
             new = measure(
                 engine,
-                self._design(history, for_goal=options.for_goal),
+                self._design(history, cover=options.cover),
                 tried,
                 limits,
                 self.runs if self.replayed is None else Path(settings.job.name),
@@ -76,10 +76,10 @@ class ProfileContext:
         allowed = self.settings.profile_seconds if budget is None else seconds(str(budget))
         return Limits(allowed, most, self.settings.timeout)
 
-    def _design(self, history: History | None, *, for_goal: bool) -> Chooser:
+    def _design(self, history: History | None, *, cover: bool) -> Chooser:
         settings = self.settings
         asked = (settings.job, settings.goal, settings.space, settings.cluster)
-        design: Chooser = design_for(*asked) if for_goal or self.replayed is not None else Design(*asked)
+        design: Chooser = Design(*asked) if cover and self.replayed is None else design_for(*asked)
         return Recalling(design, history) if history else design
 
     @contextmanager

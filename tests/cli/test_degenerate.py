@@ -95,7 +95,7 @@ def test_memory_that_runs_out_never_ends_a_profile_nor_gets_into_a_plan(tmp_path
     )
     script(tmp_path, setup=limit)
     words = (*ONE[:6], "--batch-size", "16,48,144,480", *ONE[8:])
-    done = cotune(tmp_path, "profile", *words, *GOAL, "--json", *TRAINING)
+    done = cotune(tmp_path, "profile", "--cover", *words, *GOAL, "--json", *TRAINING)
     assert done.code == 0, done.err
     full = [sample for sample in done.json["samples"] if "out of memory" in (sample["failure"] or "")]
     assert full, "two megabytes for each example of a batch, and 200 in all"

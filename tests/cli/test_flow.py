@@ -39,7 +39,7 @@ budget: {profile: 90s}
 def test_a_real_network_is_profiled_predicted_planned_and_run(tmp_path: Path) -> None:
     (tmp_path / ".cotune").mkdir()
     (tmp_path / "cotune.yaml").write_text(LENET)
-    profiled = cotune(tmp_path, "profile", "--json")
+    profiled = cotune(tmp_path, "profile", "--cover", "--json")
     assert profiled.code == 0, profiled.err
     measured = profiled.json["samples"]
     assert {sample["config"]["workers"] for sample in measured} == {1, 2}
@@ -368,6 +368,6 @@ def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
     settings = job_settings.loads("run: python train.py {batch_size}", goal, "x", tmp_path)
     some = Quantity(1, 2, 3, source)
     near = Forecast(Config.data_parallel(1, 16), 3, some, some, some, some, probability)
-    command = "cotune profile --for-goal --target 'loss<=0.3' --deadline 90s"
+    command = "cotune profile --target 'loss<=0.3' --deadline 90s"
     error = Infeasible("none", nearest=[near], job=settings.job, goal=settings.goal)
     assert explained(error).endswith(command) == advised

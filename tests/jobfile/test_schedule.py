@@ -33,6 +33,8 @@ def _found(folder: Path, text: str, command: tuple[str, ...] = TOLD) -> str | No
         ("s = CosineAnnealingLR(opt, 200)", None),
         ("s = CosineAnnealingWarmRestarts(opt, args.epochs)", None),
         ("s = StepLR(opt, 30)", None),
+        ("p.add_argument('--lr-schedule', default='none')\ns = CosineAnnealingLR(opt, n)", None),
+        ("p.add_argument('--lr-schedule', type=str, default='linear')\ns = CosineAnnealingLR(opt, n)", "linear"),
         ("s = CosineAnnealingLR(opt, n) if args.cosine else OneCycleLR(opt, 1, total_steps=n)", None),
     ],
 )

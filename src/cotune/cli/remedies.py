@@ -66,7 +66,7 @@ def more_measuring(error: Infeasible) -> str:
     if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
         return ""
     chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
-    return f". More measuring may help, as {chance}: cotune profile --for-goal{goal_flags(job, goal)}"
+    return f". More measuring may help, as {chance}: cotune profile{goal_flags(job, goal)}"
 
 
 def goal_flags(job: Job, goal: Goal) -> str:

@@ -35,6 +35,7 @@ _NAMED: tuple[tuple[Schedule, re.Pattern[str]], ...] = (
     ("one_cycle", re.compile(r"OneCycleLR\b")),
 )
 _CONSTANT = re.compile(r"lr_scheduler_type\s*=\s*[\"'](?:constant|reduce)")
+_DEFAULT = re.compile(r"""["']--[\w-]*sched[\w-]*["'][^)]*?\bdefault\s*=\s*["'](\w+)["']""", re.IGNORECASE)  # of a flag
 _FLAG = re.compile(r"--[\w-]*sched[\w-]*", re.IGNORECASE)
 _SAID: dict[str, Schedule] = {
     "constant": "constant",
@@ -68,6 +69,9 @@ def schedule_of(command: Sequence[str], folder: Path) -> FoundSchedule | None:
     if script is None or not _is_told_its_length(command, script):
         return None
     text = (folder / next(word for word in command if word.endswith(".py"))).read_text(errors="replace")
+    if (default := _DEFAULT.search(text)) is not None:
+        chosen = _SAID.get(default[1].lower())
+        return FoundSchedule(chosen, f"default of {script.name}") if chosen and chosen != "constant" else None
     found = [(name, match[0]) for name, sign in _NAMED if (match := sign.search(text))]
     if not found and script.framework == "transformers" and not _CONSTANT.search(text):
         return FoundSchedule("linear", "transformers' default")

@@ -59,6 +59,7 @@ _WILD = 4.0  # deviations that one batch left out can tell at most
 _LATER = 0.35  # of what single evaluations miss later on: the best so far is steadier
 _UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
 _UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
+_ENDS = 0.05  # of the range, between runs that have annealed: where curves are flat, luck is one of level
 _RUN = 0.015  # of the range, of one evaluation between runs
 _LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
@@ -125,7 +126,9 @@ class AccuracyOutlook:
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
         below, above = _apart(median, np.hypot(self._between_runs(near), self.pace * near.far))
-        always = ((self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2)[:, None]
+        ends = _ENDS * self.range if self.annealing else 0.0
+        always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2 + ends**2
+        always = always[:, None]
         later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
         shown = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
@@ -134,7 +137,8 @@ class AccuracyOutlook:
         spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
         fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
         self._put_certain(configs, epochs, best, spread, fall)
-        self._put_never(best, epochs)
+        if self.annealing is None:
+            self._put_never(best, epochs)
         other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
         return Learning(
             recipe=np.arange(configs.length),

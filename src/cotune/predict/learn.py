@@ -31,7 +31,7 @@ from cotune.predict.recipes import Recipes
 from cotune.predict.resolution import evaluations, resolved, step_of
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
-from cotune.predict.starts import load_words, starts
+from cotune.predict.starts import engine_start, load_words, starts
 from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
@@ -41,7 +41,6 @@ _FEW_CONFIGS = 4096
 _KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
 Answer = TypeVar("Answer")
-STARTUP_SPREAD = 0.25  # assumed: importing and connecting depend on caches and neighbours
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Forecaster:
     by_worker_batch: bool
     workers_matter: bool
     engine: float
+    engine_spread: float
     startup: _Term
     overhead: _Term
     memory: MemoryLaw
@@ -101,7 +101,7 @@ class Forecaster:
             spread=spread,
             seconds_source=source,
             startup=self.engine + self.startup.of(workers),
-            startup_spread=STARTUP_SPREAD,
+            startup_spread=self.engine_spread,
             overhead=self.overhead.of(workers),
             z_time=z_time,
             z_accuracy=z_accuracy,
@@ -217,14 +217,15 @@ def learn(
     learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(told), accuracy)
     if learnt is not None:
         learnt = resolved(learnt, job, step_of(job, samples), annealing)
+    engine, engine_spread = engine_start(known)
     return Forecaster(
         seconds=replace(seconds, starts=starts(known)),
         accuracy=learnt,
         continuing=learnt and (None if annealing else learnt.with_past(job, samples)),
         by_worker_batch=by_worker,
         workers_matter=job.workers_matter,
-        # A run starts its engine anew, so it pays what the first probe of a profile paid.
-        engine=max((sample.terms.engine or 0.0 for sample in known), default=0.0),
+        engine=engine,
+        engine_spread=engine_spread,
         startup=_Term.fit(known, "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint").times(evaluations(job, known)),
         memory=MemoryLaw.of(job, samples),

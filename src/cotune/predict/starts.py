@@ -39,6 +39,9 @@ class StartsPrior:
     quiet: float = 0.1  # other processes busy for each core, below which a machine is idle
     load: float = 0.35  # of ln(1 + q), where q others were busy for each core
 
+    engine: float = 0.25  # deviation of ln seconds until a job's code begins: caches and neighbours
+    engine_starts: float = 3.0  # that this counts for
+
 
 PRIOR = StartsPrior()
 _LEAST = 0.002  # deviation of ln seconds: no clock is better
@@ -52,13 +55,33 @@ def starts(samples: Sequence[Sample]) -> Scatter:
 
 
 def _median(known: Sequence[Sample]) -> float:
+    busy = _under_load(known)
+    if busy is None:
+        return PRIOR.shared
+    return max(PRIOR.shared, busy) if busy else PRIOR.idle
+
+
+def _under_load(known: Sequence[Sample]) -> float | None:
+    """Return the spread that other processes cause, none on a machine that was idle; None where that is not known."""
     loads = [sample.load.per_core for sample in known if sample.load is not None]
     if len(loads) < len(known) or not loads:
-        return PRIOR.shared
-    usual = float(np.median(loads))
-    if max(loads) < PRIOR.quiet:
-        return PRIOR.idle
-    return max(PRIOR.shared, PRIOR.load * float(np.log1p(usual)))
+        return None
+    return PRIOR.load * float(np.log1p(np.median(loads))) if max(loads) >= PRIOR.quiet else 0.0
+
+
+def engine_start(known: Sequence[Sample]) -> tuple[float, float]:
+    """Return the seconds until the job's code begins in a run, which starts its engine anew, and their spread.
+
+    Of the probes of a profile the first alone does: it is the slowest.
+    """
+    told = [(sample.purpose, sample.terms.engine) for sample in known if sample.terms.engine]
+    probes, runs = ([engine for purpose, engine in told if purpose == which] for which in ("probe", "run"))
+    anew = np.log([*runs, *([max(probes)] if probes else [])])
+    if not len(anew):
+        return 0.0, PRIOR.engine
+    usual = max(PRIOR.engine, _under_load(known) or 0.0)
+    apart = PRIOR.engine_starts * usual**2 + float(((anew - anew.mean()) ** 2).sum())
+    return float(np.exp(np.median(anew))), float(np.sqrt(apart / (PRIOR.engine_starts + len(anew) - 1)))
 
 
 def load_words(samples: Sequence[Sample]) -> str:

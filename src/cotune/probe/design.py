@@ -127,7 +127,8 @@ class Design:
             return []
         levels = np.geomspace(batches[0], batches[-1], min(CURVES, len(batches)))
         wanted = list(dict.fromkeys(int(batches[np.argmin(np.abs(np.log(batches / level)))]) for level in levels))
-        trained = {sample.config.global_batch for sample in samples if self._trained(sample)}
+        most = first_length(self.job, self.goal, samples) or self.goal.max_epochs
+        trained = {sample.config.global_batch for sample in samples if self._trained(sample, most)}
         return [batch for batch in (*wanted[1:-1], *wanted[:1], *wanted[1:][-1:]) if batch not in trained]
 
     def share(self, probe: Probe, seconds: float, samples: Sequence[Sample], seen: Collection[int]) -> float | None:
@@ -144,11 +145,11 @@ class Design:
         quickest = min((sample.epoch_seconds or np.inf for sample in known), default=0.0)
         return longest <= MOST_TIME_EPOCHS or seconds >= ENOUGH_LONGER * longest * quickest
 
-    def _trained(self, sample: Sample) -> bool:
-        """Return whether a sample met the target, or went on for as long as a run may."""
+    def _trained(self, sample: Sample, most: int) -> bool:
+        """Return whether a sample met the target, or went on for as long as a curve should."""
         if sample.failed or not sample.curve:
             return False
-        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
+        return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= most
 
     def time_epochs(self, config: Config) -> float:
         """Return the epochs of a probe of seconds: thirty steps."""

@@ -135,7 +135,7 @@ def _measured(project: Project, max_samples: int, *, history: bool, seed: int, m
             raise
         most = duration(settings.profile_seconds)
         note(f"{explained(missing)}; doing so now, for at most {most} (--no-measure refuses instead)")
-        project.profile(max_samples=max_samples, for_goal=True, history=history, seed=seed)
+        project.profile(max_samples=max_samples, history=history, seed=seed)
         return project.evidence(history=history)
     return known
 

@@ -38,8 +38,11 @@ def profile(
     budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
     max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts.")] = 16,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed configs again.")] = False,
-    for_goal: Annotated[
-        bool, typer.Option("--for-goal", help="Measure only what decides for this target and deadline.")
+    cover: Annotated[
+        bool,
+        typer.Option(
+            "--cover/--for-goal", help="Measure all over the space, or what decides for the target where there is one."
+        ),
     ] = False,
     no_history: NoHistory = False,
     workers: Workers = None,
@@ -80,7 +83,7 @@ def profile(
         doubt_unit(project.settings)
         outcome = project.profile(
             max_samples=max_samples,
-            for_goal=for_goal,
+            cover=cover,
             retry_failed=retry_failed,
             history=not no_history,
             seed=seed,
