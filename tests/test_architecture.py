@@ -17,7 +17,7 @@ ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never
 LAYERS = (  # a part of the core may import those of the lines before its own
     ("errors", "worker", "types", "stamps", "pace", "printable", "yaml_text", "private", "bounds", "gzipped"),
     ("units", "registry", "redact", "space", "devices", "torch", "jobfile.metric_names", "jobfile.script_talk"),
-    ("counting", "jobfile.script"),
+    ("counting", "jobfile.script", "laid_out"),
     ("forecast", "checkpoints", "progress", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
     ("jobfile", "plan", "workloads"),
     ("recording", "predict", "interop.logged"),

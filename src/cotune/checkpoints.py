@@ -3,7 +3,8 @@
     left = (N - e) epochs        N: what a whole training takes, e: what the probe has trained
 
 so only the probes of other recipes are a cost. The global batch and the named axes must be the
-same: a checkpoint holds weights, not workers, so another layout may go on with it. Where
+same, but for those that spread a model over its workers: a checkpoint holds weights, not workers, so
+another layout may go on with it. Where
 servers do not wait for their workers, accuracy depends on these too, and the layout must be
 the same.
 
@@ -24,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.space import Configs
-from cotune.types import RECORDED, Axes, Config, Evaluation, Floats, Goal, Job, Sample
+from cotune.types import RECORDED, SPREADING, Axes, Config, Evaluation, Floats, Goal, Job, Sample
 
 LEAST_EPOCHS = 1.0  # thirty steps are not worth a checkpoint
 MOST_RECIPES = 8
@@ -37,7 +38,8 @@ Lineage = tuple[int, Axes, Config | None]
 
 def lineage(config: Config) -> Lineage:
     """Return what two configs must share for one to go on with the other's weights."""
-    return config.global_batch, config.axes, None if config.waits else config
+    axes = tuple((name, value) for name, value in config.axes if name not in SPREADING)
+    return config.global_batch, axes, None if config.waits else config
 
 
 def has_checkpoint(folder: str | Path) -> bool:
@@ -109,7 +111,7 @@ class Resumable:
         for (global_batch, axes, only), sample in self.best.items():
             same = configs.global_batch == global_batch
             for name, values in configs.named.items():
-                same &= values == dict(axes).get(name, "")
+                same &= (values == dict(axes).get(name, "")) | (name in SPREADING)
             rows = [row for row in np.flatnonzero(same) if only is None or configs[int(row)] == only]
             longer = goal.epochs is not None and trained(sample) > goal.epochs
             found[rows] = np.inf if meets(job, goal, sample) else 0.0 if longer else trained(sample)

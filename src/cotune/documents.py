@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from cotune import counting
-from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
+from cotune.types import MODEL_PARALLEL, Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
 from cotune.units import counted, duration, number
 
 
 def config_document(config: Config) -> dict[str, Any]:
     """Return a config by the names of the contract."""
+    laid_out = any(name in MODEL_PARALLEL for name, _ in config.axes)
     return {
         "workers": config.workers,
         "batch_size": config.batch_size,
@@ -21,6 +22,7 @@ def config_document(config: Config) -> dict[str, Any]:
         "accumulate": config.accumulate,
         "servers": config.servers,
         "device": config.device,
+        **({"dp": config.replicas, "micro_batch": config.batch_size} if laid_out else {}),
         **dict(config.axes),
     }
 

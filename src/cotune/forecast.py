@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from cotune.laid_out import LayoutModel
 from cotune.space import Configs
 from cotune.types import Config, Floats, Goal, Ints
 
@@ -108,6 +109,7 @@ class Outlook:
     memory: MemoryOutlook | None = None
     successes: tuple[Success, ...] = ()  # the earliest first
     before: Callable[[Configs, int], Outlook] | None = None  # what was forecast without the last of them
+    layouts: LayoutModel | None = None  # what knows the layouts of a large model
 
     @property
     def draws(self) -> int:

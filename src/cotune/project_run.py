@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cotune import counting
-from cotune.checkpoints import has_checkpoint
+from cotune.checkpoints import has_checkpoint, lineage
 from cotune.ended_runs import EndedRun, ended_run, trail_of
-from cotune.errors import EngineError, NotFound
+from cotune.errors import EngineError, NotFound, UsageError
 from cotune.jobfile.settings import Settings
 from cotune.layout_change import LayoutChange
 from cotune.predict.annealing import continuable
@@ -123,7 +123,7 @@ class RunContext:
             return self._measuring_itself(options)
         left_at = self.beginnings.unfinished(options.seed) if options.resume else None
         last = left_at.before if left_at else None
-        config = last.config if last else self._config(plan, layout)
+        config = self._config(plan, layout, last.config if last else None)
         goal = goal_of_run(
             None if layout.whole and plan and plan.config != config else plan,
             settings.goal,
@@ -174,13 +174,20 @@ class RunContext:
         self.display.note(f"beginning with {choice.config}: {choice.reason}")
         return ProjectRun(self, options, choice.config, goal, None, None, MeasuredItself(brain, probes))
 
-    def _config(self, plan: Plan | None, layout: RunLayout) -> Config:
+    def _config(self, plan: Plan | None, layout: RunLayout, last: Config | None) -> Config:
+        """Return what was given laid over the last start of a run that is resumed, or over the plan."""
+        if last is not None and layout == AS_PLANNED:
+            return last
         settings = self.settings
         require_taken(settings.job, layout.axes)
         device = settings.cluster.devices[0].name
         given = {"workers": layout.workers, "batch_size": layout.batch_size, "servers": layout.servers}
         check_counts({name: value for name, value in given.items() if value is not None})
-        return config_of_run(plan, settings.space, device, axes=dict(layout.axes), **given)
+        base = last or (plan.config if plan else None)
+        config = config_of_run(base, settings.space, device, axes=dict(layout.axes), **given)
+        if last is not None and lineage(config) != lineage(last):
+            raise UsageError(f"{config} cannot go on with the weights of {last}: another recipe")
+        return config
 
 
 @dataclass(frozen=True)

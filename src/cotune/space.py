@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.errors import UsageError
-from cotune.types import ASYNCHRONOUS, Config, Floats, Goal, Ints, Mask, Value, axes_of
+from cotune.types import ASYNCHRONOUS, MODEL_PARALLEL, Config, Floats, Goal, Ints, Mask, Value, axes_of
 
 LAYOUT = ("workers", "batch_size", "accumulate", "servers", "device")
-SHARDING = ("fsdp", "shards", "tensor", "pipeline", "zero")  # named axes that cut a model into so many parts
+SHARDING = ("fsdp", "shards", "tensor", "pipeline", "zero", "tp")  # named axes that cut a model into so many parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,10 @@ class Space:
         }
         if self.global_batch is not None:
             layout = Configs(columns, len(points))
-            spread = layout.workers * layout.accumulate
+            spread = layout.replicas * layout.accumulate
             # A batch that does not divide evenly becomes 0 and `Configs.valid` rules it out.
-            columns["batch_size"] = np.where(self.global_batch % spread == 0, self.global_batch // spread, 0)
+            whole = (spread > 0) & (self.global_batch % np.maximum(spread, 1) == 0)
+            columns["batch_size"] = np.where(whole, self.global_batch // np.maximum(spread, 1), 0)
         return Configs(columns, len(points))
 
 
@@ -205,8 +206,17 @@ class Configs(Sequence[Config]):
         return self.batch_size * self.accumulate
 
     @cached_property
+    def replicas(self) -> Ints:
+        """Return how many copies of the model take a batch each; 0 where the workers do not share them evenly."""
+        split = np.ones(self.length, dtype=np.int64)
+        for column in (self.columns[name] for name in MODEL_PARALLEL if name in self.columns):
+            whole = column if column.dtype != object else [one if type(one) is int else 1 for one in column.tolist()]
+            split *= np.maximum(np.asarray(whole, dtype=np.int64), 1)
+        return np.where(self.workers % split == 0, self.workers // split, 0)
+
+    @cached_property
     def global_batch(self) -> Ints:
-        return self.per_step * self.workers
+        return self.per_step * self.replicas
 
     def recipes(self, *, workers_matter: bool) -> Ints:
         """Return a number for each config, the same where accuracy depends on the same (see `Job.recipe`)."""
@@ -234,7 +244,7 @@ class Configs(Sequence[Config]):
     @property
     def valid(self) -> Mask:
         """Return which rows can be run at all."""
-        return (self.batch_size > 0) & (self.workers > 0) & (self.accumulate > 0)
+        return (self.batch_size > 0) & (self.replicas > 0) & (self.accumulate > 0)
 
     def same(self, config: Config) -> Mask:
         """Return which rows are this config."""
@@ -255,7 +265,8 @@ class Configs(Sequence[Config]):
                 alike &= np.array([type(shards) is int and shards <= value for shards in column.tolist()])
             else:
                 alike &= column == value
-        if any(name in SHARDING and value is True for name, value in config.axes):  # over all workers
+        if any((name in SHARDING and value is True) or (name == "shard" and value) for name, value in config.axes):
+            # over all workers
             alike &= self.workers <= config.workers
         return np.asarray(alike & (self.batch_size >= config.batch_size))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -32,6 +33,8 @@ Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learn
 Source = Literal["measured", "interpolated", "extrapolated", "assumed"]
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
+MODEL_PARALLEL = ("tp", "pp")  # axes that share one replica of the model among so many workers
+SPREADING = (*MODEL_PARALLEL, "shard", "recompute")  # axes that say how a model lies on its workers, not what it learns
 ASYNCHRONOUS = "asynchronous"  # the axis by which a config asks for servers that do not wait
 
 
@@ -116,7 +119,8 @@ class Config:
 
     @property
     def replicas(self) -> int:
-        return self.stages[0].workers
+        """Return how many copies of the model take a batch each: workers / (tp x pp) where it has such axes."""
+        return self.stages[0].workers // split_over(self.axes)
 
     @property
     def global_batch(self) -> int:
@@ -135,6 +139,11 @@ class Config:
         workers = f"{self.workers} {kind}worker" + ("s" if self.workers > 1 else "")
         whole = f" (global batch {self.global_batch})"
         return f"batch {self.batch_size} on {workers}{whole}" + "".join(f", {word}" for word in extra)
+
+
+def split_over(axes: Axes) -> int:
+    """Return over how many workers one replica of the model is split, as named axes say."""
+    return math.prod(value for name, value in axes if name in MODEL_PARALLEL and type(value) is int and value > 0)
 
 
 def rule_power(rule: str) -> float:
@@ -186,6 +195,18 @@ class ProgressUnit:
     epoch_known: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class LargeModel:
+    """The model of a job whose layout is cotune's to choose: its shape (a config.json or a name), and its machines.
+
+    `sequence` is the tokens of an example; `devices` are by name, with how many a node holds (0: nothing is said).
+    """
+
+    shape: str
+    sequence: int
+    devices: tuple[tuple[str, int], ...] = ()
+
+
 class Recipe(NamedTuple):
     """The global batch, and the workers where accuracy depends on them too."""
 
@@ -201,6 +222,7 @@ class Job:
     seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
     of the job's own to read instead of its output. `model` is known where the job names its model.
     `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
+    `large` is the model whose layout is chosen (`layout: auto`).
     `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
     `schedule` is how its learning rate goes; None where that is not known.
     """
@@ -221,6 +243,7 @@ class Job:
     workers_matter: bool = False
     counting: ProgressUnit = ProgressUnit()
     schedule: Schedule | None = None
+    large: LargeModel | None = None
 
     def recipe(self, config: Config) -> Recipe:
         """Return what accuracy depends on in a config: two that share it learn alike."""

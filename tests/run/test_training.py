@@ -49,10 +49,10 @@ def test_a_launcher_that_cannot_stop_at_the_target_gets_the_epochs_that_it_takes
 
 
 def test_what_is_given_is_laid_over_the_planned_config() -> None:
-    config = config_of_run(PLAN, SPACE, "cpu", workers=1, batch_size=None, axes={})
+    config = config_of_run(PLAN.config, SPACE, "cpu", workers=1, batch_size=None, axes={})
     assert (config.workers, config.batch_size, config.accumulate) == (1, 64, 2)
     assert config.axes == (("precision", "bf16"),)
-    changed = config_of_run(PLAN, SPACE, "cpu", workers=None, batch_size=16, axes={"precision": "fp32"})
+    changed = config_of_run(PLAN.config, SPACE, "cpu", workers=None, batch_size=16, axes={"precision": "fp32"})
     assert (changed.batch_size, changed.axes) == (16, (("precision", "fp32"),))
 
 

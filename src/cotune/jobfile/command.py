@@ -98,7 +98,7 @@ def require_settable(job: Job, source: str) -> None:
         raise UsageError(
             f"{source}: cotune starts the workers itself, so leave out {launcher}; write: {line(_with_batch(own))}"
         )
-    if takes(job, "batch_size") or takes(job, "global_batch"):
+    if any(takes(job, name) for name in ("batch_size", "micro_batch", "global_batch")):
         return
     raise UsageError(
         f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "

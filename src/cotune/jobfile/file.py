@@ -188,6 +188,7 @@ class JobFile(_Section):
     currency: Name = "USD"
     engine: str | dict[str, dict[str, Any]] = "local"
     model: str | None = None
+    layout: Literal["auto"] | None = None
     input: str | list[str] = []
     team: Name | None = None
     priority: int = Field(default=0, ge=-1000, le=1000)

@@ -24,9 +24,23 @@ from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.schedule import schedule_of
+from cotune.laid_out import layout_space
 from cotune.printable import printable
 from cotune.space import LAYOUT, Axis, Space
-from cotune.types import ASYNCHRONOUS, STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit, Value
+from cotune.types import (
+    ASYNCHRONOUS,
+    SPREADING,
+    STOP_GRACE,
+    Cluster,
+    Device,
+    Goal,
+    Job,
+    LargeModel,
+    LearningRate,
+    ProgressUnit,
+    Unit,
+    Value,
+)
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
@@ -98,6 +112,8 @@ def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
         _check_axis(name, values, job, "what is asked")
     axes = {axis.name: axis.values for axis in settings.space.axes} | file.search
     space = replace(settings.space, axes=tuple(Axis(name, values) for name, values in axes.items()), only=None)
+    if job.large is not None:
+        space = settings.space.pinned(**file.search)
     return replace(
         settings,
         job=job,
@@ -160,7 +176,9 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         confidence=file.confidence,
         prefer=file.prefer,
     )
-    space = _space(file, cluster, job, source)
+    if file.layout is not None:
+        job = replace(job, large=_large_model(file, cluster, folder, source))
+    space = _space(file, cluster, job, source) if job.large is None else _layouts(file, cluster, job, source)
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
     return Settings(
         job,
@@ -315,6 +333,44 @@ def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
         raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
     return _distinct(Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch))
+
+
+def _large_model(file: JobFile, cluster: Cluster, folder: Path, source: str) -> LargeModel:
+    """Return the model whose layout is to be chosen, or raise what is missing to know its layouts."""
+    given = {"model": file.model, "sequence": file.sequence, "global_batch": file.global_batch, "run": file.run}
+    missing = [name for name, value in given.items() if value is None]
+    if missing or file.model is None or file.sequence is None:
+        raise InvalidFile(
+            f"{source}: layout: auto needs {', '.join(missing)} too; `model` is a config.json or a name (llama-3-8b), "
+            "`sequence` the tokens of an example"
+        )
+    shape = str(folder / file.model) if (folder / file.model).exists() else file.model
+    nodes = tuple((device.name, device.per_node or 0) for device in cluster.devices)
+    return LargeModel(shape, file.sequence, nodes)
+
+
+def _layouts(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
+    """Return every layout that is right: on as many workers as there are, with what the command takes."""
+    assert job.large is not None
+    assert file.global_batch is not None
+    require_settable(job, source)
+    strange = set(file.search) - {"workers", "accumulate", "micro_batch", *SPREADING}
+    if strange:
+        raise InvalidFile(
+            f"{source}: search.{min(strange)}: with layout: auto only workers, accumulate, micro_batch, "
+            f"{', '.join(SPREADING)} are searched"
+        )
+    fixed: dict[str, tuple[Value, ...]] = {"tp": (1,), "pp": (1,), "shard": (0,), "recompute": (0,), "accumulate": (1,)}
+    allowed = {name: values for name, values in fixed.items() if not takes(job, name)}
+    for name, values in file.search.items():
+        _check_axis("accumulate" if name == "micro_batch" else name, values, job, source)
+        allowed[name] = values
+    most = _most_workers(file, cluster)
+    counted = Cluster(tuple(replace(device, count=device.count or most) for device in cluster.devices))
+    space = layout_space(job.large, counted, file.global_batch, allowed)
+    if not len(space):
+        raise InvalidFile(f"{source}: no layout of {file.model} on up to {most} workers is right for this global batch")
+    return space
 
 
 def _most_workers(file: JobFile, cluster: Cluster) -> int:

@@ -23,6 +23,10 @@ from cotune.units import counted
 
 Trained = Callable[[Configs], Floats]
 RIVALS = 5
+LAYOUT_RIVALS, MEASURED_RIVALS = 7, 3  # of a large model: in all, and those that were measured
+NEXT_LAYOUTS = 3  # worth measuring, that are told
+CANDIDATES = 500  # for them, the best of all
+UNLIKE = 64  # of the best layouts, among which the nearest unlike one is looked for
 
 
 def choose(
@@ -56,13 +60,21 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, go_on: 
     if row < 0 or not np.isfinite(keys[row, 0]):
         raise search_failed(found) if found.feasible.any() else infeasible(job, found)
     rivals = _rivals(found, keys, row)
+    reason = _reason_going_on(found, keys) if continued else _reason(found, keys, row)
+    notes = found.outlook.notes
+    if found.outlook.layouts is not None:
+        rivals = list(dict.fromkeys([*rivals[:1], *_measured(found, keys, row), *rivals[1:]]))[:LAYOUT_RIVALS]
+        order = np.lexsort((found.seconds, keys[:, 0]))
+        others = [found.outlook.configs[int(one)] for one in order[:UNLIKE]]
+        reason += f". {found.outlook.layouts.why(found.outlook.configs[row], others)}"
+        notes += _next_layouts(found, order)
     return Plan(
         forecast=found.forecast(row),
         goal=found.goal,
-        reason=_reason_going_on(found, keys) if continued else _reason(found, keys, row),
+        reason=reason,
         rivals=tuple(found.forecast(rival) for rival in rivals),
         searched=len(space),
-        notes=found.outlook.notes,
+        notes=notes,
         rest=found.rest(row),
     )
 
@@ -112,6 +124,24 @@ def _rivals(found: Assessment, keys: Floats, row: int) -> list[int]:
     second = [int(rival) for rival in able[:2] if rival != row][:1]
     others = [int(rival) for rival in one_of_each(able, workers) if workers[rival] != workers[row]]
     return list(dict.fromkeys(second + others))[:RIVALS]
+
+
+def _next_layouts(found: Assessment, best: Ints) -> tuple[str, ...]:
+    """Return in words which layouts are worth measuring next, of the best that were not."""
+    assert found.outlook.layouts is not None
+    open_rows = np.isfinite(found.outlook.epoch_seconds) & (found.outlook.seconds_source != "measured")
+    candidates = found.outlook.configs.take(best[open_rows[best]][:CANDIDATES])
+    if not len(candidates):
+        return ()
+    rows = found.outlook.layouts.worth_measuring(candidates, NEXT_LAYOUTS)
+    return tuple(f"worth measuring next, 30 steps: {candidates[int(row)]}" for row in rows)
+
+
+def _measured(found: Assessment, keys: Floats, row: int) -> list[int]:
+    """Return the best of the configs that were measured, the first one first."""
+    order = np.lexsort((found.seconds, keys[:, 0]))
+    known = order[found.outlook.seconds_source[order] == "measured"]
+    return [int(one) for one in known if one != row and np.isfinite(found.seconds[one])][:MEASURED_RIVALS]
 
 
 def _reason(found: Assessment, keys: Floats, row: int) -> str:

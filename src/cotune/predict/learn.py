@@ -19,6 +19,7 @@ import numpy as np
 from cotune import registry
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
+from cotune.laid_out import LayoutModel, layout_law
 from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction
@@ -78,7 +79,8 @@ class Forecaster:
         median, spread, source = _kept(self.seconds.predict, configs)
         impossible, expected = self._impossible(configs), self.memory.too_large(configs)
         broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
-        median = np.where(impossible | expected | broken | alone, np.inf, median)
+        lacking = self._lacking(configs) & (source != "measured")
+        median = np.where(impossible | expected | broken | alone | lacking, np.inf, median)
         z_time, z_accuracy = standard_draws(self.draws, self.seed)
         z_time = self.seconds.starts.draws(z_time)
         if self.accuracy is not None:
@@ -95,6 +97,8 @@ class Forecaster:
             notes += ("several workers are left out: each would train alone, as none makes a process group",)
         if expected.any():
             notes += (self.memory.note(configs, expected),)
+        if lacking.any():
+            notes += (f"{int(lacking.sum())} of {configs.length} layouts are left out: too little memory, as counted",)
         return Outlook(
             configs=configs,
             epoch_seconds=median,
@@ -111,7 +115,13 @@ class Forecaster:
             memory=self.memory.outlook(configs),
             successes=self.successes,
             before=None if self.before is None else self._before,
+            layouts=self.seconds.model if isinstance(self.seconds.model, LayoutModel) else None,
         )
+
+    def _lacking(self, configs: Configs) -> Mask:
+        """Return which layouts of a large model should not run, as far as can be counted."""
+        model = self.seconds.model
+        return model.too_large(configs) if isinstance(model, LayoutModel) else np.zeros(configs.length, dtype=bool)
 
     def _before(self, configs: Configs, max_epochs: int) -> Outlook:
         assert self.before is not None
@@ -202,6 +212,8 @@ def learn(
 ) -> Forecaster:
     """Return the forecaster learnt from some samples (see `cotune.predict.forecaster`)."""
     known = timed(samples)
+    if job.large is not None and predictor == "auto":
+        predictor = layout_law()
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
     met = successes(job, samples)
@@ -284,7 +296,8 @@ def _seconds(
         return outlook, f"time by {found.reason}"
     model = fit_seconds(chosen, job, known, per_node)
     errors = model.errors if isinstance(model, SelfAware) else seconds_errors(chosen, job, known, per_node)
-    return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {name}, as asked"
+    how = model.remark if isinstance(model, Remarking) else f"{name}, as asked"
+    return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {how}"
 
 
 @lru_cache(KEPT)

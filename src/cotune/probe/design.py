@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from cotune import counting
+from cotune.laid_out import layout_law
 from cotune.plan.rates import rates
 from cotune.predict.annealing import falling
 from cotune.predict.memory import MemoryLaw
@@ -206,6 +207,9 @@ class Design:
         closed = ~wanted if among is None else ~(wanted & among)
         if closed.all():
             return None
+        if self.job.large is not None:
+            model = layout_law().fit_seconds(self.job, [one for one in samples if one.epoch_seconds is not None])
+            return self._configs[int(model.worth_measuring(self._configs, 1, ~closed)[0])]
         measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
         gains = np.where(closed, -np.inf, self._telling.gains(np.flatnonzero(measured)))
         return self._configs[int(np.argmax(gains))]

@@ -39,6 +39,8 @@ def numbers(launch: Launch) -> dict[str, str]:
         "batch_size": config.batch_size,
         "global_batch": config.global_batch,
         "accumulate": config.accumulate,
+        "dp": config.replicas,
+        "micro_batch": config.batch_size,
         "servers": config.servers,
         "epochs": math.ceil(launch.epochs / launch.job.counting.parts),
         **_counts(launch),

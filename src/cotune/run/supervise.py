@@ -29,7 +29,7 @@ from cotune.jobfile.command import may_keep_checkpoints
 from cotune.run.attempt import Until, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
 from cotune.stamps import new_id, timestamp
-from cotune.types import Cause, Config, Failure, Job, Sample, Stage
+from cotune.types import Cause, Config, Failure, Job, Sample, Stage, split_over
 from cotune.units import duration
 
 HYSTERESIS = 0.05
@@ -140,8 +140,9 @@ def going_on(launch: Launch, before: Sample, config: Config) -> tuple[Launch, Sa
 
 def resized(config: Config, workers: int) -> Config | None:
     """Return a config with other workers and the same global batch, or None where that does not divide."""
-    spread = workers * config.accumulate
-    if config.global_batch % spread:
+    replicas, rest = divmod(workers, split_over(config.axes))
+    spread = replicas * config.accumulate
+    if rest or not spread or config.global_batch % spread:
         return None
     return replace(config, stages=(Stage(config.device, workers),), batch_size=config.global_batch // spread)
 

@@ -14,7 +14,7 @@ from cotune import counting
 from cotune.errors import NotFound, UsageError
 from cotune.jobfile.command import instead, takes
 from cotune.space import LAYOUT, Space
-from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of
+from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of, split_over
 from cotune.units import duration, number
 
 SHORT = 0.5  # epochs that may lack where a script's last report comes before its last step
@@ -35,7 +35,7 @@ def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str], begun: G
 
 
 def config_of_run(
-    plan: Plan | None,
+    start: Config | None,
     space: Space,
     device: str,
     *,
@@ -44,18 +44,24 @@ def config_of_run(
     axes: dict[str, Value],
     servers: int | None = None,
 ) -> Config:
-    """Return the plan's config with what was given laid over it; a fixed global batch stays fixed."""
-    if plan is None and (workers is None or (batch_size is None and space.global_batch is None)):
+    """Return a config (a plan's, or one that ran) with what was given laid over it; a fixed global batch stays."""
+    if start is None and (workers is None or (batch_size is None and space.global_batch is None)):
         raise NotFound("there is no plan: plan first, or give both workers and batch size", remedy="layout")
-    base = plan.config if plan else Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
+    base = start or Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
     named = dict(base.axes) | axes
     held = base.servers if servers is None else servers
     chosen = replace(base, stages=(Stage(base.device, workers or base.workers),), servers=held, axes=axes_of(named))
     if space.global_batch is None:
         return replace(chosen, batch_size=batch_size or base.batch_size)
-    share, rest = divmod(space.global_batch, chosen.workers * chosen.accumulate)
+    spread = chosen.replicas * chosen.accumulate
+    if batch_size and any(axis.name == "accumulate" for axis in space.axes):
+        chosen = replace(chosen, accumulate=max(space.global_batch // max(chosen.replicas * batch_size, 1), 1))
+        spread = chosen.replicas * chosen.accumulate
+    if not spread:
+        raise UsageError(f"{chosen.workers} workers are no whole replicas of {split_over(chosen.axes)} workers each")
+    share, rest = divmod(space.global_batch, spread)
     if rest or batch_size not in (None, share):
-        wanted = batch_size or f"{space.global_batch / (chosen.workers * chosen.accumulate):g}"
+        wanted = batch_size or f"{space.global_batch / spread:g}"
         each = f"{chosen.workers} workers cannot take {wanted} each"
         raise UsageError(f"the recipe fixes the global batch at {space.global_batch}: {each}")
     return replace(chosen, batch_size=share)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -140,6 +140,8 @@ def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Ro
 
 def of_record(record: Job | Goal | Load | Plan | Space | Cluster) -> Any:
     """Return a record as plain JSON; a number that is not finite becomes a word."""
+    if isinstance(record, Space) and record.only is not None:  # many whole numbers, plain already
+        return {**plain(asdict(replace(record, only=None))), "only": record.only}
     return plain(asdict(record))
 
 

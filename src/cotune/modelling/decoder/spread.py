@@ -37,7 +37,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class PipelineOrder:
     """An order of micro-batches in a pipeline: how many stages a worker has, and whether they lie in a V."""
 
     name: str
@@ -53,12 +53,12 @@ class Schedule:
 
 
 SCHEDULES = {
-    "gpipe": Schedule("ScheduleGPipe"),
-    "1f1b": Schedule("Schedule1F1B"),
-    "looped_bfs": Schedule("ScheduleLoopedBFS", 2),
-    "interleaved_1f1b": Schedule("ScheduleInterleaved1F1B", 2),
-    "interleaved_zero_bubble": Schedule("ScheduleInterleavedZeroBubble", 2, splits_backward=True),
-    "zbv_zero_bubble": Schedule("ScheduleZBVZeroBubble", 2, folded=True, splits_backward=True),
+    "gpipe": PipelineOrder("ScheduleGPipe"),
+    "1f1b": PipelineOrder("Schedule1F1B"),
+    "looped_bfs": PipelineOrder("ScheduleLoopedBFS", 2),
+    "interleaved_1f1b": PipelineOrder("ScheduleInterleaved1F1B", 2),
+    "interleaved_zero_bubble": PipelineOrder("ScheduleInterleavedZeroBubble", 2, splits_backward=True),
+    "zbv_zero_bubble": PipelineOrder("ScheduleZBVZeroBubble", 2, folded=True, splits_backward=True),
 }
 
 

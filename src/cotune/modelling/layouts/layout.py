@@ -75,6 +75,10 @@ class Layouts:
     def take(self, rows: Ints | Mask) -> Layouts:
         return Layouts(*(getattr(self, name)[rows] for name in COLUMNS))
 
+    def and_then(self, others: Layouts) -> Layouts:
+        """Return these layouts, then others."""
+        return Layouts(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in COLUMNS))
+
     @property
     def gpus(self) -> Ints:
         return self.dp * self.tp * self.pp
@@ -101,7 +105,8 @@ def allowed(layouts: Layouts, setting: Setting, limits: LayoutLimits = ANYWHERE)
     """Return which layouts can be built at all: heads, layers, nodes, and what the framework refuses."""
     model, machine = setting.model, setting.machine
     inside = (layouts.tp <= machine.per_node) | limits.tp_across_nodes
-    heads = (model.heads % layouts.tp == 0) & (model.kv_heads % np.minimum(layouts.tp, model.kv_heads) == 0)
+    kv_split = np.minimum(layouts.tp, model.kv_heads) if setting.framework.repeats_kv else layouts.tp
+    heads = (model.heads % layouts.tp == 0) & (model.kv_heads % kv_split == 0)
     whole_nodes = (layouts.tp <= machine.per_node) | (layouts.tp % machine.per_node == 0)
     useful = (layouts.shard == 0) | (layouts.dp > 1)
     stages = np.isin(layouts.pp, [pp for pp in np.unique(layouts.pp) if setting.buildable(int(pp))])

@@ -1,6 +1,6 @@
 """Which layouts to measure: likely to be among the fastest somewhere, and unlike those measured.
 
-The next layout is the one with the largest   p_fits x (speed / best speed of its number of nodes)^power x novelty
+The next layout is the one with the largest   p_fits x (speed / best speed of its number of devices)^power x novelty
 novelty is the residual process's own doubt, so a twin of a measured layout is worth little. One that crashed costs as
 much as one that ran, and tells only that it crashed.
 """
@@ -35,15 +35,21 @@ def next_to_measure(
     points: Floats,
     tried: Ints,
     constants: NextLayoutConstants = MEASURING,
+    *,
+    groups: Ints | None = None,
 ) -> int | None:
-    """Return the place of the layout to measure next, or None when all were tried."""
+    """Return the place of the layout to measure next, or None when all were tried.
+
+    Speeds are compared inside a group: of equal numbers of devices where no other groups are given.
+    """
     left = np.setdiff1d(np.arange(len(layouts)), tried)
     if not len(left):
         return None
     speed = layouts.global_batch / forecasts.seconds[:, 1] / layouts.gpus
-    best = np.array(
-        [np.max((speed * forecasts.p_fits**constants.caution)[layouts.gpus == gpus]) for gpus in layouts.gpus]
-    )
+    counts, which = np.unique(layouts.gpus if groups is None else groups, return_inverse=True)
+    fastest = np.zeros(len(counts))
+    np.maximum.at(fastest, which, speed * forecasts.p_fits**constants.caution)
+    best = fastest[which]
     worth = forecasts.p_fits**constants.caution * np.minimum(speed / np.maximum(best, 1e-12), 1.0) ** constants.power
     if len(tried):
         worth = worth * (1 - alike(points, points[tried]).max(axis=1)) ** constants.sameness

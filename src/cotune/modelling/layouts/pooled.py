@@ -50,8 +50,10 @@ class PooledSteps:
     constants: PooledConstants
 
     @classmethod
-    def fit(cls, seen: Sequence[LayoutRows], constants: PooledConstants = POOLED) -> PooledSteps:
-        """Return the law fitted to rows of any models and machines that ran."""
+    def fit(
+        cls, seen: Sequence[LayoutRows], constants: PooledConstants = POOLED, prior: LogPrior | None = None
+    ) -> PooledSteps:
+        """Return the law fitted to rows of any models and machines that ran, given a prior (the physical one)."""
         ran = [rows.take(rows.ran) for rows in seen]
         terms = LayoutTerms.joined([count_terms(rows.layouts, rows.setting) for rows in ran])
         seconds = np.concatenate([rows.seconds for rows in ran])
@@ -61,7 +63,7 @@ class PooledSteps:
         def law(at: Floats) -> Floats:
             return np.asarray(log_seconds(at[: len(COEFFICIENTS)], terms) + at[len(COEFFICIENTS) :][which])
 
-        theta = most_likely(law, seconds, _prior(len(machines), constants), constants.loss)
+        theta = most_likely(law, seconds, _prior(prior, len(machines), constants), constants.loss)
         misses = np.log(seconds) - law(theta)
         weights = constants.loss.weights(-misses)
         points = np.concatenate([_points(rows.layouts, rows.setting) for rows in ran])
@@ -71,6 +73,11 @@ class PooledSteps:
 
     def predict(self, layouts: Layouts, setting: Setting) -> Floats:
         """Return 10th, 50th and 90th percentiles of the seconds of layouts, (layouts, 3)."""
+        centre, deviation = self.expected(layouts, setting)
+        return np.asarray(np.exp(centre[:, None] + 1.28 * deviation[:, None] * np.array([-1.0, 0.0, 1.0])))
+
+    def expected(self, layouts: Layouts, setting: Setting) -> tuple[Floats, Floats]:
+        """Return the logarithm of the seconds of layouts, and its deviation."""
         shared = _covariance(_points(layouts, setting), self.points, self.constants)
         known = setting.machine.name in self.machines
         factor = self.theta[len(COEFFICIENTS) :][_place(self.machines, setting)] if known else 0.0
@@ -79,20 +86,20 @@ class PooledSteps:
         whole = self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2
         whole += 0.0 if known else self.constants.machine**2
         deviation = np.sqrt(np.maximum(whole - np.sum((shared @ self.inverse) * shared, axis=1), 1e-8))
-        return np.asarray(np.exp(centre[:, None] + 1.28 * deviation[:, None] * np.array([-1.0, 0.0, 1.0])))
+        return centre, deviation
 
 
 def _place(machines: Sequence[str], setting: Setting) -> int:
     return list(machines).index(setting.machine.name)
 
 
-def _prior(machines: int, constants: PooledConstants) -> LogPrior:
-    """Return the physical prior with the factors of machines; one alone has none, its coefficients say it all."""
-    physical = LogPrior.of(COEFFICIENTS)
+def _prior(given: LogPrior | None, machines: int, constants: PooledConstants) -> LogPrior:
+    """Return a prior with the factors of machines; one alone has none, its coefficients say it all."""
+    prior = LogPrior.of(COEFFICIENTS) if given is None else given
     spread = constants.machine if machines > 1 else 1e-6
     return LogPrior(
-        np.concatenate([physical.centre, np.zeros(machines)]),
-        np.concatenate([physical.spread, np.full(machines, spread)]),
+        np.concatenate([prior.centre, np.zeros(machines)]),
+        np.concatenate([prior.spread, np.full(machines, spread)]),
     )
 
 

@@ -18,7 +18,7 @@ from cotune.types import Floats, Ints
 
 _SHORT_LIST = 2000
 PARTS = ("compute", "collectives", "waiting", "bubble", "once")
-_WORDS = {
+PART_WORDS = {
     "compute": "computing",
     "collectives": "collectives of tensor parallelism and sends",
     "waiting": "waiting for the host's launches or gathered parameters",
@@ -79,7 +79,7 @@ def reason(ranked: list[RankedLayout]) -> str:
     """Return why the first stands first: where its step goes, and what the next unlike layout would cost."""
     best = ranked[0]
     largest = sorted(best.shares, key=lambda name: -best.shares[name])[:3]
-    words = [f"{best.shares[name]:.0%} {_WORDS[name]}" for name in largest if best.shares[name] >= 0.005]
+    words = [f"{best.shares[name]:.0%} {PART_WORDS[name]}" for name in largest if best.shares[name] >= 0.005]
     told = f"{best.layout}: of {best.seconds[1]:.3g} s a step {', '.join(words)}; {best.gib[1]:.0f} GiB"
     degrees = (best.layout.tp, best.layout.pp)
     other = next((one for one in ranked[1:] if (one.layout.tp, one.layout.pp) != degrees), None)
@@ -88,6 +88,5 @@ def reason(ranked: list[RankedLayout]) -> str:
     more = {name: other.shares[name] * other.seconds[1] - best.shares[name] * best.seconds[1] for name in PARTS}
     worst = max(more, key=lambda name: more[name])
     slower = other.seconds[1] / best.seconds[1] - 1
-    return (
-        f"{told}. tp {other.layout.tp} x pp {other.layout.pp} is {slower:+.1%} in seconds, most of it {_WORDS[worst]}"
-    )
+    there = f"tp {other.layout.tp} x pp {other.layout.pp} is {slower:+.1%} in seconds"
+    return f"{told}. {there}, most of it {PART_WORDS[worst]}"

@@ -7,8 +7,9 @@
     once  = gradients inside and across nodes + parameters gathered again (ZeRO) + optimiser + constants
 
 m micro-batches; a fourth-power mean is a soft maximum: a small micro-batch leaves the device waiting for the host, and
-gathering sharded parameters hides behind the layer before. The stages are as the framework cuts them, so the bubble is
-that of unequal stages. Terms are seconds at the published peaks; host terms are counts, their coefficients seconds.
+gathering sharded parameters hides behind the layer before. On a CPU nothing overlaps, and c is the sum. The stages are
+as the framework cuts them, so the bubble is that of unequal stages. Terms are seconds at published peaks; host terms
+are counts, their coefficients seconds.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class LayoutTerms:
     host: Floats
     gather: Floats
     once: Floats
+    overlaps: Floats  # 1 where device, host and network work at the same time
 
     def take(self, rows: Ints | Mask) -> LayoutTerms:
         return LayoutTerms(*(getattr(self, field.name)[rows] for field in fields(self)))
@@ -114,6 +116,7 @@ def count_terms(layouts: Layouts, setting: Setting) -> LayoutTerms:
         host=_host(layouts, setting),
         gather=_gather(layouts, setting),
         once=_once(layouts, setting, np.maximum(most, last)),
+        overlaps=np.full(len(layouts), float(setting.machine.overlaps)),
     )
 
 
@@ -228,7 +231,8 @@ def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float
     launched = (layers + head) * (terms.host @ host) + host_stage[0]
     gathered = layers * (terms.gather @ gather)
     fourth = np.square(np.square(computed + sent)) + np.square(np.square(launched)) + np.square(np.square(gathered))
-    return np.sqrt(np.sqrt(fourth)), computed, sent
+    whole = np.where(terms.overlaps > 0, np.sqrt(np.sqrt(fourth)), computed + sent + launched + gathered)
+    return whole, computed, sent
 
 
 def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:

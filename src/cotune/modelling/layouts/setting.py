@@ -66,6 +66,7 @@ class Machine:
     network: float  # of a device, its share of the node's
     memory: float  # bytes of a device
     narrow: float = 1.0  # how much faster products of matrices are in a shorter format; attention is not
+    overlaps: bool = True  # whether it computes while the host prepares and the network gathers; a CPU does not
 
     @classmethod
     def of_device(cls, name: str, per_node: int = 8, network: float = 50e9) -> Machine:
@@ -86,12 +87,14 @@ class Framework:
     gradient_bytes: int = 4  # of one parameter, as they are reduced
     state_bytes: int = 12  # of one parameter's optimiser state, the master copy included
     spare_stages: int = 1  # how many last stages may be without parameters before it refuses to start
+    repeats_kv: bool = True  # whether more workers than heads of keys and values can share a tensor
 
 
 NANOTRON = Framework()
 MEGATRON = Framework(cut="even", gradient_bytes=2, spare_stages=0)
 FSDP = Framework(cut="even", gradient_bytes=2, spare_stages=0)
 TORCHTITAN = Framework(cut="even", gradient_bytes=4, spare_stages=0)  # FSDP2, reduced in fp32
+DTENSOR = Framework(cut="even", gradient_bytes=4, spare_stages=0, repeats_kv=False)  # FSDP2 and plain DTensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,283 @@
+"""What the core asks of this room for a job whose layout is chosen: every layout that is right, and their law.
+
+    layout_space   devices x workers x (tp, pp, shard, recompute, accumulate); a replica's batch follows from the recipe
+    LayoutLaw      the counted law of seconds, its coefficients fitted to the job's own short runs, and the process of
+                   what it misses (`layouts/pooled.py`); several device types share coefficients
+
+Devices of the table begin with what other models showed there. Of any other device nothing is known: its coefficients
+begin anywhere near a core's, and its own runs say all. Memory is counted where a device's is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from cotune.devices import known
+from cotune.modelling.layouts.crashes import CrashConstants, p_memory
+from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.layout import COLUMNS, LayoutLimits, Layouts, enumerate_layouts
+from cotune.modelling.layouts.measuring import next_to_measure
+from cotune.modelling.layouts.memory import count_memory, log_memory
+from cotune.modelling.layouts.pooled import PooledSteps
+from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutRows
+from cotune.modelling.layouts.priors import LayoutPriors
+from cotune.modelling.layouts.ranking import PART_WORDS, PARTS
+from cotune.modelling.layouts.residual import ResidualConstants, features
+from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, step_parts
+from cotune.modelling.layouts.setting import DTENSOR, GIB, Machine, Setting, Transformer
+from cotune.modelling.memory.sources import read_architecture
+from cotune.space import Axis, Configs, Space
+from cotune.types import Cluster, Config, Floats, Ints, Job, LargeModel, Mask, Sample, Value
+
+Names = npt.NDArray[np.object_]
+_AXES = ("workers", "accumulate", "tp", "pp", "shard", "recompute")
+_ANY_DEVICE = 1.5  # of a coefficient of a device that no table has, as a deviation of its logarithm
+_APART = 10.0  # how far layouts on unlike devices lie from each other: one says nothing of the other
+_ONE_NODE = 1 << 30  # where nothing is said of nodes
+_SHARDS = (0, 2, 3)  # torch has no ZeRO 1
+_MEMORY_LOSS = RobustLoss(above=0.15, below=0.1, noise=0.1)
+
+
+def layout_space(
+    model: LargeModel, cluster: Cluster, global_batch: int, allowed: Mapping[str, tuple[Value, ...]]
+) -> Space:
+    """Return every layout of a model that is right, of those whose values are allowed where any are named."""
+    names = [device.name for device in cluster.devices]
+    blocks = []
+    for place, device in enumerate(cluster.devices):
+        setting = _setting(model, device.name)
+        for workers in _counts(device.count or 1, dict(model.devices)[device.name], allowed.get("workers")):
+            found = enumerate_layouts(setting, workers, global_batch, LayoutLimits(shards=_SHARDS))
+            columns = np.stack([np.full(len(found), workers), *(getattr(found, name) for name in _AXES[1:])], axis=1)
+            inside = np.all([np.isin(_column(found, name), values) for name, values in allowed.items()], axis=0)
+            blocks.append(np.column_stack([columns, np.full(len(found), place)])[np.broadcast_to(inside, len(found))])
+    rows = np.concatenate(blocks)
+    axes, points = [], []
+    for place, name in enumerate((*_AXES, "device")):
+        values, codes = np.unique(rows[:, place], return_inverse=True)
+        axes.append(Axis(name, tuple(names[int(v)] if name == "device" else int(v) for v in values)))
+        points.append(codes)
+    return Space(tuple(axes), global_batch, tuple(map(tuple, np.stack(points, axis=1).tolist())))
+
+
+def _column(layouts: Layouts, name: str) -> Ints:
+    return layouts.gpus if name == "workers" else np.asarray(getattr(layouts, name))
+
+
+def _counts(most: int, per_node: int, asked: tuple[Value, ...] | None) -> list[int]:
+    """Return the numbers of workers to consider: those asked for, else what divides a node, and whole nodes."""
+    if asked is not None:
+        return [int(value) for value in asked if int(value) <= most]
+    node = per_node or most
+    inside = [count for count in range(1, min(node, most) + 1) if node % count == 0]
+    return inside + list(range(2 * node, most + 1, node))
+
+
+def _per_node(model: LargeModel, device: str) -> int:
+    return dict(model.devices).get(device) or _ONE_NODE
+
+
+@cache
+def _setting(model: LargeModel, device: str) -> Setting:
+    """Return the model on a device: as the table has it, else one of which nothing is known but that it is a core."""
+    shape = Transformer.of_architecture(read_architecture(model.shape), model.sequence)
+    per_node = _per_node(model, device)
+    spec = known(device)
+    if spec is not None and "bf16" in spec.flops:
+        return Setting(shape, Machine.of_device(device, per_node), DTENSOR)
+    core = Machine(device, per_node, 2e10, 1e10, 1e9, 1e8, float("inf"), overlaps=False)
+    return Setting(shape, core, DTENSOR)
+
+
+def layouts_of(configs: Configs) -> Layouts:
+    """Return configs as layouts; an axis that is not named is that of plain data parallelism."""
+    ones, zeros = np.ones(len(configs), dtype=np.int64), np.zeros(len(configs), dtype=np.int64)
+    usual = {"tp": ones, "pp": ones, "shard": zeros, "recompute": zeros}
+    axes = {name: configs.columns[name].astype(np.int64) if name in configs.columns else usual[name] for name in usual}
+    own = {"dp": configs.replicas, "micro_batch": configs.batch_size, "accumulate": configs.accumulate}
+    return Layouts(*((axes | own)[name] for name in COLUMNS))
+
+
+@dataclass(frozen=True)
+class LayoutLaw:
+    """Learns the seconds of layouts from a job's own short runs, beginning with what is counted."""
+
+    reads_axes = True
+
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> FittedLayouts:
+        """Return the law fitted to samples; without any it says what is known before."""
+        assert job.large is not None
+        times = [(one.config, (one.epoch_seconds or 0.0) * _steps(job, one.config)) for one in samples]
+        peaks = [(one.config, one.peak_bytes / GIB) for one in samples if one.peak_bytes]
+        return FittedLayouts(job.large, job.examples or 1, tuple(times), tuple(peaks))
+
+
+def _steps(job: Job, config: Config) -> float:
+    """Return the part of a unit of progress that one step is."""
+    return config.global_batch / (job.examples or config.global_batch)
+
+
+@dataclass(frozen=True)
+class FittedLayouts:
+    """The law with its coefficients, for every device of a job."""
+
+    model: LargeModel
+    examples: int  # of a unit of progress
+    times: tuple[tuple[Config, float], ...]  # seconds of a step, as measured
+    peaks: tuple[tuple[Config, float], ...]  # GiB
+
+    @property
+    def remark(self) -> str:
+        devices = {config.device for config, _ in self.times}
+        tables = sorted(device for device in devices if _setting(self.model, device).machine.overlaps)
+        before = f"other models on {', '.join(tables)}" if tables else "nothing known of the device before"
+        return f"the law of layouts, {len({config for config, _ in self.times})} of them measured, {before}"
+
+    @cached_property
+    def _steps(self) -> PooledSteps:
+        return _fitted(self.model, self.times)
+
+    def predict(self, configs: Configs) -> Floats:
+        """Return the seconds of a unit of progress of each config."""
+        return self.outlook(configs)[0]
+
+    def outlook(self, configs: Configs) -> tuple[Floats, Floats]:
+        """Return the seconds of a unit of progress of each config, and the deviation of their logarithm."""
+        logs, deviation = self._expected(self._steps, layouts_of(configs), configs.device)
+        units = self.examples / np.maximum(configs.global_batch, 1)
+        return np.asarray(np.exp(logs) * units), deviation
+
+    def _expected(self, steps: PooledSteps, layouts: Layouts, devices: Names) -> tuple[Floats, Floats]:
+        logs, deviation = np.zeros(len(layouts)), np.zeros(len(layouts))
+        for device in dict.fromkeys(devices.tolist()):
+            rows = devices == device
+            logs[rows], deviation[rows] = steps.expected(layouts.take(rows), _setting(self.model, device))
+        return logs, deviation
+
+    def _of_one(self, steps: PooledSteps, config: Config) -> tuple[float, float]:
+        one = Configs.of([config])
+        logs, deviation = self._expected(steps, layouts_of(one), one.device)
+        return float(logs[0]), float(deviation[0])
+
+    @cached_property
+    def _left_out(self) -> tuple[Floats, Floats]:
+        """Return ln(predicted / measured) of each measured config as predicted without it, and what was expected."""
+        configs = list(dict.fromkeys(config for config, _ in self.times))
+        errors, expected = np.zeros(len(configs)), np.ones(len(configs))
+        for place, config in enumerate(configs):
+            own = [seconds for one, seconds in self.times if one == config]
+            others = tuple(pair for pair in self.times if pair[0] != config)
+            log, expected[place] = self._of_one(_fitted(self.model, others), config)
+            errors[place] = log - np.log(np.median(own))
+        return errors, expected
+
+    @property
+    def errors(self) -> Floats:
+        return self._left_out[0]
+
+    @property
+    def surprises(self) -> Floats:
+        return self._left_out[0] / self._left_out[1]
+
+    def too_large(self, configs: Configs) -> Mask:
+        """Return which layouts should not run: their memory does not suffice, as counted."""
+        return self._p_memory(layouts_of(configs), configs.device) < 0.5
+
+    def _p_memory(self, layouts: Layouts, devices: Names) -> Floats:
+        result = np.ones(len(layouts))
+        for device in dict.fromkeys(devices.tolist()):
+            setting, rows = _setting(self.model, device), devices == device
+            if np.isfinite(setting.machine.memory):
+                gib = log_memory(self._memory(device), count_memory(layouts.take(rows), setting))
+                capacity = setting.machine.memory / GIB
+                result[rows] = p_memory(gib, np.zeros(len(gib)), capacity, CrashConstants())
+        return result
+
+    def _memory(self, device: str) -> Floats:
+        """Return the coefficients of memory on a device, fitted to what its runs took."""
+        setting = _setting(self.model, device)
+        own = [(config, gib) for config, gib in self.peaks if config.device == device]
+        counted = count_memory(layouts_of(Configs.of([config for config, _ in own])), setting)
+        prior = LayoutPriors.measured_elsewhere(setting.model).memory
+        return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, _MEMORY_LOSS)
+
+    def worth_measuring(self, configs: Configs, count: int, among: Mask | None = None) -> Ints:
+        """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured."""
+        measured = Configs.of(list(dict.fromkeys(config for config, _ in self.times)))
+        layouts = layouts_of(measured).and_then(layouts_of(configs))
+        devices = np.concatenate([measured.device, configs.device])
+        seconds = np.exp(self._expected(self._steps, layouts, devices)[0])
+        fits = self._p_memory(layouts, devices)
+        fits[len(measured) :] *= configs.valid if among is None else configs.valid & among
+        forecasts = LayoutForecasts(np.repeat(seconds[:, None], 3, axis=1), np.zeros((len(layouts), 3)), fits, fits)
+        _, kinds = np.unique(devices.astype(str), return_inverse=True)
+        per_node = _per_node(self.model, str(devices[0]))
+        points = np.column_stack([features(layouts, per_node, ResidualConstants()), _APART * kinds])
+        groups = layouts.gpus * (kinds.max(initial=0) + 1) + kinds
+        tried = list(range(len(measured)))
+        while len(tried) < len(measured) + count:
+            best = next_to_measure(forecasts, layouts, points, np.array(tried, dtype=np.int64), groups=groups)
+            if best is None or fits[best] == 0:
+                break
+            tried.append(best)
+        return np.array(tried[len(measured) :], dtype=np.int64) - len(measured)
+
+    def why(self, config: Config, rivals: Sequence[Config]) -> str:
+        """Return where the step of a config goes, and what the nearest rival of other degrees gives up."""
+        own, seconds = self._parts(config)
+        largest = sorted(own, key=lambda name: -own[name])[:3]
+        words = [f"{own[name] / seconds:.0%} {PART_WORDS[name]}" for name in largest if own[name] >= 0.005 * seconds]
+        told = f"Of {seconds:.3g} s a step {', '.join(words)}{self._memory_words(config)}"
+        degrees = _degrees(config)
+        other = next((one for one in rivals if _degrees(one) != degrees and one.workers == config.workers), None)
+        if other is None:
+            return told
+        there, theirs = self._parts(other)
+        worst = max(there, key=lambda name: there[name] - own[name])
+        layout = layouts_of(Configs.of([other]))[0]
+        return f"{told}. {layout} is {theirs / seconds - 1:+.1%} in seconds, most of it {PART_WORDS[worst]}"
+
+    def _memory_words(self, config: Config) -> str:
+        setting = _setting(self.model, config.device)
+        if not np.isfinite(setting.machine.memory):
+            return ""
+        counted = count_memory(layouts_of(Configs.of([config])), setting)
+        gib = float(np.exp(log_memory(self._memory(config.device), counted)[0]))
+        return f"; {gib:.0f} of {setting.machine.memory / GIB:.0f} GiB"
+
+    def _parts(self, config: Config) -> tuple[dict[str, float], float]:
+        """Return the seconds of each part of a step, scaled to what is expected of the whole."""
+        one = Configs.of([config])
+        terms = count_terms(layouts_of(one), _setting(self.model, config.device))
+        parts = step_parts(self._steps.theta[: len(COEFFICIENTS)], terms)
+        seconds = float(np.exp(self._of_one(self._steps, config)[0]))
+        scale = seconds / float(parts.total[0])
+        return {name: float(getattr(parts, name)[0]) * scale for name in PARTS}, seconds
+
+
+@cache
+def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> PooledSteps:
+    """Return the law fitted to steps as measured; where every device is a table's, beginning with other models."""
+    devices = list(dict.fromkeys(config.device for config, _ in times)) or [name for name, _ in model.devices]
+    rows = []
+    for device in devices:
+        own = [(config, seconds) for config, seconds in times if config.device == device]
+        seconds = np.array([seconds for _, seconds in own])
+        layouts = layouts_of(Configs.of([config for config, _ in own]))
+        rows.append(LayoutRows(_setting(model, device), layouts, seconds, np.full(len(own), np.nan)))
+    strange = any(not one.setting.machine.overlaps for one in rows)
+    prior = LayoutPriors.measured_elsewhere(rows[0].setting.model).seconds
+    if strange:
+        physical = LogPrior.of(COEFFICIENTS)
+        prior = LogPrior(physical.centre, np.maximum(physical.spread, _ANY_DEVICE))
+    return PooledSteps.fit(rows, prior=prior)
+
+
+def _degrees(config: Config) -> tuple[Value, ...]:
+    axes = dict(config.axes)
+    return axes.get("tp", 1), axes.get("pp", 1)
