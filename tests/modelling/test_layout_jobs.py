@@ -18,10 +18,11 @@ from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seco
 from cotune.modelling.layouts.setting import DTENSOR, Machine, Setting, Transformer
 from cotune.modelling.memory.sources import read_architecture
 from cotune.probe.design import Design
+from cotune.project_run import RunLayout, RunOptions
 from cotune.run.supervise import resized
 from cotune.run.training import config_of_run
 from cotune.space import Configs
-from cotune.types import Config, Floats, Sample, axes_of
+from cotune.types import Cause, Config, Failure, Floats, Goal, Sample, axes_of
 
 COMMAND = (
     "python -m cotune.modelling.decoder.train --tp {tp} --pp {pp} --shard {shard} --micro-batch {micro_batch}"
@@ -154,6 +155,26 @@ def test_another_layout_goes_on_with_the_same_weights() -> None:
     other = Config.data_parallel(2, 4, axes=axes_of({"tp": 1, "pp": 1, "shard": 3, "recompute": 1}))
     assert lineage(one) == lineage(other)
     assert lineage(one) != lineage(Config.data_parallel(4, 4))
+
+
+def test_a_run_that_was_broken_off_is_resumed_in_another_layout(tmp_path: Path) -> None:
+    project = cotune.Project(settings=settings(), store=":memory:", folder=tmp_path)
+    axes = {"tp": 2, "pp": 2, "shard": 0, "recompute": 0}
+    before = Config.data_parallel(2, 8, "h100", accumulate=16, axes=axes_of({**axes}))
+    folder = project.runs_folder / "one"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "checkpoint" / "step-3").touch()
+    killed = Failure("killed", Cause.OUTSIDE)
+    left = Sample(before, 1.0, 1.0, purpose="run", failure=killed, id="one", folder=str(folder), goal=Goal(epochs=4))
+    project.store.save(project.settings.job, left)
+    resume = RunOptions(resume=True)
+    assert project.run(options=resume).config == before
+    given = RunLayout(workers=4, batch_size=4, axes={"tp": 1, "pp": 1, "shard": 3})
+    run = project.run(layout=given, options=resume)
+    assert run.config.global_batch == before.global_batch
+    assert (run.config.replicas, dict(run.config.axes)["shard"]) == (4, 3)
+    assert run.left_at is not None
+    assert run.left_at.folder == folder
 
 
 def test_a_run_may_be_given_a_layout_of_its_own() -> None:

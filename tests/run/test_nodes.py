@@ -86,6 +86,33 @@ def test_links_and_cores_are_as_slow_as_asked_for_and_the_script_is_unchanged(no
             assert sent >= 0.97 * ring_bound
 
 
+def test_machines_share_a_trunk(launch: Make) -> None:
+    script = """
+    import json, time, torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    rank, weights, seconds = dist.get_rank(), torch.zeros(125_000), {}
+    for pair in ((0, 1), (0, 2)):  # inside a machine, and to another
+        dist.barrier()
+        began = time.perf_counter()
+        if rank == pair[0]:
+            dist.send(weights, pair[1])
+            dist.recv(weights, pair[1])
+        elif rank == pair[1]:
+            dist.recv(weights, pair[0])
+            dist.send(weights, pair[0])
+        seconds[pair[1]] = time.perf_counter() - began
+    print(json.dumps({"near": seconds[1], "far": seconds[2]}))
+    """
+    engine = Local(nodes=4, per_machine=2, trunk="20mbit")
+    try:
+        said = told(run(engine, launch(script, workers=4, name="machines")), 0)
+    finally:
+        engine.close()
+    both_ways = 2 * 500_000 * 8 / 20e6
+    assert said["far"] >= 0.9 * both_ways  # type: ignore[operator]
+    assert said["near"] < said["far"]  # type: ignore[operator]
+
+
 def test_a_job_s_own_communication_hook_is_kept(nodes: Local, launch: Make) -> None:
     setup = "from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook; calls = []"
     register = (
@@ -161,6 +188,8 @@ def test_where_namespaces_are_forbidden_links_are_modelled_and_the_sample_says_s
         ({"nodes": 2, "cores": 1.5}, "up to 1"),
         ({"nodes": 2, "cores": [0.2]}, "1 values for 2 nodes"),
         ({"nodes": 2, "link": "fast"}, "100mbit"),
+        ({"nodes": 2, "trunk": "1gbit"}, "per_machine"),
+        ({"trunk": "1gbit"}, "nodes: 8"),
     ],
 )
 def test_nodes_that_cannot_be_are_refused(settings: dict[str, object], words: str) -> None:

@@ -2,7 +2,8 @@
 
 A program may need torch unless it is another executable, or a script that imports
 nothing but the standard library, numpy and cotune itself. On an emulated node every
-worker needs it, since that is where its arithmetic is slowed down.
+worker needs it, since that is where its arithmetic is slowed down. A program of this package is known
+to do nothing when it is imported, so all that it imports is imported here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from cotune.registry import offered
 from cotune.run.local.messages import Group, Program
 
 _TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.optim")
@@ -32,8 +34,25 @@ def preload(group: Group) -> None:
     if wanted and importlib.util.find_spec("torch") is not None:
         for name in _TORCH:
             importlib.import_module(name)
+        _preload_own(group.program)
     gc.collect()
     gc.freeze()  # else every child's first collection would copy all pages
+
+
+def _preload_own(program: Program) -> None:
+    """Import what a module of this package imports of it; not the module itself, which is yet to be run."""
+    found = importlib.util.find_spec(program.target) if program.kind == "module" and _is_own(program.target) else None
+    if found is None or found.origin is None:
+        return
+    for node in ast.parse(Path(found.origin).read_bytes()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
+            inside = (f"{node.module}.{alias.name}" for alias in node.names)
+            for name in (node.module, *filter(offered, inside)):
+                importlib.import_module(name)
+
+
+def _is_own(module: str) -> bool:
+    return module.startswith("cotune.")
 
 
 def may_need_torch(program: Program, folder: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class DecoderFlags:
     device: str
     threads: int | None
     every: int
+    save_every: int
 
     def layout(self, workers: int) -> Layout:
         """Return the layout that so many workers make."""
@@ -91,8 +93,16 @@ class DecoderTrainer:
             stop = self._tell() if told else beat and cotune.report(step=self.step, tokens=self.tokens)
             if beat and self.pulse.agree(stop):
                 break
-        if self.keep is not None:
-            checkpoint.save(self.keep, self.step, self.parts)
+            if self.step % self.flags.save_every == 0 and self.step < self.flags.steps:
+                self._save()
+        self._save()
+
+    def _save(self) -> None:
+        if self.keep is None:
+            return
+        began = time.perf_counter()
+        checkpoint.save(self.keep, self.step, self.parts)
+        cotune.report(step=self.step, tokens=self.tokens, checkpoint=time.perf_counter() - began)
 
     def _step(self) -> None:
         flags, layout = self.flags, self.layout
@@ -172,6 +182,7 @@ def parse(arguments: Sequence[str] | None = None) -> DecoderFlags:
     flag("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto takes a GPU if there is one")
     flag("--threads", type=positive, help="CPU threads of this worker; torch decides if not given")
     flag("--every", type=positive, default=10, help="print the loss every so many steps")
+    flag("--save-every", type=positive, default=500, help="under cotune, keep a checkpoint every so many steps")
     return DecoderFlags(**vars(parser.parse_args(arguments)))
 
 

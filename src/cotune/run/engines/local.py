@@ -58,12 +58,15 @@ class Local:
 
     With `nodes` every worker is on an emulated node of its own: `cores` is then the share
     of a core that a node has, `link` its rate to the others and `disk` that of its data, one for all or one for each.
+    Nodes may stand in machines of `per_machine` each, whose `trunk` is the rate from one to another.
     """
 
     cores: float | Sequence[float] | None = None
     nodes: int | None = None
     link: Rate | Sequence[Rate] | None = None
     disk: Rate | Sequence[Rate] | None = None
+    per_machine: int | None = None
+    trunk: Rate | None = None
     slices: int | None = None
     gpus: int | None = None
     gpu_slices: int | None = None
@@ -83,7 +86,8 @@ class Local:
             if asked is not None and (asked < least or (most is not None and asked > most)):
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
-        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, self.cores, self.link, self.disk)
+        places = (self.cores, self.link, self.disk, self.per_machine, self.trunk)
+        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, *places)
         self._cores = Shares("core", cores[:used])
         self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None
@@ -95,7 +99,8 @@ class Local:
         """Return how many cores to use; a share of one, or a link, is for emulated nodes."""
         if self.nodes is not None:
             return None
-        if self.link is not None or self.disk is not None or not isinstance(self.cores, int | None):
+        only_nodes_have = (self.link, self.disk, self.per_machine, self.trunk)
+        if any(given is not None for given in only_nodes_have) or not isinstance(self.cores, int | None):
             raise UsageError(
                 "a share of a core, a link or a disk belongs to emulated nodes; say how many, such as nodes: 8"
             )
@@ -249,8 +254,9 @@ class Local:
     def _node(self, rank: int, workers: int, ports: list[int]) -> Node | None:
         if self._nodes is None:
             return None
+        nodes = self._nodes
         env = node_env(rank, workers, ports)
-        return Node(self._nodes.shares[rank], self._nodes.rates[rank], env, self._nodes.disks[rank])
+        return Node(nodes.shares[rank], nodes.rates[rank], env, nodes.disks[rank], nodes.machine(rank), nodes.trunk)
 
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""

@@ -101,9 +101,11 @@ def install(dilation: Dilation) -> None:
     import cotune
 
     for name in _COLLECTIVES:
-        for module in (dist, distributed_c10d):
-            if hasattr(module, name):
-                setattr(module, name, _settled(dilation, getattr(module, name)))
+        if hasattr(distributed_c10d, name):
+            # one function under both names: pipelines ask whether what they are given is `isend`
+            settled = _settled(dilation, getattr(distributed_c10d, name))
+            for module in (dist, distributed_c10d):
+                setattr(module, name, settled)
     dist.Work.wait = _timed(dilation, dist.Work.wait)  # type: ignore[method-assign]
     torch.cpu.synchronize = _settled(dilation, torch.cpu.synchronize)
     cotune.report = _settled(dilation, cotune.report)

@@ -112,7 +112,8 @@ class _Leader:
         if not nodes:
             return
         try:
-            self.network = EmulatedNetwork([node.rate for node in nodes])
+            machines = [node.machine for node in nodes if node.machine is not None]
+            self.network = EmulatedNetwork([node.rate for node in nodes], machines, nodes[0].trunk)
         except OSError as error:
             self.modelled = f"links are modelled, as no network of namespaces can be had ({error.strerror})"
 

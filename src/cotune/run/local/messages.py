@@ -24,13 +24,16 @@ class Program:
 class Node:
     """An emulated node: a share of a core, a link in bits per second, and the variables of a worker really on it.
 
-    `disk` is what its loaders may read, in bits per second too.
+    `disk` is what its loaders may read, in bits per second too. It may stand in a machine with others, whose `trunk` to
+    other machines has a rate too.
     """
 
     share: float
     rate: float | None
     env: dict[str, str]
     disk: float | None = None
+    machine: int | None = None
+    trunk: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

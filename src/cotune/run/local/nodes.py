@@ -3,6 +3,7 @@
 engine: {local: {nodes: 8, cores: 0.2, link: 100mbit}}
 engine: {local: {nodes: 4, cores: [0.4, 0.4, 0.2, 0.1], link: [1gbit, 1gbit, 100mbit, 100mbit]}}
 engine: {local: {nodes: 2, disk: 40mbit}}          every batch of a torch DataLoader takes its bits over that rate
+engine: {local: {nodes: 8, cores: 0.2, link: 1gbit, per_machine: 4, trunk: 100mbit}}
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ MOST_LOAD = 0.8  # of the machine's cores; beyond it nodes get in each other's w
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNodes:
-    """The share of a core of each node, its link and its disk in bits per second (None: as fast as the machine is)."""
+    """The share of a core of each node, its link and its disk in bits per second (None: as fast as the machine is).
+
+    Nodes stand in machines of `per_machine` each, joined by trunks, where that is said.
+    """
 
     shares: tuple[float, ...]
     rates: tuple[float | None, ...]
     disks: tuple[float | None, ...]
+    per_machine: int | None = None
+    trunk: float | None = None
 
     @classmethod
     def of(
@@ -34,8 +40,12 @@ class EmulatedNodes:
         cores: float | Sequence[float] | None,
         link: Rate | Sequence[Rate] | None,
         disk: Rate | Sequence[Rate] | None = None,
+        per_machine: int | None = None,
+        trunk: Rate | None = None,
     ) -> EmulatedNodes:
         """Return so many nodes; one value of `cores`, `link` or `disk` is for all, a list has one for each."""
+        if (per_machine or 1) < 1 or (trunk is not None and per_machine is None):
+            raise UsageError("machines of emulated nodes: say per_machine, at least 1, and their trunk")
         if count < 1:
             raise UsageError(f"the local engine can have nodes at least 1, not {count}")
         fair = min(1.0, MOST_LOAD * len(os.sched_getaffinity(0)) / count)
@@ -46,7 +56,11 @@ class EmulatedNodes:
             tuple(None if each is None else bits_per_second(each) for each in _each(name, given, count))
             for name, given in (("link", link), ("disk", disk))
         )
-        return cls(shares, links, disks)
+        return cls(shares, links, disks, per_machine, None if trunk is None else bits_per_second(trunk))
+
+    def machine(self, rank: int) -> int | None:
+        """Return the machine that a node stands in, where there are machines."""
+        return rank // self.per_machine if self.per_machine else None
 
     def warning(self, count: int) -> str | None:
         """Return what to say of the first `count` nodes when they want more than the machine can give."""
