@@ -137,7 +137,7 @@ class Preparation:
             project = Project(
                 settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
             )
-            project.profile(budget, for_goal=settings.goal.target is not None)
+            project.profile(budget)
 
 
 def _workers(settings: Settings) -> tuple[int, ...]:
