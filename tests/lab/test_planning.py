@@ -141,3 +141,14 @@ def test_joint_is_near_the_oracle_and_pays_little_for_it(folder: Path) -> None:
     assert joint.median <= 1.2
     assert joint.median_with_profile < manual.median_with_profile / 3
     assert max(row.profile_samples for row in found.rows if row.strategy == "joint") <= 16
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_what_a_probe_met_is_met_again_only_where_a_recording_holds_one_run(tmp_path: Path, seeds: int) -> None:
+    seen, truth = read(world(tmp_path / "world", seeds)).halves()
+    judging = Truth(truth)
+    goal = replace(judging.goals()[-1], confidence=0.999)  # surer than any training from scratch is
+    lab = RecordedLab(seen, judging, goal)
+    decision = registry.create("strategy", "joint").decide(lab)
+    assert decision.config is not None
+    assert ("to go on with this" in decision.reason) == (seeds == 1)

@@ -1,6 +1,6 @@
 """Choose the constants of probing and prediction by leaving out one source of data at a time.
 
-    python -m cotune.lab.choose_constants RECORDINGS... [--probing] [--write]
+    python -m cotune.lab.choose_constants RECORDINGS... [--probing [--every N]] [--write]
 
 A source is who measured: Pollux, MLPerf, Zeus, Gavel, DLPerf, ..., and our own recordings. Recordings of one source are
 alike, so that a constant chosen on some of them says little of the others; a source left out does. For every constant
@@ -49,7 +49,7 @@ LEVELS = (0.4, 0.6, 0.8, 0.95)  # quantiles of all accuracies, at which runs are
 COUNTS = (4, 8, 16)
 LUCK = tuple(itertools.product((0.03, 0.05, 0.08, 0.12, 0.18), (0.5, 0.7, 0.9, 1.2)))
 SECONDS = tuple(itertools.product((0.0, 0.5, 1.0, 1.5, 2.5), (0.75, 0.87, 1.0, 1.2)))
-PROBING = tuple(itertools.product((0.4, 0.6, 0.8), (0.02, 0.05, 0.1)))
+PROBING = tuple(itertools.product((0.6, 0.8, 1.0, 1.4), (0.05, 0.1, 0.2)))
 MISSED = 0.2  # what an 80 % interval may miss
 LEAST_HELD = 0.75  # of a source's configs, by an interval that is told to hold 80 %
 
@@ -194,12 +194,12 @@ def misses(recording: Recording, count: int) -> Misses | None:
     return Misses(errors, model.outlook(unseen)[1], model.surprises, starts(samples))
 
 
-def probing_scores(folders: Sequence[Path]) -> Scores:
-    """Return the score with profiling of `joint` for each weight of a probe's price and least gain."""
+def probing_scores(folders: Sequence[Path], every: int = 1) -> Scores:
+    """Return the score with profiling of `joint` on each n-th goal, for each weight of a price and least gain."""
     found: Scores = {}
     for weight, least in PROBING:
         active.WEIGHT, active.LEAST_GAIN = weight, least
-        rows = bench_planning(folders, ["joint"], processes=1).rows
+        rows = bench_planning(folders, ["joint"], every=every, processes=1).rows
         for source in {source_of(row.recording) for row in rows}:
             own = [np.log(row.score_with_profile) for row in rows if source_of(row.recording) == source]
             found.setdefault(source, {})[weight, least] = float(np.mean(own))
@@ -230,6 +230,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--probing", action="store_true", help="choose how probes are weighed, too")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of the goals of probing, each n-th alone")
     parser.add_argument("--write", action="store_true", help="put what was chosen into predict/constants.py")
     asked = parser.parse_args(arguments)
     folders = folders_in(asked.recordings)
@@ -240,7 +241,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
         ConstantChoice(("few_configs", "usual_surprise"), seconds, held=held),
     ]
     if asked.probing:
-        choices.append(ConstantChoice(("probe_weight", "least_gain"), probing_scores(folders)))
+        choices.append(ConstantChoice(("probe_weight", "least_gain"), probing_scores(folders, asked.every)))
     chosen: dict[str, float] = {}
     grounds: dict[str, str] = {}
     for choice in choices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,31 +10,36 @@ from cotune.errors import Infeasible
 from cotune.forecast import Forecaster
 from cotune.lab.strategy import Decision, Lab
 from cotune.plan.assess import assess
-from cotune.plan.choose import choose
+from cotune.plan.choose import Trained, choose
 from cotune.plan.searches.grid import Grid
 from cotune.space import Space
-from cotune.types import Forecast, Prefer, Value
+from cotune.types import Plan, Prefer, Value
 
 LEAST_PROBABILITY = 0.5  # a goal that is rather missed than met is refused
+MISSED = 3.0  # what a goal that is missed costs, in runs of the cheapest config that is likely to meet it
 
 
 def planned(lab: Lab, space: Space, forecast: Forecaster, prefer: Prefer = "cheap") -> Decision:
-    """Return the best plan in a part of the space; when none is sure enough, the surest one that is likely."""
+    """Return the best plan in a part of the space; when none is sure enough, the surest one that is likely.
+
+    Where a recording holds one run of each recipe, what a probe has met is met again: that is surer than any forecast.
+    """
     goal = replace(lab.goal, prefer=prefer)
-    try:
-        plan = choose(
-            lab.job,
-            goal,
-            space,
-            lab.cluster,
+
+    def chosen(trained: Trained) -> Plan:
+        return choose(
+            *(lab.job, goal, space, lab.cluster),
             forecast=forecast,
             search=Grid(),
-            trained=lab.trained,
-            go_on=True,
+            trained=trained,
+            go_on=lab.job.seeds == 1,
             seed=lab.seed,
         )
+
+    try:
+        plan = chosen(lambda configs: np.where(np.isinf(lab.trained(configs)), np.inf, 0.0))
     except Infeasible as error:
-        return _surest(error)
+        return _likely(lab, space, forecast) or Decision(None, 0, str(error))
     return Decision(plan.config, plan.epochs, plan.reason)
 
 
@@ -67,9 +71,14 @@ def nearest_batch(space: Space, batch_size: int) -> Space:
     return space.pinned(batch_size=[near])
 
 
-def _surest(error: Infeasible) -> Decision:
-    forecasts: Sequence[Forecast] = [near for near in error.nearest if isinstance(near, Forecast)]
-    best = max(forecasts, key=lambda near: near.probability, default=None)
-    if best is None or best.probability < LEAST_PROBABILITY:
-        return Decision(None, 0, str(error))
-    return Decision(best.config, best.epochs, f"nothing is sure enough; this is met with {best.probability:.0%}")
+def _likely(lab: Lab, space: Space, forecast: Forecaster) -> Decision | None:
+    """Return the config that is likely to meet the goal and costs the least, missing it counted; None without any."""
+    configs = space.configs()
+    found = assess(forecast(configs, lab.goal.max_epochs), lab.goal, lab.cluster, lab.job.sign)
+    likely = found.probability >= LEAST_PROBABILITY
+    if not likely.any():
+        return None
+    cost = found.cost / found.cost[likely].min()
+    row = int(np.argmin(np.where(likely, cost + MISSED * (1 - found.probability), np.inf)))
+    words = f"nothing is sure enough; this is met with {found.probability[row]:.0%}"
+    return Decision(configs[row], int(found.epochs[row]), words)

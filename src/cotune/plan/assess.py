@@ -65,11 +65,6 @@ class Assessment:
         return np.asarray(self.probability >= self.goal.confidence)
 
     @property
-    def affordable(self) -> Mask:
-        """Return which configs are expected to keep to deadline and budget, were they trained from scratch."""
-        return _affordable(self.goal, self.seconds[:, None], self.rate)[:, 0]
-
-    @property
     def final_accuracy(self) -> Floats | None:
         """Return the median accuracy (which rises) of each config after its cap of epochs."""
         return None if self.outlook.learning is None else self._at_cap(self.outlook.learning, 0.0)
@@ -96,20 +91,24 @@ class Assessment:
         return self._continuing.forecast(row, float(self.trained[row]))
 
     @cached_property
-    def left(self) -> tuple[Floats, Floats]:
+    def left(self) -> tuple[Floats, Floats, Mask]:
         """Return the median seconds of going on from what was trained, and the chance that this meets the goal.
 
-        Where nothing was trained that is never.
+        Where nothing was trained that is never. The mask tells which of these runs are expected to keep to deadline and
+        budget as a whole, what was trained included.
         """
         seconds, chance = np.full(len(self.seconds), np.inf), np.zeros(len(self.seconds))
+        kept = np.zeros(len(self.seconds), dtype=bool)
         if self.trained is None:
-            return seconds, chance
+            return seconds, chance, kept
         rows = np.flatnonzero((self.trained > 0) & np.isfinite(self.seconds))
         for begin in range(0, len(rows), _ROWS):
             part = rows[begin : begin + _ROWS]
             spent = self._continuing.draws(part, self.trained[part])[2]
             seconds[part], chance[part] = np.median(spent, axis=1), self._continuing.met(part, spent).mean(axis=1)
-        return seconds, chance
+            whole = np.median(self._continuing.draws(part, np.zeros(len(part)))[2], axis=1)
+            kept[part] = _affordable(self.goal, whole[:, None], self.rate[part])[:, 0]
+        return seconds, chance, kept
 
     @cached_property
     def _continuing(self) -> Assessment:

@@ -93,11 +93,11 @@ def _keys(found: Assessment) -> Floats:
 
 def _keys_going_on(found: Assessment) -> Floats:
     """Return the ranking of configs by what is left of them, where a probe has trained a part."""
-    seconds, chance = found.left
+    seconds, chance, kept = found.left
     cost = seconds * found.rate
     by = (seconds, cost) if found.goal.prefer == "fast" else (cost, seconds)
     workers = found.outlook.configs.workers.astype(np.float64)
-    sure = (chance >= found.goal.confidence) & found.affordable
+    sure = (chance >= found.goal.confidence) & kept
     return np.column_stack([np.where(sure, by[0], np.inf), by[1], found.cost, workers])
 
 

@@ -104,20 +104,21 @@ def bench_planning(
     max_samples: int = 16,
     seed: int = 0,
     seen: bool = False,
+    every: int = 1,
     processes: int = 2,
 ) -> Benchmark:
-    """Return every goal of every recording as answered by every strategy, for jobs never seen or `seen` before."""
+    """Return every goal (or each n-th) as answered by every strategy, for jobs never seen or `seen` before."""
     for strategy in strategies:
         registry.create("strategy", strategy)  # a wrong name is told before any work is done
     kept, left_out = _kept(folders)
     tasks = [
         PlanningTask(folder, tuple(goals), tuple(strategies), max_samples, seed)
         for folder in kept
-        for _, goals in itertools.groupby(_goals(folder), key=lambda goal: goal.target)
+        for _, goals in itertools.groupby(_goals(folder)[::every], key=lambda goal: goal.target)
     ]
     if seen:
         tasks = [
-            PlanningTask(folder, _shuffled(folder, seed), (strategy,), max_samples, seed, seen=True)
+            PlanningTask(folder, _shuffled(folder, seed)[::every], (strategy,), max_samples, seed, seen=True)
             for folder in kept
             for strategy in strategies
         ]
