@@ -50,11 +50,15 @@ def test_accuracy_is_measured_up_to_the_end_of_a_curve_and_extrapolated_beyond()
     assert [quantity.source for quantity in quantities if quantity] == ["measured", "measured", "extrapolated"]
 
 
-def test_one_sample_is_assumed_to_scale_and_says_so() -> None:
+def test_one_sample_is_assumed_to_scale_as_is_usual_and_says_so() -> None:
     samples = timed(plain_step, [(64, 1)])
-    outlook = _outlook(samples, Config.data_parallel(64, 1), Config.data_parallel(64, 4))
-    assert list(outlook.seconds_source) == ["measured", "assumed"]
-    assert outlook.epoch_seconds[1] == pytest.approx(outlook.epoch_seconds[0] / 4)
+    few, more, small = (Config.data_parallel(64, 1), Config.data_parallel(64, 4), Config.data_parallel(16, 4))
+    outlook = _outlook(samples, few, more, small)
+    assert list(outlook.seconds_source) == ["measured", "assumed", "assumed"]
+    alone, perfect = outlook.epoch_seconds[0], outlook.epoch_seconds[0] / 4
+    assert perfect < outlook.epoch_seconds[1] < alone
+    assert outlook.epoch_seconds[2] > 1.5 * outlook.epoch_seconds[1]  # starting a step and the network cost more often
+    assert outlook.spread[1:].min() > 0.4
     assert "one config measured" in outlook.notes[0]
 
 

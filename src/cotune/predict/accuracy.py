@@ -65,6 +65,7 @@ _LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
+_EARLY = 0.5  # epochs: a place in the first one
 _FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
@@ -125,7 +126,8 @@ class AccuracyOutlook:
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        below, above = _apart(median, np.hypot(self._between_runs(near), self.pace * near.far))
+        early = self.model.predict(alike, np.array([_EARLY]))
+        below, above = _apart(median, early, np.hypot(self._between_runs(near), self.pace * near.far))
         ends = _ENDS * self.range if self.annealing else 0.0
         always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2 + ends**2
         always = always[:, None]
@@ -252,16 +254,19 @@ def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, LearningCurve]
     return replace(outlook, going=dict(left))
 
 
-def _apart(median: Floats, pace: Floats) -> tuple[Floats, Floats]:
-    """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation."""
-    law = np.maximum.accumulate(median, axis=1)
-    count = law.shape[1]
-    if count == 1:
-        return np.zeros_like(law), np.zeros_like(law)
-    logs = np.log(np.arange(1.0, count + 1))
+def _apart(median: Floats, early: Floats, pace: Floats) -> tuple[Floats, Floats]:
+    """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation.
+
+    Of a single epoch, what the law expects `early` in it tells how steep the curve is.
+    """
+    count = median.shape[1]
+    alone = count == 1
+    law = np.maximum.accumulate(np.hstack([early, median]) if alone else median, axis=1)
+    logs = np.log([_EARLY, 1.0] if alone else np.arange(1.0, count + 1))
+    own, whole = law[:, -count:], logs[-count:]
     # One deviation being as far as nine runs in ten are from the median, over what these are: curves are not straight.
-    slower, quicker = (_at(law, logs, logs + luck * pace[:, None]) for luck in (-Z90, Z90))
-    return (law - slower) / Z90, (quicker - law) / Z90
+    slower, quicker = (_at(law, logs, whole + luck * pace[:, None]) for luck in (-Z90, Z90))
+    return (own - slower) / Z90, (quicker - own) / Z90
 
 
 def _at(law: Floats, logs: Floats, wanted: Floats) -> Floats:

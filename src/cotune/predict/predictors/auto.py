@@ -6,7 +6,7 @@
 over samples left out in turn (see `validation`). `CANDIDATES` take part, or those that `among` names.
 The least of many errors is partly luck, so `gaussian` and `curve`, which did best on other jobs, stay
 unless another's error is clearly smaller. Below four configs leaving one out says nothing: `gaussian`
-stands, and for a single config perfect scaling, which is an assumption and says so. Below five batches
+stands, and for a single config its law with the letters that are usual, which is an assumption and says so. Below five batches
 `curve` stands, which expects larger ones to take more epochs, as does what is assumed of a single evaluation.
 """
 
@@ -31,6 +31,7 @@ from cotune.predict import (
 from cotune.predict.fits import fit_accuracy
 from cotune.predict.groups import fit_seconds
 from cotune.predict.predictors.curve import usual_pace
+from cotune.predict.predictors.gaussian import Gaussian
 from cotune.predict.samples import curves, timings
 from cotune.predict.validation import AccuracyErrors, accuracy_errors, seconds_errors
 from cotune.space import Configs
@@ -99,8 +100,9 @@ class Auto:
         """Return the best model of seconds per epoch."""
         count = timings(samples).configs.length
         if count == 1:
-            reason = "one config measured: its speed is assumed to scale perfectly with the workers"
-            return ChosenSeconds(_Proportional.of(samples), "proportional", reason, np.empty(0), assumed=True)
+            reason = "one config measured: others are assumed to be as much faster or slower as is usual"
+            model = fit_seconds(Gaussian(self.per_node), job, samples, self.per_node)
+            return ChosenSeconds(model, _USUAL, reason, np.empty(0), assumed=True)
         candidates = self._candidates(SecondsPredictor)
         usual = _USUAL if _USUAL in candidates else next(iter(candidates))
         if count < _COMPARABLE or len(candidates) == 1:
@@ -165,21 +167,6 @@ def _best(sizes: dict[str, float], form: str, tie: float = 0.0, ahead: str = "")
     ranked = sorted(sizes, key=lambda name: max(sizes[name], tie) * (_HEAD_START if name == ahead else 1.0))
     words = form.format(sizes[ranked[0]])
     return ranked[0], words + (f", {ranked[1]} by {form.format(sizes[ranked[1]])}" if len(ranked) > 1 else "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Proportional:
-    """Perfect scaling: worker-seconds per epoch are the same for all configs."""
-
-    worker_seconds: float
-
-    @classmethod
-    def of(cls, samples: Sequence[Sample]) -> _Proportional:
-        measured = timings(samples)
-        return cls(float(measured.seconds[0] * measured.configs.workers[0]))
-
-    def predict(self, configs: Configs) -> Floats:
-        return self.worker_seconds / configs.workers.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)

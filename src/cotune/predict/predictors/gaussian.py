@@ -49,7 +49,7 @@ class Gaussian:
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> GaussianModel:  # noqa: ARG002  # the protocol's
         """Return seconds per epoch with their spread."""
-        measured = _thinned(timings(samples, least=2), _MOST)
+        measured = _thinned(timings(samples, least=1), _MOST)
         law = Law.of(measured.configs, self.per_node)
         features = features_of(measured.configs, self.per_node)
         at = columns(features, measured.configs)
