@@ -22,12 +22,12 @@ from cotune.cli.output import say, table
 from cotune.lab.bench.running import MISSED, SLACKS, halves_of, self_trained, usable
 from cotune.lab.bench.truth import SLACK
 from cotune.lab.verbs.bench import recording_folders
-from cotune.probe.self_measuring import SELF_MEASURING, SelfMeasuringConstants
+from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 
 VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
     "way": {"share": (0.25, 0.5), "critical": (0.1, 0.6), "witnesses": (4.0, 16.0)},
     "moving": {"penalty": (4.0, 9.0), "learnt": (0.35, 0.65), "margin": (0.04, 0.15)},
-    "timing": {"first": (0.01, 0.03), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "doubt": (0.5, 1.5)},
+    "timing": {"first": (0.01, 0.03), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "spare": (0.02, 0.1)},
 }
 
 

@@ -41,6 +41,16 @@ def test_what_a_move_takes_counts_as_seconds_and_as_cost() -> None:
     assert later[1] == pytest.approx(at_once[1] + 7.0 * 2 / 80)
 
 
+def test_what_can_be_saved_counts_for_less_beside_what_was_paid() -> None:
+    left = np.full((1, 3), 10.0)
+    new, paid = (
+        prospects(np.ones(1), left, PACE, RATE, time_left=200.0, begin=np.zeros(3), sunk=sunk, constants=KNOWN).score
+        for sunk in (0.0, 80.0)
+    )
+    assert new[1] - new[0] == pytest.approx(0.125)  # half of the rest may still go the cheapest way
+    assert paid[1] - paid[0] == pytest.approx(0.0625)
+
+
 @given(
     st.lists(st.floats(0.5, 100, width=32), min_size=1, max_size=6),
     st.floats(1, 500),

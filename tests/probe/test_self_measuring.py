@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cotune.predict.way import Leg
@@ -66,7 +67,7 @@ def test_the_same_samples_give_the_same_choice(recorded: Recording) -> None:
 def test_odds_are_renewed_with_every_evaluation_and_never_certain(recorded: Recording) -> None:
     training, steps = ran(recorded, GOAL)
     evaluations = sum(len(start.curve) for start in training.starts)
-    assert len(steps) == evaluations  # the beginning, and every evaluation but the last
+    assert sum(step.kind != "pace" for step in steps) == evaluations  # the beginning, and every evaluation but the last
     assert all(0 <= step.choice.odds <= 0.99 for step in steps)
 
 
@@ -76,6 +77,33 @@ def test_a_hopeless_deadline_is_told_with_what_would_help(recorded: Recording) -
     assert training.seconds <= 15.0 + max(probe.seconds for probe in training.probes)
     assert steps[-1].choice.odds < 0.5
     assert steps[-1].choice.remedy
+
+
+def test_what_thirty_steps_are_much_of_is_begun_with_and_timed_then(recorded: Recording) -> None:
+    short = replace(recorded, job=replace(recorded.job, examples=2_000))  # thirty steps of 64 are an epoch
+    training, steps = ran(short, replace(GOAL, deadline=300.0))
+    dear = [probe.seconds for probe in training.probes[1:]]
+    assert all(seconds <= 0.1 * 300.0 for seconds in dear)
+    timed = {probe.config for probe in training.probes}
+    looked = [step for step in steps if step.kind == "pace"]
+    assert len(looked) <= sum(start.config not in timed for start in training.starts)
+    brain = brain_of(short, GOAL)
+    known, new = training.probes[0].config, next(one for one in brain.configs if one not in timed)
+    assert brain.first_look(known, training.probes) == float("inf")
+    assert brain.first_look(new, training.probes) == pytest.approx(30 * new.global_batch / 2_000)
+
+
+def test_a_move_keeps_the_odds_of_staying(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    brain = brain_of(recorded, replace(GOAL, deadline=100.0))
+    config = training.starts[0].config
+    for epochs in (1.0, 3.0, 6.0):
+        leg = Leg(brain.row(config), epochs, tuple((e, 0.4 / e) for e in np.arange(1.0, epochs + 1)))
+        for spent in (10.0, 40.0, 70.0):
+            staying = replace(brain, constants=brain.constants.staying)
+            here = staying.choose(training.samples, [leg], spent, config)
+            there = brain.choose(training.samples, [leg], spent, config)
+            assert there.stays >= min(GOAL.confidence, here.stays) - 1e-9
 
 
 def test_a_run_that_is_told_to_stay_never_moves(recorded: Recording) -> None:

@@ -6,9 +6,10 @@ For every hypothesis h of what the rest of the way takes, and every config c it 
     the run learns h on the way: after a share f of the rest it may change once more, to the cheapest config
     that still comes in time; where none does it is late, whatever it spends until the deadline
 
-    score(c) = sum over h of weight x [ cost(h, c) / least(h) + penalty x late(h, c) ]
+    score(c) = sum over h of weight x [ (sunk + cost(h, c)) / (sunk + least(h)) + penalty x late(h, c) ]
 
-least(h) is what h costs at least from here on. Planning as if h were never learnt would pay for the slowest case
+least(h) is what h costs at least from here on, sunk what was paid so far: what can still be saved is less and less
+beside what a late run has lost. Planning as if h were never learnt would pay for the slowest case
 from the beginning; as if it were known at once, would begin with the cheapest and come late.
 A move pays when the score falls by more than a margin: scores of the next evaluation differ by chance.
 """
@@ -54,12 +55,13 @@ def prospects(
     *,
     time_left: float,
     begin: Floats,
+    sunk: float = 0.0,
     constants: MovingConstants = CONSTANTS,
 ) -> Prospect:
     """Return what each config promises.
 
-    `epochs` (h, c) are left in each hypothesis, `pace` (c,) seconds each, `rate` (c,) the cost of a second, `begin`
-    (c,) the seconds before the first step: what starting or moving takes.
+    `epochs` (h, c) are left in each hypothesis, `pace` (c,) or (h, c) seconds each, `rate` (c,) the cost of a second,
+    `begin` (c,) the seconds before the first step: what starting or moving takes, `sunk` what the run has cost so far.
     """
     share = constants.learnt
     seconds = (epochs + constants.whole) * pace  # (h, c)
@@ -81,7 +83,7 @@ def prospects(
     wasted = np.minimum(patience, begin + seconds) * rate
     spent = share * np.where(met, cost, 0.0) + np.where(met, later, 0.0) + begin * rate
     total = np.where(met, spent, wasted)
-    score = weights @ (total / least[:, None] + constants.penalty * ~met)
+    score = weights @ ((sunk + total) / (sunk + least[:, None]) + constants.penalty * ~met)
     usual = np.exp(weights @ np.log(np.maximum(np.minimum(cost, wasted), _TINY)))  # half of all hypotheses cost less
     return Prospect(score, weights @ met, weights @ stays, usual + begin * rate)
 

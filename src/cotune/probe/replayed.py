@@ -12,7 +12,7 @@ from cotune.run.replayed_training import ReplayedTraining
 
 @dataclass(frozen=True, slots=True)
 class SelfMeasuredStep:
-    """What was done: probes and the beginning, an evaluation, or a move; and what is thought of the rest."""
+    """What was done, and what is thought of the rest: begin (after probes), pace (a first look), evaluation or move."""
 
     kind: str
     choice: Choice
@@ -29,19 +29,20 @@ def self_measured(brain: SelfMeasuring, training: ReplayedTraining) -> Iterator[
     leg = Leg(brain.row(choice.config), 0.0)
     begun, seen = 0.0, 0
     while True:
-        training.train()
+        training.train(brain.first_look(training.starts[-1].config, training.samples))
         if training.ended:
             return
         start = training.starts[-1]
         points = leg.evaluations
-        if len(start.curve) > seen and brain.goal.target is not None:
+        evaluated = len(start.curve) > seen
+        if evaluated and brain.goal.target is not None:
             seen = len(start.curve)
             gap = brain.job.sign * (brain.goal.target - start.curve[-1].accuracy)
             points = (*points, (training.epoch - begun, gap))
         leg = replace(leg, epochs=training.epoch - begun, evaluations=points)
         choice = brain.choose(training.samples, [*before, leg], training.seconds, start.config)
         if choice.config == start.config:
-            yield SelfMeasuredStep("evaluation", choice)
+            yield SelfMeasuredStep("evaluation" if evaluated else "pace", choice)
             continue
         training.move(choice.config, choice.reason)
         yield SelfMeasuredStep("move", choice)

@@ -12,57 +12,26 @@ curves where it was seen before; what to do about both from `plan.moving`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from cotune.plan.assess import assess
-from cotune.plan.moving import CONSTANTS, MovingConstants, Prospect, prospects
+from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.samples import timed as timed_samples
-from cotune.predict.way import PRIOR, Leg, Way, WayPrior, renewed, usual_ways
+from cotune.predict.way import Leg, Way, renewed, usual_ways
+from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 from cotune.recording import PROBE_STEPS
 from cotune.recording.moving import RESTART_EPOCHS
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
-
-@dataclass(frozen=True, slots=True)
-class TimingConstants:
-    """How much of a run may go into timing configs before it begins, and what is thought of who asks."""
-
-    most: int = 7  # probes
-    cost: float = 0.03  # of the usual cost of the run, for each probe
-    seconds: float = 0.015  # of the deadline, for each probe
-    first: float = 0.1  # of the epochs that are usual, for the first
-    doubt: float = 1.0  # deviations by which a config may be slower than its forecast
-    tight: float = 1.25  # a deadline over the quickest way, at least
-    loose: float = 2.5  # and over the cheapest way, at most
-    others: float = 0.15  # weight of what other jobs say, beside the job's own curves
-    hopeless: float = 0.5  # P(met) below which the quickest config is timed, whatever that costs
-    implausible: float = 4.0  # power by which a way that no config can walk in time counts for less
-
-
-@dataclass(frozen=True, slots=True)
-class SelfMeasuringConstants:
-    """All that a run that measures itself takes from elsewhere; `benchmarks/self_measuring.py` chooses them."""
-
-    way: WayPrior = PRIOR
-    moving: MovingConstants = CONSTANTS
-    timing: TimingConstants = TimingConstants()
-
-    @property
-    def staying(self) -> SelfMeasuringConstants:
-        """Return the same for a run that never moves."""
-        return replace(self, moving=replace(self.moving, margin=1.0))
-
-
-SELF_MEASURING = SelfMeasuringConstants()
 _SUREST = 0.99  # some runs stall, whatever their forecast
 _WORTH = 0.02  # of P(met), that is worth a word
-_WIDEST = 0.5  # deviation of ln seconds that doubt counts at most
+_PACES = ((-1.3, 0.3), (0.0, 0.4), (1.3, 0.3))  # deviations of what was not timed, with their weights
 _WITNESSES = 24  # hypotheses that say which configs are worth a look
 
 
@@ -114,23 +83,34 @@ class SelfMeasuring:
         if len(probes) >= self.constants.timing.most:
             return None
         tried = {sample.config for sample in known}
-        pace, prospect = self._prospect(probes, self._believed((), probes), spent, None)
-        affordable = self._affordable(pace, prospect)
+        pace, prospect = self._prospect(probes, (), spent, None)
+        affordable, spare = self._affordable(pace, prospect), self._spare(pace, spent)
+        if len({sample.config for sample in timed_samples(known)}) == 1:
+            affordable |= spare  # one config tells nothing of how the others scale
         for row in self._ends:
             if affordable[row] and self.configs[row] not in tried:
                 return self.configs[row]
         row = int(np.argmin(prospect.score))
         if prospect.odds[row] < self.constants.timing.hopeless and self.configs[row] in tried:
             row = int(np.argmin(pace))  # where all seem late, what is thought of the quickest may be wrong
-        return None if self.configs[row] in tried else self.configs[row]  # to begin costs no less than thirty steps
+        return self.configs[row] if spare[row] and self.configs[row] not in tried else None
+
+    def first_look(self, config: Config, samples: Sequence[Sample]) -> float:
+        """Return the epochs after which a start tells its pace: thirty steps where none of this config did before."""
+        known = any(sample.config == config for sample in timed_samples((*self.known, *samples)))
+        return np.inf if known else self.probe_epochs(config) or np.inf
 
     def choose(self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None) -> Choice:
         """Return what to go on with after so many seconds: what is run `now`, unless another promises enough more."""
-        pace, prospect = self._prospect(samples, self._believed(legs, samples), spent, now)
-        best = int(np.argmin(prospect.score))
+        pace, prospect = self._prospect(samples, legs, spent, now)
         here = None if now is None else self.row(now)
-        if here is not None and prospect.score[best] > (1 - self.constants.moving.margin) * prospect.score[here]:
-            best = here
+        best = int(np.argmin(prospect.score))
+        if here is not None:
+            # A move keeps the odds without another move to come, or runs go to and fro.
+            sure = prospect.stays >= min(self.goal.confidence, float(prospect.stays[here]))
+            best = int(np.argmin(np.where(sure, prospect.score, np.inf)))
+            if prospect.score[best] > (1 - self.constants.moving.margin) * prospect.score[here]:
+                best = here
         return Choice(
             config=self.configs[best],
             odds=min(float(prospect.odds[best]), _SUREST),
@@ -196,8 +176,8 @@ class SelfMeasuring:
         by_batch = most[np.argsort(configs.global_batch[most], kind="stable")]
         return int(by_batch[len(by_batch) // 2]), int(few[np.argmax(configs.global_batch[few])])
 
-    def _pace(self, samples: Sequence[Sample]) -> Floats:
-        """Return the seconds per epoch of every config, evaluations and checkpoints included."""
+    def _pace(self, samples: Sequence[Sample]) -> tuple[Floats, Floats]:
+        """Return the seconds per epoch of every config, evaluations and checkpoints included, and their spread."""
         timed = tuple(
             Sample(
                 sample.config,
@@ -211,15 +191,13 @@ class SelfMeasuring:
             if sample.epoch_seconds is not None or sample.failed
         )
         if timed not in self._paces:
-            law = LAWS if len({sample.config for sample in timed_samples(timed)}) > 1 else "auto"
-            learnt = forecaster(self.job, timed, self.cluster, predictor=law, accuracy=None, seed=self.seed)
+            learnt = forecaster(self.job, timed, self.cluster, predictor=LAWS, accuracy=None, seed=self.seed)
             outlook = learnt(self.configs, 1)
-            doubt = np.exp(self.constants.timing.doubt * np.minimum(outlook.spread, _WIDEST))
-            self._paces[timed] = np.asarray(outlook.epoch_seconds * doubt + outlook.overhead)
+            self._paces[timed] = outlook.epoch_seconds + outlook.overhead, outlook.spread
         return self._paces[timed]
 
     @cached_property
-    def _paces(self) -> dict[tuple[Sample, ...], Floats]:
+    def _paces(self) -> dict[tuple[Sample, ...], tuple[Floats, Floats]]:
         return {}
 
     @cached_property
@@ -245,7 +223,7 @@ class SelfMeasuring:
     def _plausible(self, whole: Floats, samples: Sequence[Sample]) -> Floats:
         """Return how well ways fit the deadline: who asks for one thinks that it binds, and can be kept."""
         assert self.goal.deadline is not None
-        seconds = whole * self._pace(samples)
+        seconds = whole * self._pace(samples)[0]
         quickest = seconds.min(axis=1)
         cheapest = np.take_along_axis(seconds, (seconds * self.rate).argmin(axis=1)[:, None], axis=1)[:, 0]
         tight, loose = self.constants.timing.tight * quickest, self.constants.timing.loose * cheapest
@@ -253,22 +231,25 @@ class SelfMeasuring:
         return np.asarray(np.maximum(early * np.minimum(1.0, loose / self.goal.deadline), 1e-9))
 
     def _prospect(
-        self, samples: Sequence[Sample], believed: Way, spent: float, now: Config | None
+        self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None
     ) -> tuple[Floats, Prospect]:
         """Return the pace of every config, and what it promises."""
-        pace = self._pace(samples)
+        believed, (pace, spread) = self._believed(legs, samples), self._pace(samples)
         begin = np.zeros(len(pace))
         if now is not None:
             moving = RESTART_EPOCHS * pace if self.restart is None else np.full(len(pace), self.restart)
             begin = np.where(self.configs.same(now), 0.0, moving)
         rows = self._worthy(believed, pace, now)
+        left = believed.left[:, rows]
+        paces = [np.tile(pace[rows] * np.exp(off * spread[rows]), (len(left), 1)) for off, _ in _PACES]
         found = prospects(
-            believed.weights,
-            believed.left[:, rows],
-            pace[rows],
+            np.concatenate([weight * believed.weights for _, weight in _PACES]),
+            np.tile(left, (len(_PACES), 1)),
+            np.vstack(paces),
             self.rate[rows],
             time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
             begin=begin[rows],
+            sunk=sum(leg.epochs * float(pace[leg.column] * self.rate[leg.column]) for leg in legs),
             constants=self.constants.moving,
         )
         return pace, _spread_out(found, rows, len(pace))
@@ -283,6 +264,11 @@ class SelfMeasuring:
         if now is not None:
             kept.add(self.row(now))
         return np.array(sorted(kept) or range(len(pace)), dtype=np.int64)
+
+    def _spare(self, pace: Floats, spent: float) -> Mask:
+        """Return which probes take little of the time that is left: what takes more is begun with, and timed then."""
+        left = (np.inf if self.goal.deadline is None else self.goal.deadline) - spent
+        return np.asarray(self._probe_epochs * pace <= self.constants.timing.spare * left)
 
     def _affordable(self, pace: Floats, prospect: Prospect) -> Mask:
         """Return which probes cost little beside the run."""

@@ -104,10 +104,11 @@ class ReplayedTraining:
         )
         self._spend(taken)
 
-    def train(self) -> None:
-        """Train to the next evaluation, or to what ends the run before it."""
+    def train(self, at_most: float = np.inf) -> None:
+        """Train to the next evaluation, so many epochs at most, or to what ends the run before it."""
         assert not self.ended
-        upto = float(int(self.epoch + 1e-9) + 1)
+        whole = float(int(self.epoch + 1e-9) + 1)
+        upto = min(whole, self.epoch + at_most)
         last = min(self.goal.cap, len(self._curve)) if self.goal.target is not None else self.goal.cap
         if upto > last:
             self.ended = True
@@ -118,7 +119,7 @@ class ReplayedTraining:
             self.ended = True
             return
         self._trained_to(upto)
-        value = accuracy_after(self._curve, upto)
+        value = accuracy_after(self._curve, upto) if upto == whole else None
         if value is not None:
             now, accuracy = self.starts[-1], self.recording.job.sign * value
             point = Evaluation(upto, accuracy, now.seconds)

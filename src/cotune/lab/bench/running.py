@@ -36,7 +36,8 @@ from cotune.lab.bench.truth import SLACK, Truth
 from cotune.lab.strategy import Strategy
 from cotune.plan.rates import rates
 from cotune.probe.replayed import self_measured
-from cotune.probe.self_measuring import SELF_MEASURING, SelfMeasuring, SelfMeasuringConstants
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 from cotune.recording import Recording, read
 from cotune.run.replayed_training import ReplayedTraining
 from cotune.space import Configs

@@ -6,8 +6,9 @@
 over samples left out in turn (see `validation`). `CANDIDATES` take part, or those that `among` names.
 The least of many errors is partly luck, so `gaussian` and `curve`, which did best on other jobs, stay
 unless another's error is clearly smaller. Below four configs leaving one out says nothing: `gaussian`
-stands, and for a single config its law with the letters that are usual, which is an assumption and says so. Below five batches
-`curve` stands, which expects larger ones to take more epochs, as does what is assumed of a single evaluation.
+stands, and for a single config its law with the letters that are usual, which is an assumption and says so. Below
+five batches `curve` stands, which expects larger ones to take more epochs, as does what is assumed of a single
+evaluation.
 """
 
 from __future__ import annotations

@@ -1,0 +1,45 @@
+"""The constants of a run that measures itself, with what they were chosen on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cotune.plan.moving import CONSTANTS, MovingConstants
+from cotune.predict.way import PRIOR, WayPrior
+
+
+@dataclass(frozen=True, slots=True)
+class TimingConstants:
+    """How much of a run may go into timing configs before it begins, and what is thought of who asks.
+
+    `spare` was tried as 0.02, 0.05 and 0.1 on our own recordings: 4.10, 4.16 and 4.26 of the static oracle's cost, two
+    added for a goal that is missed; the others by `benchmarks/self_measuring.py`.
+    """
+
+    most: int = 7  # probes
+    cost: float = 0.03  # of the usual cost of the run, for each probe
+    seconds: float = 0.015  # of the deadline, for each probe
+    first: float = 0.1  # of the epochs that are usual, for the first
+    spare: float = 0.05  # of the time that is left, for a probe of what to begin with
+    tight: float = 1.25  # a deadline over the quickest way, at least
+    loose: float = 2.5  # and over the cheapest way, at most
+    others: float = 0.15  # weight of what other jobs say, beside the job's own curves
+    hopeless: float = 0.5  # P(met) below which the quickest config is timed, whatever that costs
+    implausible: float = 4.0  # power by which a way that no config can walk in time counts for less
+
+
+@dataclass(frozen=True, slots=True)
+class SelfMeasuringConstants:
+    """All that a run that measures itself takes from elsewhere; `benchmarks/self_measuring.py` chooses them."""
+
+    way: WayPrior = PRIOR
+    moving: MovingConstants = CONSTANTS
+    timing: TimingConstants = TimingConstants()
+
+    @property
+    def staying(self) -> SelfMeasuringConstants:
+        """Return the same for a run that never moves."""
+        return replace(self, moving=replace(self.moving, margin=1.0))
+
+
+SELF_MEASURING = SelfMeasuringConstants()
