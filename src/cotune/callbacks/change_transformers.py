@@ -88,7 +88,7 @@ def _to_go_on_from(trainer: Any, asked: Any) -> Any:
 
 def _loss_grows(trainer: Any) -> bool:
     """Say whether the Trainer takes the model's loss for a sum over all workers, which it seems not to be."""
-    from transformers import PreTrainedModel  # type: ignore[import-not-found]  # an extra, not there for the checker
+    from transformers import PreTrainedModel
 
     scaled = getattr(trainer.args, "average_tokens_across_devices", False) and trainer.model_accepts_loss_kwargs
     model = getattr(trainer.model, "base_model", trainer.model)
