@@ -1,4 +1,4 @@
-"""`cotune serve`: take jobs from the queue, and give each one workers as a policy decides."""
+"""`cotune serve`: run the jobs of the queue, each on workers by a policy."""
 
 from __future__ import annotations
 

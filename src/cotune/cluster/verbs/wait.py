@@ -1,4 +1,4 @@
-"""`cotune wait`: wait until a submitted job has ended, and leave with the code of its end."""
+"""`cotune wait`: wait until a submitted job has ended."""
 
 from __future__ import annotations
 

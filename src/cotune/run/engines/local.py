@@ -86,8 +86,7 @@ class Local:
             if asked is not None and (asked < least or (most is not None and asked > most)):
                 limits = f"at least {least}" if most is None else f"{least} to {most} on this machine"
                 raise UsageError(f"the local engine can have {name} {limits}, not {asked}")
-        places = (self.cores, self.link, self.disk, self.per_machine, self.trunk)
-        self._nodes = None if self.nodes is None else EmulatedNodes.of(self.nodes, *places)
+        self._nodes = self._emulated()
         self._cores = Shares("core", cores[:used])
         self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None
@@ -105,6 +104,12 @@ class Local:
                 "a share of a core, a link or a disk belongs to emulated nodes; say how many, such as nodes: 8"
             )
         return self.cores
+
+    def _emulated(self) -> EmulatedNodes | None:
+        if self.nodes is None:
+            return None
+        given = (self.nodes, self.cores, self.link, self.disk)
+        return EmulatedNodes.of(*given, per_machine=self.per_machine, trunk=self.trunk)
 
     def now(self) -> float:
         """Return the system's monotonic time in seconds."""

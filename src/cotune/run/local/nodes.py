@@ -40,6 +40,7 @@ class EmulatedNodes:
         cores: float | Sequence[float] | None,
         link: Rate | Sequence[Rate] | None,
         disk: Rate | Sequence[Rate] | None = None,
+        *,
         per_machine: int | None = None,
         trunk: Rate | None = None,
     ) -> EmulatedNodes:
