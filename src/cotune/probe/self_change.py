@@ -44,7 +44,7 @@ class SelfChange:
         self._starts[sample.id] = (at, sample)
         evaluations = sum(len(start.curve) for _, start in self._starts.values())
         begun = time.monotonic()
-        if evaluations == self._weighed or sample.epoch_seconds is None or begun < self._resting:
+        if evaluations == self._weighed or sample.epoch_seconds is None or (begun < self._resting and not sample.ended):
             return
         self._weighed = evaluations
         met = self._brain.job.reached(self._brain.goal.target, sample)
