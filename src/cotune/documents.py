@@ -9,7 +9,7 @@ from typing import Any
 
 from cotune import counting
 from cotune.types import MODEL_PARALLEL, Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
-from cotune.units import counted, duration, number
+from cotune.units import duration, number
 
 
 def config_document(config: Config) -> dict[str, Any]:
@@ -256,20 +256,38 @@ def _decision_row(mark: str, job: Job, forecast: Forecast, columns: Sequence[str
     )
 
 
-def plan_text(plan: Plan, metric: str = "accuracy") -> str:
+def counted_words(job: Job, sample: Sample) -> dict[str, str | None]:
+    """Return how far a sample is and how fast it was, in the unit that its job counts."""
+    pace = sample.epoch_seconds
+    each = counting.each(job)
+    return {
+        "at": f"{each} {number(counting.amount(job, sample.config, sample.epochs), 3)}",
+        "done": counting.words(job, sample.config, sample.epochs),
+        "pace": None if pace is None else f"{number(counting.pace(job, sample.config, pace), 3)} s per {each}",
+        "unit": job.counting.unit,
+    }
+
+
+def plan_text(plan: Plan) -> str:
     """Return a plan as people read it: its decision table, the choice first, and the reason."""
-    columns, rows = decision_table(Job("", metric=metric), plan.forecast, plan.rivals)
+    choice, columns, rows = _shown(plan)
     cells = [columns, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    return "\n".join([f"{plan.config}, at most {counted(plan.epochs, 'epoch')}", *lines, plan.reason])
+    return "\n".join([choice, *lines, plan.reason])
 
 
-def plan_html(plan: Plan, metric: str = "accuracy") -> str:
+def plan_html(plan: Plan) -> str:
     """Return a plan as a notebook shows it."""
-    columns, rows = decision_table(Job("", metric=metric), plan.forecast, plan.rivals)
+    choice, columns, rows = _shown(plan)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    choice = html.escape(f"{plan.config}, at most {counted(plan.epochs, 'epoch')}")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<p><b>{choice}</b></p>{table}<p>{html.escape(plan.reason)}</p>"
+    return f"<p><b>{html.escape(choice)}</b></p>{table}<p>{html.escape(plan.reason)}</p>"
+
+
+def _shown(plan: Plan) -> tuple[str, tuple[str, ...], list[tuple[object, ...]]]:
+    """Return a plan's choice in words, and its decision table, in the unit that its job counts."""
+    job = Job("", metric=plan.metric, examples=plan.examples, counting=plan.counting)
+    most = counting.words(job, plan.config, plan.epochs)
+    return f"{plan.config}, at most {most}", *decision_table(job, plan.forecast, plan.rivals)

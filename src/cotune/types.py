@@ -486,6 +486,9 @@ class Plan:
     notes: tuple[str, ...] = ()
     continues: str | None = None
     rest: Forecast | None = None
+    metric: str = "accuracy"  # of the job, and how it counts its progress: so a plan shows itself in its own words
+    examples: int | None = None
+    counting: ProgressUnit = ProgressUnit()
 
     @property
     def config(self) -> Config:

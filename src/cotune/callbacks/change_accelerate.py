@@ -96,7 +96,7 @@ class _Loop:
         self._steps += 1
         said = report(**self._progress())
         if self._ballot.stops(self._steps, said or self._met):
-            self._keeper.keep(self._save)
+            report(**self._progress(), checkpoint=self._keeper.keep(self._save))
             raise SystemExit(0)
 
     def _save(self, into: Path) -> None:

@@ -6,16 +6,17 @@ import hashlib
 import time
 from typing import Any
 
-from cotune import __version__
+from cotune import __version__, counting
 from cotune.dashboard import pictures
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
-from cotune.documents import goal_words, plan_document, price_words, sample_document
+from cotune.documents import counted_words, goal_words, plan_document, price_words, sample_document
 from cotune.errors import NotFound
 from cotune.predict.predictors.eta import seconds_left
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned, State
 from cotune.types import Job, Plan
+from cotune.units import number
 
 _CURVE = 500  # points of a live curve that are sent
 
@@ -71,8 +72,24 @@ class StoreAnswers:
         job = self.job(key) if key else None
         whose = (job.name, job.fingerprint) if job else None
         total, page = views.sample_page(self.store, job=whose, purpose=purpose, state=state, limit=limit, offset=offset)
-        rows = [{"job": one.job, "key": job_key(one.job, one.fingerprint), **_brief(one)} for one in page]
+        jobs = {(known.name, known.fingerprint): known.definition for known in views.job_summaries(self.store)}
+        rows = [
+            {
+                "job": one.job,
+                "key": job_key(one.job, one.fingerprint),
+                **_brief(one, jobs.get((one.job, one.fingerprint))),
+            }
+            for one in page
+        ]
         return {"total": total, "offset": offset, "rows": rows}
+
+    def sample(self, id: str) -> dict[str, Any]:
+        """Return a sample by its id, in the words of its job."""
+        sample = self.store.sample(id)
+        owner = views.owner(self.store, sample.id)
+        jobs = {(known.name, known.fingerprint): known.definition for known in views.job_summaries(self.store)}
+        job = jobs.get((owner.name, owner.fingerprint))
+        return sample_document(sample, job) | (counted_words(job, sample) if job else {})
 
     def opened(self, key: str) -> dict[str, Any]:
         """Return what a job's page begins with: what can be asked, and the grounds of the answers."""
@@ -155,9 +172,9 @@ def _plan_row(stored: StoredPlan, job: Job) -> dict[str, Any]:
     }
 
 
-def _brief(owned: Owned) -> dict[str, Any]:
+def _brief(owned: Owned, job: Job | None) -> dict[str, Any]:
     sample = owned.sample
-    told = sample_document(sample) | {"words": str(sample.config)}
+    told = sample_document(sample, job) | {"words": str(sample.config), **(counted_words(job, sample) if job else {})}
     del told["curve"]
     return told
 
@@ -173,14 +190,18 @@ def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str
         left = None if told is None else told.mid
         interval = (told.low, told.high) if told is not None and told.mid > 0 else None
     every = max(len(sample.curve) // _CURVE, 1)
-    return _brief(owned) | {
+    document = _brief(owned, definition)
+    return document | {
         "job": owned.job,
         "key": job_key(owned.job, owned.fingerprint),
         "metric": definition.metric,
-        "cap": cap,
+        "cap": None if cap is None else cap / definition.counting.parts,
+        "most": None if cap is None else number(counting.amount(definition, sample.config, cap)),
         "target": target,
         "deadline": plan.goal.deadline if plan and sample.purpose == "run" else None,
         "left": left,
         "interval": interval,
-        "curve": [[point.epoch, point.accuracy] for point in sample.curve[::every]],
+        "curve": [
+            [counting.amount(definition, sample.config, point.epoch), point.accuracy] for point in sample.curve[::every]
+        ],
     }

@@ -24,7 +24,6 @@ from cotune.dashboard.access import Guard
 from cotune.dashboard.answers import StoreAnswers
 from cotune.dashboard.beats import Beats, as_json
 from cotune.dashboard.what_if import WhatIf
-from cotune.documents import sample_document
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.reports.page import asset, plotly_script
 from cotune.store import Store
@@ -109,7 +108,7 @@ def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
 
     @app.get("/api/samples/{id}")
     def sample(id: str) -> Response:
-        return _answer(sample_document(desk.store.sample(id)))
+        return _answer(desk.sample(id))
 
     @app.get("/api/jobs/{key}")
     def job(key: str) -> Response:

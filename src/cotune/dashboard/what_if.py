@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cotune import counting
 from cotune.dashboard.learning import Learnt
 from cotune.documents import decision_table, goal_document, plan_document, quantity_document
 from cotune.reports import Findings, figures, find
-from cotune.types import Cluster, Forecast, Goal, Job, Prefer
+from cotune.types import Cluster, Forecast, Goal, Job, Plan, Prefer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,17 @@ def answer(found: Findings) -> dict[str, Any]:
     return {
         "goal": goal_document(found.job, found.goal, found.unit),
         "unit": found.unit,
-        "plan": None if plan is None else plan_document(plan, found.job) | {"words": str(plan.config)},
+        "plan": None if plan is None else _planned(plan, found.job),
         "refusal": None if refusal is None else {"message": str(refusal), "constraint": refusal.constraint},
         "table": _table(found.job, shown, planned=plan is not None) if shown else None,
         "figure": figures.cost_time(found),
         "scaling": found.scaling.words if found.scaling else "",
     }
+
+
+def _planned(plan: Plan, job: Job) -> dict[str, Any]:
+    most = counting.words(job, plan.config, plan.epochs)
+    return plan_document(plan, job) | {"words": str(plan.config), "most": most}
 
 
 def _table(job: Job, forecasts: list[Forecast], *, planned: bool) -> dict[str, Any]:
@@ -84,6 +90,7 @@ def grounds(found: Findings) -> dict[str, Any]:
     """Return what the forecasts rest on: figures of times, curves and scaling, and remarks."""
     return {
         "epoch_times": figures.epoch_times(found),
+        "each": counting.each(found.job),
         "curves": figures.learning_curves(found),
         "scaling": figures.scaling_figure(found),
         "cost": figures.cost_over_workers(found),

@@ -76,6 +76,9 @@ def decide(job: Job, space: Space, found: Assessment, *, search: Search, go_on: 
         searched=len(space),
         notes=notes,
         rest=found.rest(row),
+        metric=job.metric,
+        examples=job.examples,
+        counting=job.counting,
     )
 
 

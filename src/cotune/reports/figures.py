@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cotune import counting
 from cotune.reports.findings import Findings
 from cotune.reports.frames import SERIES, Figure, Trace, clock, counted, layout, line_at, logarithmic, words
-from cotune.types import Z90, Floats, Ints, Sample
+from cotune.types import Z90, Floats, Ints
 from cotune.units import duration, number
 
 _POINTS = 1500  # configs drawn at most; those in the frontier's neighbourhood are kept
@@ -116,8 +116,8 @@ def _cloud(found: Findings, rows: Ints, size: float, name: str, marker: dict[str
 
 
 def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
-    """Return seconds per epoch over workers, one line with its interval for each batch size, and what was measured."""
-    outlook = found.assessed.outlook
+    """Return seconds per epoch (or step, or token) over workers, a line with its interval for each batch size."""
+    outlook, each = found.assessed.outlook, counting.each(found.job)
     configs = outlook.configs
     chosen = found.plan.config if found.plan else configs[int(np.argmin(found.assessed.seconds))]
     alike = (configs.device == chosen.device) & (configs.servers == chosen.servers)
@@ -128,19 +128,20 @@ def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
     for colour, batch in zip(SERIES, _batches(found, configs.batch_size[alike], chosen.batch_size, most), strict=False):
         rows = np.flatnonzero(alike & (configs.batch_size == batch))
         rows = rows[np.argsort(configs.workers[rows], kind="stable")]
-        x, middle = _list(configs.workers[rows]), outlook.epoch_seconds[rows]
+        x = _list(configs.workers[rows])
+        middle = np.array([counting.pace(found.job, configs[int(row)], outlook.epoch_seconds[row]) for row in rows])
         width = np.exp(Z90 * outlook.spread[rows])
         label = f"batch {batch}"
         traces += _band(x, middle / width, middle * width, colour, label)
         line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
         line |= {"y": _list(middle), "line": {"color": f"@{colour}", "width": 2}}
-        line["hovertemplate"] = "%{x} workers: %{y:.3~g} s per epoch<extra>" + label + ", forecast</extra>"
-        traces += [line, *_measured_times(found.samples, batch, chosen.device, colour, label)]
+        line["hovertemplate"] = f"%{{x}} workers: %{{y:.3~g}} s per {each}<extra>{label}, forecast</extra>"
+        traces += [line, *_measured_times(found, batch, chosen.device, colour, label)]
     return {
         "data": traces,
         "layout": layout(
             "workers",
-            "seconds per epoch",
+            f"seconds per {each}",
             yaxis=logarithmic([y for trace in traces for y in trace["y"] if y is not None]),
             xaxis=counted([x for trace in traces for x in trace["x"]]),
         ),
@@ -161,20 +162,21 @@ def _batches(found: Findings, there: Ints, chosen: int, most: int) -> list[int]:
     return sorted(list(dict.fromkeys([chosen, *ranked[: most - 2], *even, *ranked]))[:most])
 
 
-def _measured_times(samples: Sequence[Sample], batch: int, device: str, colour: str, label: str) -> list[Trace]:
+def _measured_times(found: Findings, batch: int, device: str, colour: str, label: str) -> list[Trace]:
     points = [
-        (sample.config.workers, sample.epoch_seconds)
-        for sample in samples
+        (sample.config.workers, counting.pace(found.job, sample.config, sample.epoch_seconds))
+        for sample in found.samples
         if sample.epoch_seconds is not None and sample.config.batch_size == batch and sample.config.device == device
     ]
     if not points:
         return []
+    each = counting.each(found.job)
     marker = {"color": f"@{colour}", "size": 8, "line": {"color": "@card", "width": 1.5}}
     return [
         {
             "type": "scatter", "mode": "markers", "legendgroup": label, "showlegend": False, "name": label,
             "x": [workers for workers, _ in points], "y": [seconds for _, seconds in points], "marker": marker,
-            "hovertemplate": "%{x} workers: %{y:.3~g} s per epoch<extra>" + label + ", measured</extra>",
+            "hovertemplate": f"%{{x}} workers: %{{y:.3~g}} s per {each}<extra>{label}, measured</extra>",
         }
     ]  # fmt: skip
 
@@ -186,7 +188,7 @@ def _band(x: list[Any], low: Floats, high: Floats, colour: str, group: str) -> l
 
 
 def learning_curves(found: Findings) -> Figure | None:
-    """Return accuracy over epochs as measured, and the forecast of the plan's recipe with its interval."""
+    """Return the metric over epochs, steps or tokens as measured, and the forecast of the plan with its interval."""
     traces: list[Trace] = []
     measured = sorted((sample for sample in found.samples if sample.curve), key=lambda one: -len(one.curve))[:_CURVES]
     batches = sorted({sample.config.global_batch for sample in measured})
@@ -198,9 +200,10 @@ def learning_curves(found: Findings) -> Figure | None:
             {
                 "type": "scatter", "mode": "lines+markers" if len(sample.curve) <= _MARKED else "lines",
                 "name": label, "legendgroup": label, "showlegend": first,
-                "x": [point.epoch for point in sample.curve], "y": [_known(point.accuracy) for point in sample.curve],
+                "x": [counting.amount(found.job, sample.config, point.epoch) for point in sample.curve],
+                "y": [_known(point.accuracy) for point in sample.curve],
                 "line": {"color": f"@{colour}", "width": 1.5}, "marker": {"size": 5},
-                "hovertemplate": "epoch %{x:.3~g}: %{y:.4~g}<extra>" + label + ", measured</extra>",
+                "hovertemplate": f"{counting.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>{label}, measured</extra>",
             }
         )  # fmt: skip
     traces += _forecast_curve(found)
@@ -210,7 +213,7 @@ def learning_curves(found: Findings) -> Figure | None:
     return {
         "data": traces,
         "layout": layout(
-            "epochs",
+            found.job.counting.unit,
             words(found.job.metric),
             xaxis={"rangemode": "tozero"},
             shapes=[shape for shape, _ in lines],
@@ -227,11 +230,12 @@ def _forecast_curve(found: Findings) -> list[Trace]:
     recipe, sign = learning.recipe[row], found.job.sign
     middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
     ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
-    x = [learning.step * place for place in range(1, len(middle) + 1)]
+    config = outlook.configs[row]
+    x = [counting.amount(found.job, config, learning.step * place) for place in range(1, len(middle) + 1)]
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
     line |= {"y": _list(middle * sign), "line": {"color": "@accent", "width": 2.5, "dash": "dot"}}
-    line["hovertemplate"] = "epoch %{x}: %{y:.4~g}<extra>forecast</extra>"
+    line["hovertemplate"] = f"{counting.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>forecast</extra>"
     return [*_band(x, min(ends, key=np.sum), max(ends, key=np.sum), "accent", label), line]
 
 

@@ -220,8 +220,9 @@ def _scaling(found: Findings, draw: _Drawing) -> Iterator[Markup]:
 
 def _grounds(found: Findings, draw: _Drawing) -> Iterator[Markup]:
     caption = "Lines are forecasts with their interval, points were measured."
-    times = draw(figures.epoch_times(found), "Seconds per epoch over workers", caption)
-    yield _section("Seconds per epoch", times, width="half")
+    each = counting.each(found.job)
+    times = draw(figures.epoch_times(found), f"Seconds per {each} over workers", caption)
+    yield _section(f"Seconds per {each}", times, width="half")
     figure = figures.learning_curves(found)
     if figure is None:
         words = "No learning curve was measured: the job reported no metric, or none was needed for this goal."

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cotune import counting
 from cotune.errors import missing_extra
 from cotune.reports.findings import Findings
 from cotune.reports.frames import clock
@@ -41,9 +42,10 @@ def curves(found: Findings, *, coloured: bool) -> str:
     parts = all(abs(point.accuracy) <= 1 for sample in known for point in sample.curve)
     size, metric = (100.0, f"{found.job.metric} in %") if parts else (1.0, found.job.metric)
     return _plot(
-        [[point.epoch for point in sample.curve] for sample in known],
+        [[counting.amount(found.job, sample.config, point.epoch) for point in sample.curve] for sample in known],
         [[size * point.accuracy for point in sample.curve] for sample in known],
-        title=f"{metric} over epochs, measured" + ("; the line is the target" if target is not None else ""),
+        title=f"{metric} over {found.job.counting.unit}, measured"
+        + ("; the line is the target" if target is not None else ""),
         horizontal_lines=[] if target is None else [size * target],
         lines=True,
         legend_labels=[f"global batch {sample.config.global_batch}" for sample in known],

@@ -164,6 +164,13 @@ def telling_samples(store: Store, job: Owner, asked: SampleLimits) -> tuple[Samp
     return store.samples_named(chosen)
 
 
+def owner(store: Store, sample: str) -> Owner:
+    """Return whose a sample is."""
+    with store.reading() as connection:
+        row = connection.execute(select(samples.c.job, samples.c.fingerprint).where(samples.c.id == sample)).one()
+        return Owner(row.job, row.fingerprint)
+
+
 def growing(store: Store) -> tuple[Owned, ...]:
     """Return the samples that have not ended, with their curves, newest first."""
     live = select(samples).where(not_(samples.c.ended)).order_by(samples.c.number.desc())

@@ -180,7 +180,7 @@ function decision(found, told) {
   ];
   const words = found.plan.words;
   return [h("h2.muted", {}, "The plan"), h("p.choice", {}, words[0].toUpperCase() + words.slice(1)),
-    h("p.muted", {}, `At most ${found.plan.epochs} epochs; ${found.plan.reason}.`),
+    h("p.muted", {}, `At most ${found.plan.most}; ${found.plan.reason}.`),
     h("div.tiles", {}, tiles.filter(Boolean)), found.scaling && h("p.muted.small", {}, found.scaling)];
 }
 
@@ -192,7 +192,7 @@ function rivals(found) {
 
 function grounds(found) {
   const figures = [
-    [found.epoch_times, "Seconds per epoch", "Lines are forecasts with their interval, points were measured."],
+    [found.epoch_times, `Seconds per ${found.each}`, "Lines are forecasts with their interval, points were measured."],
     [found.curves, "Learning curves", "Solid lines were measured; the dotted one is the forecast for the plan."],
     [found.scaling, "Where scaling stops paying", found.words],
     [found.cost, "What speed costs", "The quickest config of each number of workers."],

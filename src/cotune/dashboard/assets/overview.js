@@ -96,11 +96,11 @@ function run(one) {
     h("div.eta", {}, eta), within && h("div.muted.small", {}, within),
     h("progress", done === null ? { "aria-label": "progress" } : { value: done, max: 1, "aria-label": "progress" }),
     h("div.row", {},
-      h("span", {}, `epoch ${number(one.epochs, 3)}`, one.cap ? ` of at most ${one.cap}` : ""),
+      h("span", {}, one.at, one.most ? ` of at most ${one.most}` : ""),
       h("span", {}, one.accuracy === null ? "" : `${one.metric} ${number(one.accuracy)}`,
         one.target === null ? "" : ` of ${number(one.target)}`)),
     h("div.row.muted", {}, h("span", {}, `${duration(one.seconds)} so far`),
-      h("span", {}, one.epoch_seconds === null ? "" : `${number(one.epoch_seconds, 3)} s per epoch`)),
+      h("span", {}, one.pace ?? "")),
     spark(one));
 }
 
@@ -113,7 +113,7 @@ function spark(one) {
   const y = (value) => 60 - 56 * (value - low) / (high - low || 1);
   const line = points.map(([x, value]) => `${(100 * x / last).toFixed(2)},${y(value).toFixed(2)}`).join(" ");
   const picture = svg("svg", { class: "spark", viewBox: "0 0 100 64", preserveAspectRatio: "none", role: "img",
-    "aria-label": `${one.metric} over ${number(last, 3)} epochs: ${number(points[0][1])} to ${number(points.at(-1)[1])}` },
+    "aria-label": `${one.metric} over ${number(last, 3)} ${one.unit}: ${number(points[0][1])} to ${number(points.at(-1)[1])}` },
     svg("polyline", { points: line }));
   if (one.target !== null) {
     picture.append(svg("line", { x1: 0, x2: 100, y1: y(one.target), y2: y(one.target) }));

@@ -33,8 +33,8 @@ export async function samples(root) {
       ["what", (one) => one.purpose],
       ["outcome", outcome],
       ["config", (one) => one.words],
-      ["epochs", (one) => number(one.epochs, 3), { number: true }],
-      ["s/epoch", (one) => number(one.epoch_seconds, 3), { number: true }],
+      ["trained", (one) => one.done, { number: true }],
+      ["pace", (one) => one.pace ?? "", { number: true }],
       ["metric", (one) => number(one.accuracy), { number: true }],
       ["device time", (one) => duration(one.device_seconds), { number: true }],
       ["started", (one) => when(one.started)],
@@ -59,7 +59,7 @@ export async function sample(root, [id]) {
   const terms = Object.entries(told.terms);
   root.append(h("h1", {}, `Sample ${told.id}`), h("p.lead", {}, `${told.purpose} by the ${told.engine} engine, started `, when(told.started)),
     card("", h("div.tiles", {}, Object.entries(told.config).map(([name, value]) => tile(name.replaceAll("_", " "), String(value)))),
-      h("div.tiles", {}, tile("epochs", number(told.epochs)), tile("seconds per epoch", number(told.epoch_seconds)),
+      h("div.tiles", {}, tile("trained", told.done), tile("pace", told.pace ?? "unknown"),
         tile("metric", number(told.accuracy)), tile("took", duration(told.seconds)), tile("device time", duration(told.device_seconds))),
       h("p", {}, outcome(told)),
       told.failure ? h("p", {}, told.failure) : null,
@@ -67,9 +67,9 @@ export async function sample(root, [id]) {
       told.folder ? h("p.muted.small", {}, "Files: ", code(told.folder)) : null));
   const grid = h("div.grid", { style: "margin-top:1rem" });
   if (points.length) {
-    const figure = { data: [{ type: "scatter", mode: "lines+markers", x: points.map((p) => p.epoch), y: points.map((p) => p.accuracy),
-      line: { color: "@s1", width: 2 }, marker: { size: 5 }, name: "measured", hovertemplate: "epoch %{x}: %{y:.4~g}<extra></extra>" }],
-    layout: { ...bare(), xaxis: { ...axis(), title: { text: "epochs" } }, yaxis: { ...axis(), title: { text: "metric" } } } };
+    const figure = { data: [{ type: "scatter", mode: "lines+markers", x: points.map((p) => p[told.unit] ?? p.epoch), y: points.map((p) => p.accuracy),
+      line: { color: "@s1", width: 2 }, marker: { size: 5 }, name: "measured", hovertemplate: `%{x:,} ${told.unit}: %{y:.4~g}<extra></extra>` }],
+    layout: { ...bare(), xaxis: { ...axis(), title: { text: told.unit } }, yaxis: { ...axis(), title: { text: "metric" } } } };
     grid.append(h("section.card.half", {}, h("h2", {}, "Learning curve"), plot(figure, "Learning curve")));
   }
   if (terms.length) {
