@@ -122,7 +122,9 @@ def test_a_served_job_is_believed_to_take_what_its_plan_says(folder: Path) -> No
     with Stores(None) as stores:
         intake = Intake(stores, [settings_of(folder / "cotune.yaml", None)], None, engine=None, slots=4, seed=0)
         (queued,) = intake.arrivals(0.0) or []
-    assert queued.submission.wants == plan.config
+    wants = queued.submission.wants  # in slots of the service, whatever device they are
+    assert wants is not None
+    assert (wants.workers, wants.batch_size, queued.device) == (plan.config.workers, plan.config.batch_size, "t4")
     assert queued.submission.seconds == plan.forecast.seconds.mid
 
 
