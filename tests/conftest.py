@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 
@@ -16,6 +17,8 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS", "same"))
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: programs under test hear Ctrl-C again
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores would wait for one another
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times, and compiled once
 os.environ["XDG_DATA_HOME"] = _data = tempfile.mkdtemp(prefix="cotune-data-")  # the user's own store is never touched

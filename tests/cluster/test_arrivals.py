@@ -43,7 +43,7 @@ def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path)
         arrived = Intake(stores, [settings, settings], None, engine=None, slots=2, seed=0).arrivals(0.0)
     assert arrived is not None
     assert [queued.submission.name for queued in arrived] == ["twice", "twice'"]
-    assert [queued.before.id if queued.before else None for queued in arrived] == ["cut", None]
+    assert [[start.id for start in queued.earlier] for queued in arrived] == [["cut"], []]
 
 
 def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

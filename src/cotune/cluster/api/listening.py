@@ -32,13 +32,13 @@ class ApiAddress:
         host, _, port = text.rpartition(":")
         host = host.strip("[]") or "127.0.0.1"
         if not port.isdecimal() or int(port) > 65535:
-            raise UsageError(f"cannot read --listen {text!r}; write 127.0.0.1:{PORT}, or a port alone")
+            raise UsageError(f"cannot read the address {text!r}; write 127.0.0.1:{PORT}, or a port alone")
         return cls(host, int(port), tokens, tuple(folders) or (Path.cwd(),))
 
 
 @contextmanager
 def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
-    """Serve the API of a store in a thread; yield its address. Beyond this machine only with tokens."""
+    """Serve the API of a store in a thread; yield its address. Jobs are commands, so only tokens let anybody in."""
     try:
         import uvicorn
 
@@ -49,14 +49,11 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
     from cotune.cluster.service.queue import Queue
     from cotune.store import open_store
 
-    local = loopback(address.host)
-    if not local and address.tokens is None:
-        raise UsageError(f"others reach {address.host}: name a file of tokens (--tokens; `cotune token` makes one)")
-    if address.tokens is not None:
-        read(address.tokens)  # what is wrong with it is said now
+    if address.tokens is None:
+        raise UsageError("whoever submits a job runs a command: name a file of tokens (`cotune token` makes one)")
+    read(address.tokens)  # what is wrong with it is said now
     with open_store(store, Path()) as opened, _listener(address) as listener:
-        tokens = None if address.tokens is None else TokenFile(address.tokens)
-        app = create(Queue(opened), tokens, address.folders, local=local)
+        app = create(Queue(opened), TokenFile(address.tokens), address.folders, local=loopback(address.host))
         settings = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=_PATIENCE, server_header=False
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from cotune.cli.options import Engine, Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cotune.cluster.live import Serving
     from cotune.cluster.loop import Changes
@@ -46,6 +47,19 @@ def serve(
         int | None,
         typer.Option("--metrics-port", min=1, max=65535, help="Service: /metrics for Prometheus on loopback."),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", help="Service: answer HTTP under /api/v1/ here: 8791, or 127.0.0.1:8791; with --tokens."
+        ),
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", help="Service: the file of tokens that `cotune token` makes.")
+    ] = None,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Option("--folder", help="Service: where jobs that come over HTTP may stand (default: this folder)."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Service: only say whether it could start.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -73,7 +87,9 @@ def serve(
         from cotune.units import seconds
 
         kept = None if keep is None else seconds(keep)
-        _service(store, ServiceOptions(policy, slots, profilers, drain, kept, metrics_port), check=check, json=json)
+        options = ServiceOptions(policy, slots, profilers, drain, kept, metrics_port)
+        with _http(store, listen if not check else None, tokens, folders or ()):
+            _service(store, options, check=check, json=json)
         return
     chosen: Any = registry.create("policy", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
@@ -95,6 +111,20 @@ def serve(
     else:
         _show(ended, intake.declined)
     _end(ended, intake.declined, quiet=json)
+
+
+@contextmanager
+def _http(store: str | None, listen: str | None, tokens: Path | None, folders: Sequence[Path]) -> Iterator[None]:
+    """Answer HTTP beside the service where that is asked."""
+    if listen is None:
+        yield
+        return
+    from cotune.cluster.api.listening import ApiAddress, answering
+    from cotune.cluster.service.daemon import log
+
+    with answering(ApiAddress.parse(listen, tokens, folders), store) as address:
+        log("listening", address=address)
+        yield
 
 
 def _service(store: str | None, options: ServiceOptions, *, check: bool, json: bool) -> None:
