@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs schema lock sbom audit wheel clean
+.PHONY: demo test lint bench docs schema lock sbom audit dist wheel clean
 
 # torch first, as pip finds it here: its CPU build, or with the CUDA packages that belong to it.
 $(VENV)/.installed: requirements.lock pyproject.toml
@@ -55,11 +55,14 @@ sbom: $(VENV)-tools/.installed
 audit: $(VENV)-tools/.installed
 	.ci/audit.sh $(VENV)-tools/bin/pip-audit
 
-# What PyPI would get, installed in an environment of its own; torch and what draws come from ours, to install them once.
-wheel: $(VENV)/.installed $(VENV)-tools/.installed
-	rm -rf dist $(VENV)-wheel
+dist: $(VENV)-tools/.installed
+	rm -rf dist
 	$(VENV)-tools/bin/python -m build --outdir dist . >/dev/null
 	$(VENV)-tools/bin/twine check --strict dist/*
+
+# What PyPI would get, in an environment of its own; torch and what draws come from ours, to install them once.
+wheel: $(VENV)/.installed dist
+	rm -rf $(VENV)-wheel
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > "$$(echo $(VENV)-wheel/lib/python*/site-packages)/ours.pth"
