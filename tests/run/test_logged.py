@@ -164,7 +164,7 @@ def test_a_log_whose_steps_are_no_epochs_is_a_failure_that_says_so(play: Play) -
     """
     played = play(script, job=Job("test", log=("tensorboard", "runs")))
     assert played.ended.outcome == "failed"
-    assert "logged no epoch: give --examples" in str(played.ended.failure)
+    assert "logged no epoch: say how many examples" in str(played.ended.failure)
 
 
 @pytest.mark.parametrize(
