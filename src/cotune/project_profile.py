@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cotune.jobfile.settings import Settings
 from cotune.predict.history import History
+from cotune.predict.samples import informative
 from cotune.probe.active import design_for
 from cotune.probe.design import Chooser, Design
 from cotune.probe.measure import Limits
@@ -50,7 +51,7 @@ class ProfileContext:
         """Measure within a budget: a time, or device-seconds of a recording; raise where nothing is learnt."""
         settings, limits = self.settings, self._limits(budget, options.max_samples)
         known = self.store.samples(settings.job)
-        tried = tuple(sample for sample in known if not (sample.failed and options.retry_failed))
+        tried = tuple(sample for sample in informative(known) if not (sample.failed and options.retry_failed))
         with self._opened(limits, options.seed) as engine:
             new = measure(
                 engine,

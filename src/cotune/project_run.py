@@ -20,6 +20,7 @@ from cotune.layout_change import LayoutChange
 from cotune.predict.annealing import continuable
 from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
+from cotune.predict.samples import informative
 from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome, readable
 from cotune.probe.self_change import SelfChange
@@ -151,7 +152,7 @@ class RunContext:
         """Return a run that begins with what a handful of time probes and other jobs say is best."""
         settings, seed = self.settings, options.seed or 0
         job, goal = settings.job, settings.goal
-        known = tuple(self.evidence().samples)
+        known = informative(self.evidence().samples)
         brain = SelfMeasuring(job, goal, settings.space, settings.cluster, seed, known)
         if options.fixed:
             brain = replace(brain, constants=brain.constants.staying)

@@ -43,10 +43,7 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
         say(f"measured nothing: even a start takes {duration(least_seconds(tried))}, more than the budget")
     else:
         say(f"measured nothing, as no probe would tell enough for its cost; {len(usable)} samples are usable")
-    if skipped := len(
-        {sample.config for sample in tried if sample.failed and not sample.unheard}
-        - {sample.config for sample in usable}
-    ):
+    if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
         say(f"{counted(skipped, 'config')} failed before, not tried again; --retry-failed tries them")
 
 

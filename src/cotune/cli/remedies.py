@@ -35,7 +35,7 @@ _WORDS = {
     "profile_longer": ": cotune profile --budget 5m (the job must report its metric)",
     "replay": " (--budget, --max-samples)",
     "budget": " (--budget)",
-    "retry_failed": "; --retry-failed tries them again",
+    "retry_failed": "; cotune profile --retry-failed tries them again",
     "epochs": " (--epochs)",
     "list_recording": "; `cotune predict` lists it",
     "command": ": give it after --, or as `run:` in cotune.yaml (`cotune init` writes one)",

@@ -66,6 +66,20 @@ def failing(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.failed and last[sample.config].failed]
 
 
+def informative(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return the samples in their order, less the failures that say nothing of their config.
+
+    Such a start told nothing that could be read, or failed before the job had ever run: with a module missing, any
+    config would have failed.
+    """
+    ran, told = False, []
+    for sample in samples:
+        ran = ran or sample.epoch_seconds is not None
+        if not (sample.unheard or (sample.failed and not sample.out_of_memory and not ran)):
+            told.append(sample)
+    return tuple(told)
+
+
 def timings(samples: Sequence[Sample], least: int = 1) -> Timings:
     """Return the median epoch seconds of every measured config, of which there must be some."""
     measured: dict[Config, list[float]] = defaultdict(list)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.checkpoints import Resumable, joined, take, trained
+from cotune.predict.samples import informative
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import Until, attempt
 from cotune.run.launch import Engine, Launch
@@ -72,7 +73,7 @@ def profile(
 ) -> Iterator[ProfileStep]:
     """Measure until the space is covered or a limit is reached; yield every sample as it grows."""
     begun = engine.now()
-    samples = [sample for sample in known if not sample.unheard]
+    samples = list(informative(known))
     before = len(samples)
     seen: set[int] = set()
     number, most = 0, min(limits.samples, design.remaining(joined(samples)))

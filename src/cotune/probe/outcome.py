@@ -71,7 +71,7 @@ class ProfileOutcome:
             last = failures[-1]
             why = f"{last.failure}{readable(self.job, last)}"
             return EngineError(f"every start of {name} failed: {why}; its logs are in {last.folder}", samples=failures)
-        if not self.new and any(sample.failed and not sample.unheard for sample in self.known):
+        if not self.new and any(sample.failed for sample in self.tried):
             return EngineError(f"every config of {name} failed before", remedy="retry_failed")
         tried = f"{counted(len(self.new), 'start')} within {duration(self.limits.seconds)}"
         hint = readable(self.job, self.new[-1]) if self.new else ""
