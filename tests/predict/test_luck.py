@@ -62,6 +62,25 @@ def test_a_rougher_run_is_expected_to_be_further_from_the_next() -> None:
     assert calm.scatter.sigma < rough.scatter.sigma
 
 
+def fall_at_the_end(samples: list[Sample], batch: int, epochs: int = 20) -> float:
+    """Return how far below its median the best so far of a batch may lie in the end."""
+    learning = forecaster(JOB, samples, Cluster())(Configs.of([Config.data_parallel(batch, 1)]), epochs).learning
+    assert learning is not None
+    return float(learning.fall[0, -1])
+
+
+def test_where_short_probes_lie_apart_they_differ_in_pace_and_the_plateau_is_no_less_sure() -> None:
+    """Repeats of two epochs were 50 points apart where every run ended within one: plans of it were refused."""
+    long = run(64, epochs=20)
+    probes = [run(64, pace, epochs=2) for pace in (0.2, 5.0)]
+    assert fall_at_the_end([long, *probes], 64) < 0.02 < abs(probes[0].curve[0].accuracy - probes[1].curve[0].accuracy)
+
+
+def test_a_batch_that_learns_roughly_leaves_others_their_calm() -> None:
+    calm, rough = run(64, epochs=20, noise=0.001), run(512, epochs=20, noise=0.08, seed=1)
+    assert fall_at_the_end([calm, rough], 64) < fall_at_the_end([calm, rough], 512)
+
+
 def test_a_target_that_one_probe_met_is_met_again_by_then_in_about_half_of_all_runs() -> None:
     probe = run(64, epochs=10)
     target = probe.accuracy

@@ -11,7 +11,7 @@ luck     two runs of one recipe reach a target some per cent of epochs apart (`l
 batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
          batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
-noise    the roughness of the measured curves, and the scatter of repeated ones
+noise    how far evaluations late in a curve are off their neighbours, of each batch for itself, and repeats late on
 later    grows with the doublings of epochs after the end of the measured curves; the errors
          on their later halves say how fast. The best so far never falls: two deviations below
          the median are at most what the curve is expected to rise after that end
@@ -42,9 +42,9 @@ from cotune.predict import AccuracyModel
 from cotune.predict.annealing import Annealing
 from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
-from cotune.predict.predictors.curve import fallen, natural_ceiling, roughness
+from cotune.predict.predictors.curve import fallen, natural_ceiling
 from cotune.predict.recipes import Recipes
-from cotune.predict.samples import LearningCurve, by_global_batch, curves, neighbours
+from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curves, neighbours
 from cotune.predict.validation import AccuracyErrors
 from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
@@ -66,6 +66,8 @@ _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone 
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _EARLY = 0.5  # epochs: a place in the first one
+_LATER_PART = 0.5  # of a curve, in which it is flat enough to show its noise
+_ALL_BATCHES = 2.0  # evaluations that all batches together are worth where the noise of one is asked for
 _FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
@@ -84,6 +86,11 @@ class _Near:
     broken: Floats  # share of the curves that collapsed
 
     @property
+    def place(self) -> Floats:
+        """Return where they lie, counted in measured batches from 0."""
+        return self.below + self.share[:, 0]
+
+    @property
     def far(self) -> Floats:
         """Return the doublings that count: outside they count for more."""
         return self.away * np.where(self.outside, _OUTSIDE, 1.0)
@@ -97,7 +104,7 @@ class AccuracyOutlook:
     found: tuple[LearningCurve, ...]
     range: float
     ceiling: float  # what no draw can pass
-    noise: float
+    noise: Floats  # of one evaluation at each batch measured, the smallest first
     pace: float  # deviation of ln epochs for each doubling away from a measured batch
     level: float  # and of accuracy
     per_epoch: float  # spread for each doubling after the end of the measured curves
@@ -129,10 +136,11 @@ class AccuracyOutlook:
         early = self.model.predict(alike, np.array([_EARLY]))
         below, above = _apart(median, early, np.hypot(self._between_runs(near), self.pace * near.far))
         ends = _ENDS * self.range if self.annealing else 0.0
-        always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + self.noise**2 + ends**2
+        noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
+        always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
         always = always[:, None]
         later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
-        shown = np.minimum(self._best(median) + self._shared(near, epochs), self.ceiling)
+        shown = np.minimum(self._best(median, noise) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
         ended = np.clip(np.ceil(2**near.end / self.step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
@@ -187,20 +195,20 @@ class AccuracyOutlook:
         between = np.where(near.outside, "extrapolated", "interpolated")
         return np.where(near.away == 0, "measured", between).astype(object)
 
-    def _best(self, median: Floats) -> Floats:
-        """Return the best of all evaluations so far by the law."""
-        tries = _on_plateau(median, self.noise)
-        lift = self.noise * ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
-        return np.asarray(np.minimum(median + lift[tries - 1], self.ceiling))
+    def _best(self, median: Floats, noise: Floats) -> Floats:
+        """Return the best of all evaluations so far by the law, each row with its own noise."""
+        tries = _on_plateau(median, noise)
+        lift = ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
+        return np.asarray(np.minimum(median + noise[:, None] * lift[tries - 1], self.ceiling))
 
     def _shared(self, near: _Near, epochs: Floats) -> Floats:
         """Return how much better than by the law the best is: as measured, and straight in ln B between batches."""
-        found = [self._better(batch, epochs) for batch in self._by_batch]
+        found = [self._better(batch, epochs, noise) for batch, noise in zip(self._by_batch, self.noise, strict=True)]
         own, others = (np.stack(part) for part in zip(*found, strict=True))
         between = (1 - near.share) * others[near.below] + near.share * others[near.above]
         return np.where((near.away == 0)[:, None], own[near.below], between)
 
-    def _better(self, batch: int, epochs: Floats) -> tuple[Floats, Floats]:
+    def _better(self, batch: int, epochs: Floats, noise: float) -> tuple[Floats, Floats]:
         """Return how much better than by the law the best of a measured batch is, and what that tells of others.
 
         What it was at the end stays. An evaluation below the law is bad luck, which others do not share.
@@ -209,7 +217,7 @@ class AccuracyOutlook:
         furthest = max(same, key=lambda curve: float(curve.epochs[-1]))
         config = Config.data_parallel(furthest.batch_size, max(1, batch // furthest.batch_size))
         middle = self.model.predict(Configs.of([config]), epochs)
-        law = self._best(middle)[0]
+        law = self._best(middle, np.array([noise]))[0]
         # A curve says nothing of epochs that it did not reach.
         each = np.array([np.interp(epochs, c.epochs, c.accuracy, left=np.nan, right=np.nan) for c in same])
         told = np.flatnonzero(np.isfinite(each).any(axis=0))
@@ -276,10 +284,10 @@ def _at(law: Floats, logs: Floats, wanted: Floats) -> Floats:
     return np.asarray(low + (wanted - logs[place - 1]) / (logs[place] - logs[place - 1]) * (high - low))
 
 
-def _on_plateau(median: Floats, noise: float) -> Ints:
+def _on_plateau(median: Floats, noise: Floats) -> Ints:
     """Return for each epoch how many evaluations so far lay within the noise of it, itself included."""
     best = np.maximum.accumulate(median, axis=1)
-    before = np.array([np.searchsorted(curve, least) for curve, least in zip(best, best - noise, strict=True)])
+    before = np.array([np.searchsorted(curve, least) for curve, least in zip(best, best - noise[:, None], strict=True)])
     return np.asarray(np.maximum(np.arange(1, best.shape[1] + 1) - before, 1), dtype=np.int64)
 
 
@@ -296,7 +304,7 @@ def accuracy_outlook(
     found = curves(job, samples)
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
-    noise = max(_LEAST_NOISE * span, float(np.median([roughness(curve) for curve in found])), _scatter(found))
+    noise = np.maximum(_jitter(found), max(_LEAST_NOISE * span, _scatter(found)))
     pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
     later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
     ceiling = natural_ceiling(job, found)
@@ -322,12 +330,44 @@ def _factor(errors: AccuracyErrors, span: float) -> float:
     return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))
 
 
+def _jitter(found: Sequence[LearningCurve]) -> Floats:
+    """Return the noise of one evaluation at each batch: what its own curves say, shrunk to what all do."""
+    whole = [np.concatenate([_bends(curve) for curve in same]) for same in by_global_batch(found).values()]
+    told = np.array([len(bends) for bends in whole], dtype=np.float64)
+    if not told.any():
+        return np.zeros(len(whole))
+    usual = _deviation(np.concatenate(whole))
+    own = np.array([_deviation(bends) if len(bends) else usual for bends in whole])
+    return np.asarray((told * own + _ALL_BATCHES * usual) / (told + _ALL_BATCHES))
+
+
+def _deviation(bends: Floats) -> float:
+    return float(1.4826 * np.median(bends))
+
+
+@lru_cache(CURVES)
+def _bends(curve: LearningCurve) -> Floats:
+    """Return by how much evaluations of a curve's later half are off the line between their neighbours."""
+    later = curve.epochs >= _LATER_PART * curve.epochs[-1]
+    later[-4:] = True
+    logs, values = np.log(curve.epochs[later]), curve.accuracy[later]
+    if len(values) < 3:
+        return np.zeros(0)
+    share = (logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2])
+    off = values[1:-1] - (1 - share) * values[:-2] - share * values[2:]
+    return np.asarray(np.abs(off) / np.sqrt(1 + share**2 + (1 - share) ** 2))
+
+
 def _scatter(found: Sequence[LearningCurve]) -> float:
-    """Return the deviation between repeated curves of one batch, at the epochs they share."""
+    """Return the deviation between repeated curves of one batch at the epochs they share, late in the longest of all.
+
+    Early on runs differ in pace, which is told by their luck.
+    """
+    late = _LATER_PART * max(float(curve.epochs[-1]) for curve in found)
     gaps = [
-        np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]]).mean() / np.sqrt(2) * 1.25
+        np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]])[shared[0] >= late].mean() / np.sqrt(2) * 1.25
         for same in by_global_batch(found).values()
         for one, other in (itertools.combinations(same, 2) if len(same) <= _FEW_REPEATS else itertools.pairwise(same))
-        if len((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0])
+        if ((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0] >= late).any()
     ]
     return float(np.mean(gaps)) if gaps else 0.0
