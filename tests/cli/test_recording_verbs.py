@@ -60,11 +60,11 @@ def test_limits_on_measuring_hold(folder: Path) -> None:
     few = cotune("plan", "--recording", folder, "--target", "0.8", "--max-samples", 5, "--seed", 1)
     assert few["profile"]["samples"] <= 5
     budget = 0.5 * few["profile"]["device_seconds"]
-    cheap = cotune("predict", "--recording", folder, "--budget", budget, "--all")
+    cheap = cotune("predict", "--recording", folder, "--max-device-seconds", budget, "--all")
     assert len(cheap["rows"]) == 20
     for verb in ("plan", "report"):
-        assert cotune(verb, "--recording", folder, "--target", "0.8", "--budget", 0, code=8)["error"]
-        told = cotune(verb, "--recording", folder, "--target", "0.8", "--budget", 5, code=8)["error"]
+        assert cotune(verb, "--recording", folder, "--target", "0.8", "--max-device-seconds", 0, code=8)["error"]
+        told = cotune(verb, "--recording", folder, "--target", "0.8", "--max-device-seconds", 5, code=8)["error"]
         assert "no learning curve was replayed" in told["message"]
 
 

@@ -31,7 +31,7 @@ def _recordings() -> Iterator[Scenario]:
         f"predict {small}",
         f"predict {small} --all --max-samples 6",
         f"predict {small} -w 4 -b 64 --seed 4",
-        f"predict {small} -w 1,8 -b 16,128 --budget 60 --predictor ring",
+        f"predict {small} -w 1,8 -b 16,128 --max-device-seconds 60 --predictor ring",
         "predict --recording inputs/speed --predictor ernest",
         f"predict {priced} --all-samples -w 2 -b 32..34",
     )
@@ -67,16 +67,16 @@ def _recordings() -> Iterator[Scenario]:
         f"report {small} --target accuracy=0.6 --deadline 1s",
     )
     yield _each(
-        "over-budget", f"plan {small} {_GOAL} --budget 0", f"report {small} {_GOAL} --budget 5",
+        "over-budget", f"plan {small} {_GOAL} --max-device-seconds 0", f"report {small} {_GOAL} --max-device-seconds 5",
         f"predict {small} --max-samples 0",
     )  # fmt: skip
     yield _each(
         "run-recording",
-        f"run {small} {_GOAL} --budget 100000",
+        f"run {small} {_GOAL} --max-device-seconds 100000",
         f"run {small} -w 2 -b 32 --epochs 3",
         f"run {small} -w 8 -b 128 --target accuracy=0.6 --deadline 1s",
         f"run {small} -w 99 -b 16",
-        f"run {priced} --target loss=0.7 --deadline 1h --seed 2 --budget 100000",
+        f"run {priced} --target loss=0.7 --deadline 1h --seed 2 --max-device-seconds 100000",
     )
     yield _each(
         "run-without-profile",

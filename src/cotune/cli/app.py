@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cotune import __version__
-from cotune.cli import spellings
+from cotune.cli import help, spellings
 from cotune.cli.numbers import within_bounds
 from cotune.errors import suggestion
 
@@ -69,7 +69,7 @@ class Verbs(TyperGroup):
     """The group of all verbs, each imported when it is asked for."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spellings.present(args))
+        return super().parse_args(ctx, help.asking(ctx, spellings.present(args)))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the parser's own signature
         return list(verbs())
@@ -98,9 +98,9 @@ def _command(name: str) -> Any:
     if isinstance(made, typer.Typer):
         holder.add_typer(made, name=name)
         group: Any = typer.main.get_command(holder)
-        return within_bounds(group.commands[name])
+        return help.on_one_screen(within_bounds(group.commands[name]))
     holder.command(name=name)(made)
-    return within_bounds(typer.main.get_command(holder))
+    return help.on_one_screen(within_bounds(typer.main.get_command(holder)))
 
 
 def _purpose(file: Path) -> str:

@@ -13,6 +13,7 @@ import yaml
 from sqlalchemy import URL
 
 from cotune import private, redact, registry
+from cotune.cli.help import GOAL, MEASURING, OUTPUT, REPLAY, SPACE, rare
 from cotune.cli.output import note
 from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
@@ -28,48 +29,105 @@ _ASKED = ("target", "deadline", "max_cost", "epochs")
 Word = TypeVar("Word", bound=str)
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Command = Annotated[list[str] | None, typer.Argument(help="The training command, after --.", show_default=False)]
-File = Annotated[Path | None, typer.Option("--file", "-f", help="The job file (default: cotune.yaml here or above).")]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document on stdout.")]
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(rich_help_panel=rare("Arguments"), help="The training command, after --.", show_default=False),
+]
+File = Annotated[
+    Path | None, typer.Option("--file", "-f", rich_help_panel=rare(OUTPUT), help="The job file (cotune.yaml).")
+]
 StoreUrl = Annotated[
-    str | None, typer.Option("--store", envvar="COTUNE_STORE", help="Where samples are kept: a file or database URL.")
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="COTUNE_STORE",
+        rich_help_panel=rare(OUTPUT),
+        help="Where samples are kept: a file or database URL.",
+    ),
 ]
-Name = Annotated[str | None, typer.Option("--name", help="The job's name.")]
-Examples = Annotated[int | None, typer.Option("--examples", min=1, help="Examples in one epoch.")]
-Workers = Annotated[str | None, typer.Option("--workers", "-w", help="Worker counts: 4, 1,2,4 or 1..8.")]
-BatchSize = Annotated[str | None, typer.Option("--batch-size", "-b", help="Batch sizes per worker: 64, 32,64 or 1..8.")]
+Name = Annotated[str | None, typer.Option("--name", rich_help_panel=rare(MEASURING), help="The job's name.")]
+Examples = Annotated[
+    int | None, typer.Option("--examples", min=1, rich_help_panel=rare(MEASURING), help="Examples in one epoch.")
+]
+Workers = Annotated[
+    str | None, typer.Option("--workers", "-w", rich_help_panel=SPACE, help="Worker counts: 4, 1,2,4 or 1..8.")
+]
+BatchSize = Annotated[
+    str | None, typer.Option("--batch-size", "-b", rich_help_panel=SPACE, help="Batches per worker: 64, 32,64 or 1..8.")
+]
 Axis = Annotated[
-    list[str] | None, typer.Option("--axis", help="A named axis: precision=fp32,bf16. May be given several times.")
+    list[str] | None,
+    typer.Option("--axis", rich_help_panel=rare(SPACE), help="A named axis, may be repeated: precision=fp32,bf16."),
 ]
-Target = Annotated[str | None, typer.Option("--target", help="What to reach: accuracy=0.98.")]
-Deadline = Annotated[str | None, typer.Option("--deadline", help="In which time: 90s, 45m, 2h.")]
-MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", min=1, help="Most epochs a run may take.")]
-MaxCost = Annotated[float | None, typer.Option("--max-cost", help="Most a run may cost, in the unit of costs.")]
+Target = Annotated[
+    str | None, typer.Option("--target", rich_help_panel=GOAL, help="What to reach: accuracy=0.98, or loss<=0.7.")
+]
+Deadline = Annotated[str | None, typer.Option("--deadline", rich_help_panel=GOAL, help="In which time: 90s, 45m, 2h.")]
+MaxEpochs = Annotated[
+    int | None, typer.Option("--max-epochs", min=1, rich_help_panel=rare(GOAL), help="Most epochs a run may take.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", rich_help_panel=GOAL, help="Most a run may cost, in the unit of costs.")
+]
 Confidence = Annotated[
-    float | None, typer.Option("--confidence", min=0.01, max=0.999, help="Joint probability asked for (0.9).")
+    float | None,
+    typer.Option(
+        "--confidence", min=0.01, max=0.999, rich_help_panel=rare(GOAL), help="Joint probability asked for (0.9)."
+    ),
 ]
-Prefer = Annotated[str | None, typer.Option("--prefer", help="cheap, fast or accurate.")]
+Prefer = Annotated[str | None, typer.Option("--prefer", rich_help_panel=GOAL, help="cheap, fast or accurate.")]
 Pattern = Annotated[
-    str | None, typer.Option("--pattern", help="A regular expression with (?P<epoch>) and (?P<accuracy>).")
+    str | None,
+    typer.Option(
+        "--pattern",
+        rich_help_panel=rare(MEASURING),
+        help="What the script prints, as a regular expression with (?P<epoch>) and (?P<accuracy>).",
+    ),
 ]
-Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Train exactly so many epochs.")]
-Timeout = Annotated[str | None, typer.Option("--timeout", help="Most seconds for one start, or without a report.")]
-Predictor = Annotated[str, typer.Option("--predictor", help="What predicts seconds per epoch.")]
-AccuracyPredictor = Annotated[str, typer.Option("--accuracy-predictor", help="What predicts accuracy.")]
-Engine = Annotated[str | None, typer.Option("--engine", help="Where it runs (local).")]
-RecordingFolder = Annotated[
-    Path | None, typer.Option("--recording", help="Replay the recording in this folder instead of running the job.")
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", min=1, rich_help_panel=GOAL, help="Train exactly so many epochs.")
 ]
-MaxSamples = Annotated[int, typer.Option("--max-samples", min=0, help="Most starts on a recording.")]
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", rich_help_panel=rare(MEASURING), help="Most seconds for one start, or without a report."),
+]
+Predictor = Annotated[
+    str, typer.Option("--predictor", rich_help_panel=rare(MEASURING), help="What predicts seconds per epoch.")
+]
+AccuracyPredictor = Annotated[
+    str, typer.Option("--accuracy-predictor", rich_help_panel=rare(MEASURING), help="What predicts accuracy.")
+]
+Engine = Annotated[str | None, typer.Option("--engine", rich_help_panel=rare(MEASURING), help="Where it runs (local).")]
 Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, help="Most replayed device-seconds of measuring on a recording.")
+    str | None, typer.Option("--budget", rich_help_panel=MEASURING, help="What measuring may take: 90s, 5m.")
 ]
-AllSamples = Annotated[bool, typer.Option("--all-samples", help="Read every row of the recording, for study only.")]
+RecordingFolder = Annotated[
+    Path | None,
+    typer.Option("--recording", rich_help_panel=REPLAY, help="Replay this recording instead of running."),
+]
+MaxSamples = Annotated[
+    int, typer.Option("--max-samples", min=0, rich_help_panel=rare(REPLAY), help="Most starts on a recording.")
+]
+MaxDeviceSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--max-device-seconds", min=0, rich_help_panel=rare(REPLAY), help="Most replayed device-seconds of measuring."
+    ),
+]
+AllSamples = Annotated[
+    bool, typer.Option("--all-samples", rich_help_panel=rare(REPLAY), help="Read every row, for study only.")
+]
 FromScratch = Annotated[
-    bool, typer.Option("--from-scratch", help="Go on from nothing, even if a probe has trained this recipe.")
+    bool,
+    typer.Option(
+        "--from-scratch", rich_help_panel=rare(MEASURING), help="Begin anew, even if a probe has trained this recipe."
+    ),
 ]
-NoHistory = Annotated[bool, typer.Option("--no-history", help="Leave out samples of jobs like this one.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+NoHistory = Annotated[
+    bool, typer.Option("--no-history", rich_help_panel=rare(MEASURING), help="Leave out samples of jobs like this one.")
+]
+Seed = Annotated[int, typer.Option("--seed", rich_help_panel=rare(OUTPUT), help="Seed of everything random.")]
 
 
 def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
@@ -229,6 +287,12 @@ def goal_overrides(
         "confidence": confidence,
         "budget": {"max_cost": max_cost} if max_cost is not None else None,
     }
+
+
+def refuse_budget(budget: str | None) -> None:
+    """Refuse a time for real measuring where a recording is replayed."""
+    if budget is not None:
+        raise UsageError("--budget is time of real runs; bound a recording by --max-device-seconds and --max-samples")
 
 
 def runs_folder() -> Path:

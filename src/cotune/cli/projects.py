@@ -28,14 +28,14 @@ class Reading:
     """How much of a recording may be read: so many starts and device-seconds, or everything."""
 
     max_samples: int
-    budget: float | None
+    device_seconds: float | None
     everything: bool
 
     def evidence(self, project: Project, seed: int) -> Evidence:
         """Return what may be known of a recording: what was measured of it, with more measured now."""
         if self.everything:
             return project.every_row()
-        project.profile(self.budget, max_samples=self.max_samples, seed=seed)
+        project.profile(self.device_seconds, max_samples=self.max_samples, seed=seed)
         return project.evidence()
 
 

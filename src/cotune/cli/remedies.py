@@ -33,7 +33,7 @@ def _with_flag(error: CotuneError) -> str:
 _WORDS = {
     "profile": ": cotune profile",
     "profile_longer": ": cotune profile --budget 5m (the job must report its metric)",
-    "replay": " (--budget, --max-samples)",
+    "replay": " (--max-device-seconds, --max-samples)",
     "budget": " (--budget)",
     "retry_failed": "; cotune profile --retry-failed tries them again",
     "epochs": " (--epochs)",

@@ -31,7 +31,7 @@ from cotune.units import counted, duration, number
 def measures_itself(project: Project, reading: Reading) -> bool:
     """Return whether a replayed run has neither a plan nor samples, and a target to find a config for."""
     job = project.settings.job
-    limited = reading.everything or reading.budget is not None
+    limited = reading.everything or reading.device_seconds is not None
     untouched = not project.store.samples(job) and not project.store.latest_plan(job)
     return project.settings.goal.target is not None and untouched and not limited
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotune.cli.help import OUTPUT
 from cotune.cli.options import Json, StoreUrl, require_store
 
 if TYPE_CHECKING:
@@ -28,10 +29,14 @@ def dashboard(
         str | None,
         typer.Option("--token", envvar="COTUNE_DASHBOARD_TOKEN", help="What visitors must know (made up if need be)."),
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", rich_help_panel=OUTPUT, help="Do not open a browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Look at jobs, live runs, plans and what-ifs in a browser. Reads a store, simulations included."""
+    """Look at jobs, live runs, plans and what-ifs in a browser. Reads a store, simulations included.
+
+    cotune dashboard
+    cotune dashboard --store postgresql://host/team --port 8900 --no-open
+    """
     import secrets
     from contextlib import nullcontext
     from pathlib import Path

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
 from cotune.cli.options import (
     Axis,
     Command,
@@ -33,23 +34,44 @@ from cotune.units import seconds
 def export(
     target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
     command: Command = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write (default: stdout).")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="The file to write (default: stdout).")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers, instead of the plan's."),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker, instead of the plan's."
+        ),
+    ] = None,
     axis: Axis = None,
     epochs: Epochs = None,
     per_node: Annotated[
-        int | None, typer.Option("--per-node", min=1, help="Most workers on a node, instead of the device's.")
+        int | None,
+        typer.Option(
+            "--per-node", rich_help_panel=rare(SPACE), min=1, help="Most workers on a node, instead of the device's."
+        ),
     ] = None,
-    limit: Annotated[str | None, typer.Option("--limit", help="Time to ask for, instead of the forecast's.")] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", rich_help_panel=GOAL, help="Time to ask for, instead of the forecast's.")
+    ] = None,
     image: Annotated[str | None, typer.Option("--image", help="The container image (kubeflow).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing file.")
+    ] = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Write the plan for torchrun, Slurm, Ray, SkyPilot and others. The latest, or a config given by flags."""
+    """Write the latest plan, or a config of your own, for a launcher you have.
+
+    cotune export torchrun
+    cotune export slurm -o train.sbatch --per-node 4
+    """
 
     settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}

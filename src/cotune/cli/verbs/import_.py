@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cotune.cli.help import MEASURING, OUTPUT, SPACE, rare
 from cotune.cli.options import Axis, Examples, File, Json, Name, StoreUrl, chosen_axes, load_settings, open_store
 from cotune.cli.output import emit_json, note, say
 from cotune.documents import sample_document
@@ -28,32 +29,56 @@ def import_(
     name: Annotated[str, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")],
     source: Annotated[Path, typer.Argument(help="The file or folder that holds it.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where recordings of a data set go, one folder each.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", rich_help_panel=OUTPUT, help="Where recordings of a data set go, one folder each."
+        ),
     ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="The name of the job's metric in the log.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Workers that ran.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Batch of each worker.")] = None,
-    accumulate: Annotated[int, typer.Option("--accumulate", min=1, help="Steps of accumulation.")] = 1,
-    device: Annotated[str | None, typer.Option("--device", help="The device (default: the job's first).")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", rich_help_panel=MEASURING, help="The name of the job's metric in the log.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers that ran.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker.")
+    ] = None,
+    accumulate: Annotated[
+        int, typer.Option("--accumulate", rich_help_panel=rare(SPACE), min=1, help="Steps of accumulation.")
+    ] = 1,
+    device: Annotated[
+        str | None, typer.Option("--device", rich_help_panel=rare(SPACE), help="The device (default: the job's first).")
+    ] = None,
     axis: Axis = None,
     runs: Annotated[
         str | None,
-        typer.Option("--runs", help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken."),
+        typer.Option(
+            "--runs",
+            rich_help_panel=MEASURING,
+            help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken.",
+        ),
     ] = None,
     steps_are_epochs: Annotated[
-        bool, typer.Option("--steps-are-epochs", help="A step of the log is an epoch.")
+        bool, typer.Option("--steps-are-epochs", rich_help_panel=rare(MEASURING), help="A step of the log is an epoch.")
     ] = False,
     seconds: Annotated[
-        str | None, typer.Option("--seconds", help="What the run took, for a log without times.")
+        str | None,
+        typer.Option("--seconds", rich_help_panel=rare(MEASURING), help="What the run took, for a log without times."),
     ] = None,
-    speed_only: Annotated[bool, typer.Option("--speed-only", help="Read no metric.")] = False,
+    speed_only: Annotated[
+        bool, typer.Option("--speed-only", rich_help_panel=rare(MEASURING), help="Read no metric.")
+    ] = False,
     job: Name = None,
     examples: Examples = None,
     file: File = None,
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Read other tools' logs as samples of a job. Or a published data set as recordings."""
+    """Read other tools' logs as samples of a job, or a published data set.
+
+    cotune import tensorboard runs/ --metric val_acc -w 2 -b 64
+    cotune import zeus zeus-main/ -o recordings/
+    """
     known = name.lower().replace("-", "_").replace(".", "_")
     if known in recordings.names():
         _recordings(known, source, output, json=json)

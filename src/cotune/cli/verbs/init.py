@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cotune.cli.help import OUTPUT
 from cotune.cli.options import Command, Examples, Json, Name
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.jobfile import settings as job_settings
@@ -21,10 +22,16 @@ def init(
     command: Command = None,
     name: Name = None,
     examples: Examples = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing cotune.yaml.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing cotune.yaml.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples."""
+    """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples.
+
+    cotune init -- python train.py --batch-size {batch_size} --epochs {epochs}
+    cotune init --examples 60000 -- torchrun train.py
+    """
 
     file = Path.cwd() / job_settings.FILE_NAME
     refuse_overwriting(file, force=force)

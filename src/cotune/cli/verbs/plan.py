@@ -12,6 +12,7 @@ import typer
 from cotune import counting
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli.doubts import doubt_batches, doubt_target
+from cotune.cli.help import MEASURING, SPACE, rare
 from cotune.cli.options import (
     AccuracyPredictor,
     AllSamples,
@@ -27,6 +28,7 @@ from cotune.cli.options import (
     FromScratch,
     Json,
     MaxCost,
+    MaxDeviceSeconds,
     MaxEpochs,
     MaxSamples,
     Name,
@@ -42,6 +44,7 @@ from cotune.cli.options import (
     check_predictors,
     goal_overrides,
     load_settings,
+    refuse_budget,
     search_overrides,
 )
 from cotune.cli.output import emit_json, note, say, table
@@ -76,19 +79,22 @@ def plan(
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
-    search: Annotated[str, typer.Option("--search", help="How to search: grid (exact), tabu, ...")] = "grid",
+    search: Annotated[
+        str, typer.Option("--search", rich_help_panel=rare(SPACE), help="How to search: grid (exact), tabu, ...")
+    ] = "grid",
     predictor: Predictor = "auto",
     accuracy: AccuracyPredictor = "auto",
+    budget: Budget = None,
     recording: RecordingFolder = None,
     max_samples: MaxSamples = 16,
-    budget: Budget = None,
+    max_device_seconds: MaxDeviceSeconds = None,
     all_samples: AllSamples = False,
     from_scratch: FromScratch = False,
     no_history: NoHistory = False,
     examples: Examples = None,
     pattern: Pattern = None,
     no_measure: Annotated[
-        bool, typer.Option("--no-measure", help="Refuse instead of measuring first what is missing.")
+        bool, typer.Option("--no-measure", rich_help_panel=MEASURING, help="Never measure; refuse what is not known.")
     ] = False,
     name: Name = None,
     file: File = None,
@@ -96,20 +102,26 @@ def plan(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Choose workers and batch size for a goal at the least cost. The goal: a target, by a deadline."""
+    """Choose workers and batch size that meet a goal at the least cost.
+
+    cotune plan --target accuracy=0.98 --deadline 2h
+    cotune plan --recording recordings/lenet5-mnist-nodes --target 0.97
+    """
     check_predictors(predictor, accuracy)
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs, "search": search_overrides(workers, batch_size, axis)}
     predictors = Predictors(predictor, accuracy, seed)
     opened: AbstractContextManager[Project]
     if recording:
+        refuse_budget(budget)
         opened = recorded_project(recording, asked, store, file)
     else:
+        asked["budget"] = (asked["budget"] or {}) | ({"profile": budget} if budget else {}) or None
         told = {"run": command, "name": name, "examples": examples, "pattern": pattern}
         opened = job_project(load_settings(file, told | asked), store)
     with opened as project:
         if recording:
-            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
         else:
             known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
         doubt_target(project.settings, known.samples)

@@ -9,15 +9,16 @@ import numpy as np
 import typer
 
 from cotune import counting
+from cotune.cli.help import SPACE
 from cotune.cli.options import (
     AccuracyPredictor,
     AllSamples,
     Axis,
     BatchSize,
-    Budget,
     Command,
     File,
     Json,
+    MaxDeviceSeconds,
     MaxSamples,
     Name,
     NoHistory,
@@ -55,7 +56,9 @@ SHOWN = 40  # configs of a large space, evenly chosen
 
 def predict(
     command: Command = None,
-    everything: Annotated[bool, typer.Option("--all", help="The whole space, not a selection.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", rich_help_panel=SPACE, help="The whole space, not a selection.")
+    ] = False,
     workers: Workers = None,
     batch_size: BatchSize = None,
     axis: Axis = None,
@@ -63,7 +66,7 @@ def predict(
     accuracy: AccuracyPredictor = "auto",
     recording: RecordingFolder = None,
     max_samples: MaxSamples = 16,
-    budget: Budget = None,
+    max_device_seconds: MaxDeviceSeconds = None,
     all_samples: AllSamples = False,
     name: Name = None,
     file: File = None,
@@ -72,14 +75,18 @@ def predict(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Predict seconds per epoch and accuracy, with intervals. Of configs measured or not."""
+    """Predict seconds per epoch and accuracy of any config, with intervals.
+
+    cotune predict
+    cotune predict -w 1..16 -b 32,64 --all
+    """
     check_predictors(predictor, accuracy)
     searched, predictors = search_overrides(workers, batch_size, axis), Predictors(predictor, accuracy, seed)
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if all_samples else 1, "search": searched}
         with recorded_project(recording, asked, store, file) as project:
-            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
             planner = _planner(project, known, predictors)
     else:
         with job_project(load_settings(file, {"run": command, "name": name, "search": searched}), store) as project:

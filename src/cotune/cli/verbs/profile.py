@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_target, doubt_unit
+from cotune.cli.help import MEASURING, rare
 from cotune.cli.options import (
     Axis,
     BatchSize,
+    Budget,
     Command,
     Deadline,
     Engine,
@@ -35,13 +37,19 @@ from cotune.progress import note
 
 def profile(
     command: Command = None,
-    budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
-    max_samples: Annotated[int, typer.Option("--max-samples", min=1, help="Most starts.")] = 16,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed configs again.")] = False,
+    budget: Budget = None,
+    max_samples: Annotated[
+        int, typer.Option("--max-samples", rich_help_panel=MEASURING, min=1, help="Most starts.")
+    ] = 16,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", rich_help_panel=MEASURING, help="Try failed configs again.")
+    ] = False,
     cover: Annotated[
         bool,
         typer.Option(
-            "--cover/--for-goal", help="Measure all over the space, or what decides for the target where there is one."
+            "--cover/--for-goal",
+            rich_help_panel=rare(MEASURING),
+            help="Measure all over the space, or what decides for the target where there is one.",
         ),
     ] = False,
     no_history: NoHistory = False,
@@ -61,7 +69,11 @@ def profile(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Measure a job with a few short real runs, within a budget."""
+    """Measure a job with a few short real runs, within a budget.
+
+    cotune profile --budget 5m
+    cotune profile -w 1,2 -b 16..64 -- python train.py --batch {batch_size}
+    """
     told = {
         "run": command,
         "name": name,

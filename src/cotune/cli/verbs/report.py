@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from cotune import counting
+from cotune.cli.help import OUTPUT
 from cotune.cli.options import (
     AccuracyPredictor,
     AllSamples,
     Axis,
     BatchSize,
-    Budget,
     Command,
     Confidence,
     Deadline,
@@ -23,6 +23,7 @@ from cotune.cli.options import (
     File,
     Json,
     MaxCost,
+    MaxDeviceSeconds,
     MaxEpochs,
     MaxSamples,
     Name,
@@ -55,10 +56,11 @@ from cotune.units import counted, duration, number
 def report(
     command: Command = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write one self-contained HTML page here.")
+        Path | None,
+        typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write one self-contained HTML page here."),
     ] = None,
     plots: Annotated[
-        bool | None, typer.Option("--plots/--no-plots", help="Small plots in the terminal (default: if there is one).")
+        bool | None, typer.Option("--plots/--no-plots", rich_help_panel=OUTPUT, help="Small plots in the terminal.")
     ] = None,
     target: Target = None,
     deadline: Deadline = None,
@@ -74,7 +76,7 @@ def report(
     accuracy: AccuracyPredictor = "auto",
     recording: RecordingFolder = None,
     max_samples: MaxSamples = 16,
-    budget: Budget = None,
+    max_device_seconds: MaxDeviceSeconds = None,
     all_samples: AllSamples = False,
     no_history: NoHistory = False,
     name: Name = None,
@@ -83,14 +85,18 @@ def report(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show a plan, its grounds and what came of it. -o writes a page to keep or to send."""
+    """Show a plan, its grounds and what came of it; -o writes a page to keep.
+
+    cotune report
+    cotune report -o page.html
+    """
     asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
     searched = {"search": search_overrides(workers, batch_size, axis)}
     predictors = Predictors(predictor, accuracy, seed)
     if recording:
         with recorded_project(recording, asked | searched, store, file) as project:
-            known = Reading(max_samples, budget, all_samples).evidence(project, seed)
+            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
             found = _replayed(project, known, predictors)
     else:
         settings = load_settings(file, {"run": command, "name": name} | searched | asked)

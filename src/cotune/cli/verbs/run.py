@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from cotune.cli.doubts import doubt_batches, doubt_copies
+from cotune.cli.help import MEASURING, OUTPUT, SPACE, rare
 from cotune.cli.options import (
     AllSamples,
     Axis,
-    Budget,
     Command,
     Deadline,
     Engine,
@@ -20,6 +20,7 @@ from cotune.cli.options import (
     File,
     FromScratch,
     Json,
+    MaxDeviceSeconds,
     MaxSamples,
     Name,
     Pattern,
@@ -46,43 +47,72 @@ from cotune.space import Configs
 
 def run(
     command: Command = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Instead of the plan's.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", "-b", min=1, help="Instead of the plan's.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers, instead of the plan's."),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker, instead of the plan's."
+        ),
+    ] = None,
     servers: Annotated[
-        int | None, typer.Option("--servers", min=0, help="Parameter servers, instead of the plan's.")
+        int | None,
+        typer.Option("--servers", rich_help_panel=rare(SPACE), min=0, help="Parameter servers, instead of the plan's."),
     ] = None,
     axis: Axis = None,
     epochs: Epochs = None,
     target: Target = None,
     deadline: Deadline = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last unfinished run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", rich_help_panel=MEASURING, help="Go on with the last unfinished run.")
+    ] = False,
     from_scratch: FromScratch = False,
     examples: Examples = None,
     pattern: Pattern = None,
     timeout: Timeout = None,
     restarts: Annotated[
-        int, typer.Option("--restarts", min=0, help="Starts without progress before a broken run is given up.")
+        int,
+        typer.Option(
+            "--restarts",
+            rich_help_panel=rare(MEASURING),
+            min=0,
+            help="Starts without progress before a broken run is given up.",
+        ),
     ] = 3,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Keep the layout, even if another would pay.")] = False,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", rich_help_panel=MEASURING, help="Keep the layout, even if another would pay.")
+    ] = False,
     recording: RecordingFolder = None,
     max_samples: MaxSamples = 16,
-    budget: Budget = None,
+    max_device_seconds: MaxDeviceSeconds = None,
     all_samples: AllSamples = False,
     name: Name = None,
     file: File = None,
     store: StoreUrl = None,
     engine: Engine = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of everything random (default: that of what it goes on from).")
+        int | None,
+        typer.Option(
+            "--seed",
+            rich_help_panel=rare(OUTPUT),
+            help="Seed of everything random (default: that of what it goes on from).",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the latest plan, or a config of your own, to its target. Exit 6 when it misses."""
+    """Run the latest plan, or a config of your own, to its target; exit 6 if missed.
+
+    cotune run
+    cotune run -w 4 -b 64 --epochs 3
+    cotune run --resume
+    """
     goal: dict[str, Any] = {"target": target, "deadline": deadline, "epochs": epochs}
     layout = RunLayout(workers, batch_size, servers, chosen_axes(axis))
     options = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if recording:
-        reading = Reading(max_samples, budget, all_samples)
+        reading = Reading(max_samples, max_device_seconds, all_samples)
         with recorded_project(recording, goal, store, file, seed or 0) as project:
             if layout == RunLayout() and not epochs and measures_itself(project, reading):
                 run_measuring_itself(project, options, json=json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cotune.cli.help import SPACE, rare
 from cotune.cli.options import Engine, Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
@@ -24,50 +25,80 @@ def serve(
         list[Path] | None, typer.Argument(help="Job files, or folders with one.", show_default=False)
     ] = None,
     queue: Annotated[
-        Path | None, typer.Option("--queue", help="Also take every job file that comes into this folder, until Ctrl-C.")
+        Path | None,
+        typer.Option(
+            "--queue",
+            rich_help_panel=rare("Options"),
+            help="Also take every job file that comes into this folder, until Ctrl-C.",
+        ),
     ] = None,
     policy: Annotated[
-        str, typer.Option("--policy", help="Who runs on what: joint, fifo, srtf, elasticflow, ...")
+        str,
+        typer.Option("--policy", rich_help_panel=SPACE, help="Who runs on what: joint, fifo, srtf, elasticflow, ..."),
     ] = "joint",
     slots: Annotated[
         int | None,
-        typer.Option("--slots", min=1, help="Workers there are for all jobs (default: cores, or the device's count)."),
+        typer.Option(
+            "--slots",
+            rich_help_panel=SPACE,
+            min=1,
+            help="Workers for all jobs (default: cores, or the device's).",
+        ),
     ] = None,
     store: StoreUrl = None,
     engine: Engine = None,
     profilers: Annotated[
-        int, typer.Option("--profilers", min=1, help="Jobs of the queue that are measured at a time.")
+        int,
+        typer.Option(
+            "--profilers", rich_help_panel=rare(SPACE), min=1, help="Jobs of the queue that are measured at a time."
+        ),
     ] = 1,
-    drain: Annotated[bool, typer.Option("--drain", help="Service: end when no job of the queue is left.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="End when no job of the queue is left.")] = False,
     keep: Annotated[
         str | None,
-        typer.Option("--keep", help="Service: remove logs and checkpoints this long after a job's end: 30d."),
+        typer.Option(
+            "--keep",
+            rich_help_panel=rare("Options"),
+            help="Remove logs and checkpoints this long after a job's end: 30d.",
+        ),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=1, max=65535, help="Service: /metrics for Prometheus on loopback."),
+        typer.Option(
+            "--metrics-port",
+            rich_help_panel=rare("Options"),
+            min=1,
+            max=65535,
+            help="/metrics for Prometheus on loopback.",
+        ),
     ] = None,
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", help="Service: answer HTTP under /api/v1/ here: 8791, or 127.0.0.1:8791; with --tokens."
+            "--listen",
+            help="Answer HTTP under /api/v1/ here: 8791; with --tokens.",
         ),
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option("--tokens", help="Service: the file of tokens that `cotune token` makes.")
+        Path | None,
+        typer.Option("--tokens", help="The file of tokens that `cotune token` makes."),
     ] = None,
     folders: Annotated[
         list[Path] | None,
-        typer.Option("--folder", help="Service: where jobs that come over HTTP may stand (default: this folder)."),
+        typer.Option(
+            "--folder",
+            rich_help_panel=rare(SPACE),
+            help="Where jobs that come over HTTP may stand (default: this folder).",
+        ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Service: only say whether it could start.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it could start.")] = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Work off the queue of the store as a policy decides, until SIGTERM; or run the job files that are named.
+    """Work off the queue of cotune submit as a policy decides, until SIGTERM; or the job files that are named.
 
-    Jobs come by cotune submit. A second service on the same store waits, and takes over when the first one ends.
-    Job files that are named must have been measured by cotune profile.
+    cotune serve --slots 8
+    cotune serve --policy srtf --drain
     """
     from cotune import registry
     from cotune.cli.options import runs_folder

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
 from cotune.cli.options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
@@ -21,32 +22,74 @@ _LEFT_OUT_SHOWN = 20
 
 def simulate(
     trace: Annotated[Path, typer.Argument(help="A trace: plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
-    cluster: Annotated[str, typer.Option("--cluster", help="104 (GPUs), 13x8 (nodes x GPUs) or a YAML file.")],
-    policy: Annotated[str, typer.Option("--policy", help="Policies: fifo,srtf,las(variant=pollux).")] = "fifo",
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only lines with column=value.")] = None,
-    placement: Annotated[str | None, typer.Option("--placement", help="count, consolidate, spread, ...")] = None,
-    restart: Annotated[str, typer.Option("--restart", help="Seconds lost at every start.")] = "0",
-    noise: Annotated[str | None, typer.Option("--noise", help="Errors of what policies believe: 0.1,0.3,1.0.")] = None,
+    cluster: Annotated[
+        str, typer.Option("--cluster", rich_help_panel=SPACE, help="104 (GPUs), 13x8 (nodes x GPUs) or a YAML file.")
+    ],
+    policy: Annotated[
+        str, typer.Option("--policy", rich_help_panel=SPACE, help="Policies: fifo,srtf,las(variant=pollux).")
+    ] = "fifo",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", rich_help_panel=rare(SPACE), help="Only lines with column=value.")
+    ] = None,
+    placement: Annotated[
+        str | None, typer.Option("--placement", rich_help_panel=rare(SPACE), help="count, consolidate, spread, ...")
+    ] = None,
+    restart: Annotated[
+        str, typer.Option("--restart", rich_help_panel=rare(SPACE), help="Seconds lost at every start.")
+    ] = "0",
+    noise: Annotated[
+        str | None,
+        typer.Option("--noise", rich_help_panel=rare(SPACE), help="Errors of what policies believe: 0.1,0.3,1.0."),
+    ] = None,
     speeds: Annotated[
-        Path | None, typer.Option("--speeds", help="A folder of MODEL.csv: such jobs become malleable.")
+        Path | None,
+        typer.Option(
+            "--speeds", rich_help_panel=rare(SPACE), help="A folder of MODEL.csv: such jobs become malleable."
+        ),
     ] = None,
     targets: Annotated[
-        bool, typer.Option("--targets", help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.")
+        bool,
+        typer.Option(
+            "--targets",
+            rich_help_panel=rare(GOAL),
+            help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.",
+        ),
     ] = False,
     deadlines: Annotated[
-        str | None, typer.Option("--deadlines", help="Deadlines where there are none: 0.5,1.5 times the run time.")
+        str | None,
+        typer.Option(
+            "--deadlines",
+            rich_help_panel=rare(GOAL),
+            help="Deadlines where there are none: 0.5,1.5 times the run time.",
+        ),
     ] = None,
-    why: Annotated[str | None, typer.Option("--why", help="Explain this job, at the time of --at.")] = None,
-    at: Annotated[float | None, typer.Option("--at", help="Seconds on the trace's clock, for --why.")] = None,
-    picture: Annotated[str | None, typer.Option("--picture", help="Draw gantt (jobs), nodes, cdf or use.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write all pictures to a page.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the results in the store, for the dashboard.")] = False,
+    why: Annotated[
+        str | None, typer.Option("--why", rich_help_panel=OUTPUT, help="Explain this job, at the time of --at.")
+    ] = None,
+    at: Annotated[
+        float | None, typer.Option("--at", rich_help_panel=OUTPUT, help="Seconds on the trace's clock, for --why.")
+    ] = None,
+    picture: Annotated[
+        str | None, typer.Option("--picture", rich_help_panel=OUTPUT, help="Draw gantt (jobs), nodes, cdf or use.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", rich_help_panel=OUTPUT, help="Write all pictures to a page.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", rich_help_panel=OUTPUT, help="Keep the results in the store, for the dashboard.")
+    ] = False,
     store: StoreUrl = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be jobs.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", rich_help_panel=rare(SPACE), help="Leave out lines that cannot be jobs.")
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Compare scheduling policies on a trace of jobs. On a cluster that is simulated."""
+    """Compare scheduling policies on a trace of jobs, on a simulated cluster.
+
+    cotune simulate trace.csv --cluster 8x8 --policy fifo,srtf,las
+    cotune simulate trace.csv --cluster 64 --why job7 --at 3600
+    """
     from cotune.cli.output import emit_json, note
     from cotune.cluster.simulate.clusters import parse_cluster
     from cotune.cluster.traces import fitting, read

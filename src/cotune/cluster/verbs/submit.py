@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune.cli.help import GOAL
 from cotune.cli.options import Confidence, Deadline, Epochs, Json, MaxCost, MaxEpochs, Name, Prefer, StoreUrl, Target
 
 
@@ -14,8 +15,10 @@ def submit(
     file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
     target: Target = None,
     deadline: Deadline = None,
-    team: Annotated[str | None, typer.Option("--team", help="Whose job it is.")] = None,
-    priority: Annotated[int | None, typer.Option("--priority", help="Higher goes first (0).")] = None,
+    team: Annotated[str | None, typer.Option("--team", rich_help_panel=GOAL, help="Whose job it is.")] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", rich_help_panel=GOAL, help="Higher goes first (0).")
+    ] = None,
     name: Name = None,
     epochs: Epochs = None,
     max_epochs: MaxEpochs = None,
@@ -24,12 +27,17 @@ def submit(
     prefer: Prefer = None,
     hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting until cotune release.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved.")
+        bool,
+        typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved."),
     ] = False,
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Hand in a job. Its deadline counts from now; paths in the file are relative to it. Needs no running service."""
+    """Hand in a job. Its deadline counts from now. Needs no running service.
+
+    cotune submit cotune.yaml --deadline 2h
+    cotune submit cotune.yaml --dry-run
+    """
     from cotune.cli.output import emit_json, say
     from cotune.cluster.service.adopting import adopt_samples
     from cotune.cluster.service.snapshot import JobSnapshot

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotune.cli.help import rare
 from cotune.cli.options import Json
 
 if TYPE_CHECKING:
@@ -27,11 +28,16 @@ def layouts(  # a flag for each thing that changes a layout
     table: Annotated[
         Path | None, typer.Option("--table", help="Measured layouts to learn from: a folder with layouts.csv.")
     ] = None,
-    shards: Annotated[str, typer.Option("--shards", help="ZeRO or FSDP stages to consider.")] = "0,1,2,3",
+    shards: Annotated[
+        str, typer.Option("--shards", rich_help_panel=rare("Options"), help="ZeRO or FSDP stages to consider.")
+    ] = "0,1,2,3",
     pipeline: Annotated[bool, typer.Option(help="Whether pipelines are considered.")] = True,
     recompute: Annotated[bool, typer.Option(help="Whether recomputing activations is considered.")] = True,
     across_nodes: Annotated[
-        bool, typer.Option("--tp-across-nodes", help="Consider tensor parallelism beyond a node.")
+        bool,
+        typer.Option(
+            "--tp-across-nodes", rich_help_panel=rare("Options"), help="Consider tensor parallelism beyond a node."
+        ),
     ] = False,
     top: Annotated[int, typer.Option("--top", min=1, help="How many to show.")] = 10,
     export: Annotated[str | None, typer.Option("--export", help="Print the best for torchtitan or accelerate.")] = None,

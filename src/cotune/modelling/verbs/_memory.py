@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cotune.cli.help import rare
 from cotune.cli.options import Json
 
 if TYPE_CHECKING:
@@ -52,17 +53,33 @@ def memory(  # a flag for each thing that changes memory
     optimizer: Annotated[
         str, typer.Option("--optimizer", help="adamw, adamw8bit, momentum, sgd or adafactor.")
     ] = "adamw",
-    rank: Annotated[int, typer.Option("--rank", min=1, help="Rank of LoRA's matrices.")] = 16,
-    checkpointing: Annotated[bool, typer.Option(help="Whether blocks are recomputed in backward.")] = True,
-    flash: Annotated[bool, typer.Option(help="Whether attention keeps no scores (flash, SDPA).")] = True,
-    fused_kernels: Annotated[bool, typer.Option("--fused-kernels", help="Fused norms, rotation and loss.")] = False,
-    fused_loss: Annotated[bool, typer.Option("--fused-loss", help="The loss holds no logits (Liger).")] = False,
-    offload: Annotated[bool, typer.Option("--offload", help="Optimiser states in the host's memory.")] = False,
-    accumulate: Annotated[int, typer.Option("--accumulate", min=1, help="Micro-batches before a step.")] = 1,
+    rank: Annotated[
+        int, typer.Option("--rank", rich_help_panel=rare("Options"), min=1, help="Rank of LoRA's matrices.")
+    ] = 16,
+    checkpointing: Annotated[
+        bool, typer.Option(rich_help_panel=rare("Options"), help="Whether blocks are recomputed in backward.")
+    ] = True,
+    flash: Annotated[
+        bool, typer.Option(rich_help_panel=rare("Options"), help="Whether attention keeps no scores (flash, SDPA).")
+    ] = True,
+    fused_kernels: Annotated[
+        bool, typer.Option("--fused-kernels", rich_help_panel=rare("Options"), help="Fused norms, rotation and loss.")
+    ] = False,
+    fused_loss: Annotated[
+        bool, typer.Option("--fused-loss", rich_help_panel=rare("Options"), help="The loss holds no logits (Liger).")
+    ] = False,
+    offload: Annotated[
+        bool, typer.Option("--offload", rich_help_panel=rare("Options"), help="Optimiser states in the host's memory.")
+    ] = False,
+    accumulate: Annotated[
+        int, typer.Option("--accumulate", rich_help_panel=rare("Options"), min=1, help="Micro-batches before a step.")
+    ] = 1,
     measured: Annotated[
         str | None, typer.Option("--measured", help="Peaks of torch's allocator, GiB by micro-batch: 4=12.2,8=20.3.")
     ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", min=0.5, max=0.999, help="Least P(fits).")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option("--confidence", rich_help_panel=rare("Options"), min=0.5, max=0.999, help="Least P(fits).")
+    ] = 0.95,
     json: Json = False,
 ) -> None:
     """Tell the largest micro-batch that fits, and the peak memory of each, without a run."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cotune.cli.help import rare
+
 if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
     from cotune.modelling.prediction import Prediction
@@ -25,16 +27,30 @@ Explain = Annotated[bool, typer.Option("--explain", help="Split the step and lis
 TierName = Annotated[
     str,
     typer.Option(
-        "--tier", help="auto, counts, history, scaled, steps, probe, layerwise, layer_trees, paleo(scheme=one_to_all)."
+        "--tier",
+        rich_help_panel=rare("Options"),
+        help="auto, counts, history, scaled, steps, probe, layerwise, layer_trees, paleo(scheme=one_to_all).",
     ),
 ]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
-OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum or adam.")]
-LayerFolder = Annotated[
-    Path, typer.Option("--layers", help="For --tier layerwise: the tables that `cotune model layers` wrote.")
+OptimiserName = Annotated[
+    str, typer.Option("--optimiser", rich_help_panel=rare("Options"), help="sgd, momentum or adam.")
 ]
-Network = Annotated[str | None, typer.Option("--network", help="The slowest link between workers: 25gbit.")]
-Price = Annotated[float | None, typer.Option("--price", min=0, help="Money per device and hour.")]
+LayerFolder = Annotated[
+    Path,
+    typer.Option(
+        "--layers",
+        rich_help_panel=rare("Options"),
+        help="For --tier layerwise: the tables that `cotune model layers` wrote.",
+    ),
+]
+Network = Annotated[
+    str | None,
+    typer.Option("--network", rich_help_panel=rare("Options"), help="The slowest link between workers: 25gbit."),
+]
+Price = Annotated[
+    float | None, typer.Option("--price", rich_help_panel=rare("Options"), min=0, help="Money per device and hour.")
+]
 
 
 @dataclass(frozen=True, slots=True)

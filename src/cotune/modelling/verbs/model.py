@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.options import BatchSize, Epochs, Examples, File, Json, Seed, StoreUrl, Workers
+from cotune.cli.options import BatchSize, Budget, Epochs, Examples, File, Json, Seed, StoreUrl, Workers
 from cotune.modelling.verbs._inspect import inspect
 from cotune.modelling.verbs._layouts import layouts
 from cotune.modelling.verbs._memory import memory
@@ -67,7 +67,7 @@ def layers(
         str, typer.Option("--kinds", help="Which: dense, conv, pool, recurrent.")
     ] = "dense,conv,pool,recurrent",
     into: Annotated[Path, typer.Option("--into", help="The folder of their tables.")] = Path("layers"),
-    budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
+    budget: Budget = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.options import BatchSize, Command, Json, Seed, Workers
+from cotune.cli.options import BatchSize, Budget, Command, Json, Seed, Workers
 from cotune.cli.output import emit_json, say
 from cotune.errors import UsageError
 from cotune.placement.elastic import ask_resize
@@ -28,7 +28,7 @@ def profile(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("profile.json"),
     workers: Workers = None,
     batch_size: BatchSize = None,
-    budget: Annotated[str | None, typer.Option("--budget", help="What measuring may take: 90s, 5m.")] = None,
+    budget: Budget = None,
     json: Json = False,
 ) -> None:
     """Measure a network's layers on types of device, and write what `cotune place` reads."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cotune import units
+from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
 from cotune.cli.options import Json, Seed, StoreUrl, one_of, open_store
 from cotune.cli.output import emit_json, note
 from cotune.errors import Infeasible, UsageError
@@ -34,35 +35,67 @@ _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
 
 def place(
     profile: Annotated[Path, typer.Argument(help="JSON with the seconds of every layer on every type; or -.")],
-    throughput: Annotated[float, typer.Option("--throughput", help="Examples per second to reach at least.")],
-    prefer: Annotated[str, typer.Option("--prefer", help="cheap, or fast (every type needs a limit).")] = "cheap",
+    throughput: Annotated[
+        float, typer.Option("--throughput", rich_help_panel=GOAL, help="Examples per second to reach at least.")
+    ],
+    prefer: Annotated[
+        str, typer.Option("--prefer", rich_help_panel=GOAL, help="cheap, or fast (every type needs a limit).")
+    ] = "cheap",
     search: Annotated[
-        str, typer.Option("--search", help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...")
+        str,
+        typer.Option(
+            "--search",
+            rich_help_panel=SPACE,
+            help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...",
+        ),
     ] = "exact",
     provision: Annotated[
-        str, typer.Option("--provision", help="exact, or balanced: every stage just fast enough, as HeterPS does.")
+        str,
+        typer.Option(
+            "--provision",
+            rich_help_panel=rare(SPACE),
+            help="exact, or balanced: every stage just fast enough, as HeterPS does.",
+        ),
     ] = "exact",
     overlap: Annotated[
         bool | None,
         typer.Option(
-            "--overlap/--no-overlap", help="Whether computing and communicating overlap, if not as the profile says."
+            "--overlap/--no-overlap",
+            rich_help_panel=rare(SPACE),
+            help="Whether computing and communicating overlap, if not as the profile says.",
         ),
     ] = None,
-    free_cuts: Annotated[bool, typer.Option("--free-cuts", help="Allow cuts between stages of one type.")] = False,
+    free_cuts: Annotated[
+        bool, typer.Option("--free-cuts", rich_help_panel=rare(SPACE), help="Allow cuts between stages of one type.")
+    ] = False,
     batches: Annotated[
-        str | None, typer.Option("--batches", help="Batches to choose among: 256,1024,4096 (needs *_fixed seconds).")
+        str | None,
+        typer.Option(
+            "--batches", rich_help_panel=SPACE, help="Batches to choose among: 256,1024,4096 (needs *_fixed seconds)."
+        ),
     ] = None,
     examples: Annotated[
-        float | None, typer.Option("--examples", help="Examples of an epoch, for the whole cost.")
+        float | None,
+        typer.Option("--examples", rich_help_panel=rare(SPACE), help="Examples of an epoch, for the whole cost."),
     ] = None,
-    epochs: Annotated[float, typer.Option("--epochs", help="Epochs, for the whole cost.")] = 1,
-    time_limit: Annotated[str, typer.Option("--time-limit", help="When to stop proving: 10s, 1m.")] = "10s",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the result in the store, for the dashboard.")] = False,
+    epochs: Annotated[
+        float, typer.Option("--epochs", rich_help_panel=rare(SPACE), help="Epochs, for the whole cost.")
+    ] = 1,
+    time_limit: Annotated[
+        str, typer.Option("--time-limit", rich_help_panel=OUTPUT, help="When to stop proving: 10s, 1m.")
+    ] = "10s",
+    keep: Annotated[
+        bool, typer.Option("--keep", rich_help_panel=OUTPUT, help="Keep the result in the store, for the dashboard.")
+    ] = False,
     store: StoreUrl = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Assign layers to device types at the least cost, proven. The plan reaches the throughput asked for."""
+    """Assign layers to device types at the least cost for a throughput, proven.
+
+    cotune place profile.json --throughput 20000
+    cotune place profile.json --throughput 20000 --search exact,reinforce
+    """
 
     if not (math.isfinite(throughput) and throughput > 0):
         raise UsageError(f"--throughput must be positive, not {throughput:g}")

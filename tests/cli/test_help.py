@@ -1,0 +1,93 @@
+"""Help on one screen: the common flags in groups, examples that parse, and everything with `--help-all`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotune.cli import app, help
+
+MAIN = ("init", "profile", "plan", "run", "predict", "report", "dashboard", "export", "import")
+MANY = ("simulate", "serve", "submit", "place")
+
+
+def commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield a verb and whatever is below it."""
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands((*words, name), inner)
+
+
+def every() -> list[tuple[tuple[str, ...], Any]]:
+    return [pair for verb in app.verbs() for pair in commands((verb,), app._command(verb))]
+
+
+def told(words: tuple[str, ...], command: Any, *, everything: bool = False) -> str:
+    """Return the help of a command on a terminal of 80 columns."""
+    context = command.make_context(
+        f"cotune {' '.join(words)}", [], resilient_parsing=True, terminal_width=80, max_content_width=80
+    )
+    context.meta["cotune.help_all"] = everything
+    return str(command.get_help(context))
+
+
+@pytest.fixture(scope="module")
+def verbs() -> list[tuple[tuple[str, ...], Any]]:
+    return every()
+
+
+def test_every_verb_is_told_on_one_screen_of_eighty_columns(verbs: list[tuple[tuple[str, ...], Any]]) -> None:
+    for words, command in verbs:
+        lines = told(words, command).splitlines()
+        assert len(lines) <= help.SCREEN, " ".join(words)
+        assert max(map(len, lines)) <= 80, " ".join(words)
+
+
+def test_all_flags_are_told_when_they_are_asked_for(verbs: list[tuple[tuple[str, ...], Any]]) -> None:
+    for words, command in verbs:
+        text = told(words, command, everything=True)
+        flags = [option.opts[0] for option in command.params if option.param_type_name == "option"]
+        assert [flag for flag in flags if flag not in text] == [], words
+
+
+def test_main_verbs_end_with_examples_that_parse(verbs: list[tuple[tuple[str, ...], Any]]) -> None:
+    known = {words[0]: command for words, command in verbs if len(words) == 1}
+    for verb in MAIN + MANY:
+        _, _, examples = told((verb,), known[verb]).partition("\nExamples:\n")
+        assert examples, verb
+        for line in examples.splitlines():
+            cotune, named, *arguments = shlex.split(line)
+            assert (cotune, named) == ("cotune", verb)
+            known[verb].make_context(line, arguments)
+
+
+def test_budget_has_one_meaning(verbs: list[tuple[tuple[str, ...], Any]]) -> None:
+    budgets = {option.help for _, command in verbs for option in command.params if "--budget" in option.opts}
+    assert budgets == {"What measuring may take: 90s, 5m."}
+
+
+def test_the_flag_for_everything_reaches_a_verb_and_nothing_after_the_dashes(tmp_path: Path) -> None:
+    def asked(*words: str) -> str:
+        command = [sys.executable, "-m", "cotune", *words]
+        return subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path).stdout
+
+    short, full = asked("plan", "-h"), asked("plan", "--help-all")
+    assert "--accuracy-predictor" in full
+    assert "--accuracy-predictor" not in short
+    own = asked("plan", "--no-measure", "--json", "--", "python", "train.py", "--help-all")
+    assert "train.py --help-all" in own
+
+
+def test_a_plan_takes_a_budget_for_what_it_measures_and_refuses_one_for_a_recording(tmp_path: Path) -> None:
+    def error(*words: str) -> str:
+        command = [sys.executable, "-m", "cotune", "plan", *words]
+        return subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path).stderr
+
+    assert "such as 90s, 45m or 2h, not 'soon'" in error("--budget", "soon", "--", "python", "train.py")
+    assert "--max-device-seconds" in error("--budget", "5m", "--recording", "somewhere")
