@@ -103,6 +103,20 @@ def test_a_draft_of_a_script_in_steps_has_its_length_in_steps(tmp_path: Path) ->
     assert "length: 500 steps of 32" in found.text
 
 
+def test_a_placeholder_says_what_its_flag_sets_and_the_loss_is_read_by_steps(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text(
+        "parser.add_argument('--rows', type=int, default=128)\n"
+        "parser.add_argument('-n', '--updates', type=int, default=3000)\n"
+        "print(f'step {step}/{n} | train loss {a:.4f} | val loss {b:.4f}')\n"
+    )
+    drafted = draft(
+        ("python", "fit.py", "--rows={batch_size}", "--updates", "{steps}"), tmp_path, "fit", examples=None, cores=2
+    )
+    assert "length: 3000 steps of 128 " in drafted.text
+    assert "pattern: 'step\\s+(?P<step>\\d+).*?\\bval\\s+loss\\s+(?P<loss>[\\d.]+)'" in drafted.text
+    assert drafted.command == ("python", "fit.py", "--rows={batch_size}", "--updates", "{steps}")
+
+
 def test_a_draft_invents_no_learning_rate(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch; torch.optim.AdamW")
     found = draft(("python", "train.py", "{batch_size}", "{lr}"), tmp_path, "job", None, 2)

@@ -133,8 +133,11 @@ def _heard(script: Script | None) -> str:
     """Return the line that says how cotune hears of the script: by its framework, or by what it prints itself."""
     if script is not None and script.framework is not None:
         return f"# {_FRAMEWORKS[script.framework]} tells progress and metrics by itself: cotune puts its callback in"
-    found = suggested(script.prints, "accuracy") if script is not None and not script.reports else None
-    if script is None or found is None or "?P<epoch>" not in found.pattern:
+    if script is None or script.reports:
+        return _PATTERN
+    found = suggested(script.prints, "accuracy" if script.evaluates_accuracy else "loss")
+    counted = "?P<step>" if _steps(script) is not None else "?P<epoch>"
+    if found is None or counted not in found.pattern:
         return _PATTERN
     quoted = found.pattern.replace("'", "''")
     return f"pattern: '{quoted}'   # as {script.name} prints it"

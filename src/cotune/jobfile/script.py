@@ -6,6 +6,7 @@
     class Net(LightningModule): __init__(self, lr=0.1) what Lightning's modules are made with
     batch_size = 12 ... configurator.py                globals, which nanoGPT's way lets flags set
     --config train.yaml, --lr 3e-4                     a file and words of the command, which win over the script
+    --iterations {steps}                               a placeholder says what its flag sets, whatever its name
 
 Nothing is guessed: a number that stands nowhere is None.
 """
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +31,7 @@ Framework = Literal["transformers", "lightning", "accelerate"]
 _NAMES: dict[Setting, tuple[str, ...]] = {
     "batch_size": (
         *("batch_size", "per_device_train_batch_size", "train_batch_size", "batchsize", "bs", "micro_batch_size"),
-        *("per_gpu_train_batch_size", "device_batch_size", "bsz", "b"),
+        *("per_gpu_train_batch_size", "device_batch_size", "batch", "bsz", "b"),
     ),
     "lr": ("lr", "learning_rate", "base_lr"),
     "epochs": ("epochs", "num_train_epochs", "max_epochs", "num_epochs", "n_epochs", "epoch"),
@@ -109,7 +111,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     meets, prints = True, tuple[str, ...]()
     try:
         tree = ast.parse(text)
-        stated, framework = list(_stated(tree, path.name)), _framework(tree, text)
+        stated, framework = list(_stated(tree, path.name, _asked(command))), _framework(tree, text)
         meets, prints = framework is not None or workers_meet(path, tree, text), printed_lines(tree)
     except (SyntaxError, ValueError, RecursionError):
         stated = []
@@ -166,7 +168,18 @@ def _setting(name: str) -> Setting | None:
     return next((setting for setting, names in _NAMES.items() if plain in names), None)
 
 
-def _stated(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
+def _asked(command: Sequence[str]) -> dict[str, Setting]:
+    """Return the flags after which the command has a placeholder, and what each sets."""
+    words = [part for word in command for part in word.split("=", 1)]
+    return {
+        flag: setting
+        for flag, after in pairwise(words)
+        for setting in _NAMES
+        if flag.startswith("-") and after == f"{{{setting}}}"
+    }
+
+
+def _stated(tree: ast.Module, script: str, asked: Mapping[str, Setting]) -> Iterator[tuple[Setting, Default]]:
     """Yield the numbers that a script states: settings of the module first, so that flags win over them."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     yield from _made_with(tree, script)
@@ -186,7 +199,7 @@ def _stated(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
                 yield from _number(word.arg or "", word.value, f"{called} of {script}")
     for call in calls:
         if _called(call) in ("add_argument", "option"):
-            yield from _flagged(call, script)
+            yield from _flagged(call, script, asked)
 
 
 def _made_with(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default]]:
@@ -224,15 +237,15 @@ def _field(value: ast.expr) -> ast.expr | None:
     return value
 
 
-def _flagged(call: ast.Call, script: str) -> Iterator[tuple[Setting, Default]]:
+def _flagged(call: ast.Call, script: str, asked: Mapping[str, Setting]) -> Iterator[tuple[Setting, Default]]:
     """Yield the number that a flag of argparse or click sets; it is 0 where it has no default."""
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     long = [name for name in names if name.startswith("-")]
-    setting = next((found for name in long if (found := _setting(name)) is not None), None)
+    setting = next((found for name in long if (found := asked.get(name) or _setting(name)) is not None), None)
     if setting is None:
         return
     default = next((word.value for word in call.keywords if word.arg == "default"), None)
-    flag = max(long, key=len)
+    flag = next((name for name in long if name in asked), max(long, key=len))
     yield setting, Default(_value(default) or 0.0, f"{flag} of {script}", flag)
 
 
