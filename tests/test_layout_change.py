@@ -82,7 +82,7 @@ def test_a_run_much_slower_than_forecast_moves_to_the_cheaper_layout(
     assert move is not None
     assert move.config.workers in (2, 4)
     assert move.config.global_batch == 32
-    assert "30 s an epoch, 9..11 was forecast" in move.reason
+    assert "30 s per epoch, 9..11 was forecast" in move.reason
 
 
 def test_a_faster_device_that_costs_more_than_it_saves_is_not_moved_to(tmp_path: Path) -> None:

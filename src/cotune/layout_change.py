@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cotune import counting
 from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
@@ -49,7 +50,10 @@ class LayoutChange:
             return None
         words = []
         if sample.epoch_seconds is not None and _outside(sample.epoch_seconds, forecast.epoch_seconds):
-            words.append(f"{sample.epoch_seconds:.3g} s an epoch, {_range(forecast.epoch_seconds)} was forecast")
+            job = self._settings.job
+            part = counting.pace(job, sample.config, 1.0)
+            forecast_range = _range(forecast.epoch_seconds, part)
+            words.append(f"{sample.epoch_seconds * part:.3g} s per {counting.each(job)}, {forecast_range} was forecast")
         late = forecast.accuracy is not None and sample.epochs >= forecast.epochs
         if late and sample.accuracy is not None and forecast.accuracy is not None:
             sign = self._settings.job.sign
@@ -104,5 +108,5 @@ def _outside(value: float, quantity: Quantity) -> bool:
     return not quantity.low <= value <= quantity.high
 
 
-def _range(quantity: Quantity) -> str:
-    return f"{quantity.low:.3g}..{quantity.high:.3g}"
+def _range(quantity: Quantity, part: float) -> str:
+    return f"{quantity.low * part:.3g}..{quantity.high * part:.3g}"

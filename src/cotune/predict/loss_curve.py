@@ -80,7 +80,7 @@ class LossCurve:
 
     def _doubt(self) -> str | None:
         if self.points < LEAST_POINTS:
-            return f"{self.points} evaluations are too few for a curve, {LEAST_POINTS} are needed"
+            return f"a curve takes {LEAST_POINTS} evaluations, and {self.points} came so far"
         if self.b0 <= 0:
             return "the loss does not fall"
         if self.explained < _SMOOTH:

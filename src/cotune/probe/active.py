@@ -97,9 +97,9 @@ class ActiveDesign:
         """Return what to measure next with so many starts left, or None when nothing is worth it."""
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
-            return Probe(far, self._spread_out.time_epochs(far), f"seconds per epoch of {far}")
+            return Probe.of_pace(self.job, far, self._spread_out.time_epochs(far))
         if timed and left > LAST_STARTS + 1 and (value := self._spread_out.unstarted(samples)) is not None:
-            return Probe(value, self._spread_out.time_epochs(value), f"seconds per epoch of {value}, never started so")
+            return Probe.of_pace(self.job, value, self._spread_out.time_epochs(value), ", never started so")
         first = first_length(self.job, self.goal, samples)
         if not any(self._shows_curve(sample, seen) and (sample.length or 0) >= (first or 0) for sample in samples):
             return self._first_curve(samples, first)
@@ -120,7 +120,7 @@ class ActiveDesign:
         if not known.recipe[row] and (known.seconds[row] or left <= SPARING):
             return self._curve(row, found, plan, able, of, annealed=first is not None)
         if not known.seconds[row]:
-            return Probe(config, self._spread_out.time_epochs(config), f"seconds per epoch of {config}: {of}")
+            return Probe.of_pace(self.job, config, self._spread_out.time_epochs(config), f": {of}")
         return None
 
     def _shows_curve(self, sample: Sample, seen: Collection[int]) -> bool:

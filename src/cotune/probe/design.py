@@ -47,6 +47,11 @@ class Probe:
     curve: bool = False
     length: int | None = None  # epochs that it is told to train, where it is not the beginning of a longest run
 
+    @classmethod
+    def of_pace(cls, job: Job, config: Config, epochs: float, why: str = "") -> Probe:
+        """Return a probe of how fast a config is, which is told in what the job counts."""
+        return cls(config, epochs, f"seconds per {counting.each(job)} of {config}{why}")
+
 
 def first_length(job: Job, goal: Goal, samples: Sequence[Sample]) -> int | None:
     """Return how long a first learning curve is told to be: annealed to its end where the rate falls to that."""
@@ -105,9 +110,9 @@ class Design:
         """
         curves = [batch for batch in self.curves(samples) if batch not in seen]
         if left > len(curves) and self._begun(samples) and (config := self.unstarted(samples)) is not None:
-            return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}, a value never started so")
+            return Probe.of_pace(self.job, config, self.time_epochs(config), ", a value never started so")
         if left > len(curves) and (config := self.most_telling(samples)) is not None:
-            return Probe(config, self.time_epochs(config), f"seconds per epoch of {config}")
+            return Probe.of_pace(self.job, config, self.time_epochs(config))
         if curves:
             config = self._quickest(curves[0], samples)
             reason = f"learning curve at global batch {config.global_batch}"

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cotune import counting
 from cotune.plan.assess import assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
@@ -134,11 +135,12 @@ class SelfMeasuring:
     def _reason(self, pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
         odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
         if here is None:
-            return f"{pace[best]:.3g} s an epoch, {odds}"
+            each = counting.pace(self.job, self.configs[best], float(pace[best]))
+            return f"{each:.3g} s per {counting.each(self.job)}, {odds}"
         if here == best:
             return odds
         saved = 1 - prospect.cost[best] / prospect.cost[here]
-        what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time an epoch"
+        what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time"
         return f"{what}, {odds} instead of {min(prospect.odds[here], _SUREST):.2f}"
 
     def _first_probe(self, failed: Collection[Config]) -> Config | None:

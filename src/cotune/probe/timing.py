@@ -30,7 +30,7 @@ class SelfTiming:
         """Return what to time next, or None to begin."""
         own = self._own(samples)
         config = self.brain.next_probe(own, sum(sample.seconds for sample in own)) if left else None
-        return None if config is None else Probe(config, self._epochs(config), f"seconds per epoch of {config}")
+        return None if config is None else Probe.of_pace(self.job, config, self._epochs(config))
 
     def remaining(self, samples: Sequence[Sample]) -> int:
         """Return how many more there may be."""
