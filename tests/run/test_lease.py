@@ -65,6 +65,24 @@ def test_a_later_start_waits_for_what_runs_the_workers_of_an_earlier_one(tmp_pat
     second.settle(0.1)
 
 
+def test_a_number_of_a_store_goes_before_a_driver_that_hangs(tmp_path: Path) -> None:
+    hanging = Lease.take(tmp_path, 4)
+    watch = Watch(hanging.env(), "leader")
+    later = Lease.take(tmp_path, 5)
+    assert hanging.is_lost
+    assert watch.is_fenced_off()
+    assert watch.lock is not None
+    os.close(watch.lock)
+    later.settle(0.1)
+    Watch(later.env(), "leader")
+    (tmp_path / "lease.json").write_text('{"fence": 4, "pid": 1}')  # as a driver would that was stopped before it wrote
+    assert not later.is_lost
+    with pytest.raises(EngineError, match="a later start"):
+        hanging.settle(0.1)
+    with pytest.raises(EngineError, match="a later start"):
+        Lease.take(tmp_path, 5)
+
+
 def test_a_lease_that_cannot_be_read_is_no_licence_to_write(tmp_path: Path) -> None:
     (tmp_path / "lease.json").write_text("torn {")
     with pytest.raises(EngineError, match="is not known"):

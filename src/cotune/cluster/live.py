@@ -26,6 +26,7 @@ from cotune.cluster.policy import Active, Submission
 from cotune.errors import CotuneError
 from cotune.run.attempt import ENOUGH, Growing, Stop, Until
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
+from cotune.run.lease import StillInUse
 from cotune.run.supervise import going_on
 from cotune.stamps import new_id, timestamp
 from cotune.types import RECORDED, STOP_GRACE, Cause, Config, Failure, Goal, Job, Sample
@@ -196,6 +197,10 @@ class LiveWorld:
             self._engine.start(launch)
         except Withdrawn:
             served.withdrawn = True
+            self._leave(served)
+            return
+        except StillInUse as error:  # it may be tried again
+            served.withdrawn, served.failure = True, Failure(str(error))
             self._leave(served)
             return
         except CotuneError as error:  # its own fault: the others go on

@@ -6,7 +6,9 @@
 
 A start takes the next number, and begins when nothing of an earlier one runs any more. What runs workers looks at
 the lease: behind a higher number it ends them at once and without a word, so that a start whose driver was killed
-cannot write beside the one that goes on from it. Where the disk has no locks, the numbers alone must do.
+cannot write beside the one that goes on from it. A number from a store goes before a driver that still holds the
+folder: the store gives numbers to one leader, so that driver hangs, and finds out by its own number. Where the disk has
+no locks, the numbers alone must do.
 Only the standard library: this is imported before the namespace is entered.
 """
 
@@ -35,6 +37,10 @@ _SETTLE_SECONDS = 60.0  # for an earlier start to notice that it is over
 _PAUSE = 0.05
 
 
+class StillInUse(EngineError):
+    """A folder in which an earlier start runs, and does not end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The right to start something in a folder, for as long as the lock is held."""
@@ -45,11 +51,12 @@ class Lease:
 
     @classmethod
     def take(cls, folder: Path, number: int | None = None) -> Lease:
-        """Take the next number of a folder, or the one given by a store; refuse where that is not the highest,
-        or where another cotune that lives has the last one.
+        """Take the next number of a folder, where no other cotune has it, or a number that a store has given.
+
+        Refuse a number that is not the highest.
         """
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if _locked(lock):
+        if _locked(lock) and number is None:
             os.close(lock)
             raise EngineError(
                 f"{folder} is in use by another cotune (process {_read(folder).get('pid')}): "
@@ -73,11 +80,13 @@ class Lease:
         until = time.monotonic() + seconds
         while earlier := self._earlier():
             if time.monotonic() > until:
-                raise EngineError(
+                raise StillInUse(
                     f"an earlier start still runs in {self.folder} ({earlier[0].name} is held) and did not end "
                     f"within {seconds:g} s: end it, then try again"
                 )
             time.sleep(_PAUSE)
+        if self.is_lost:
+            raise EngineError(f"a later start ({current(self.folder)}) has {self.folder}: {self.fence} is over")
 
     def _earlier(self) -> list[Path]:
         """Return the locks of earlier starts that are still held; those of the dead are removed."""
@@ -146,8 +155,12 @@ class Watch:
 
 
 def current(folder: Path) -> int:
-    """Return the number of the latest start in a folder, 0 where there was none."""
-    return int(_read(folder).get("fence", 0))
+    """Return the number of the latest start in a folder, 0 where there was none.
+
+    What runs workers says it too: its lock stays whatever a driver writes that woke up late.
+    """
+    held = [int(found[1]) for path in folder.glob("lease-*.lock") if (found := _HELD.fullmatch(path.name))]
+    return max(int(_read(folder).get("fence", 0)), *held, 0)
 
 
 def _read(folder: Path) -> dict[str, int]:

@@ -172,6 +172,8 @@ def test_jobs_come_from_opened_folders_alone_whatever_links_say(service: Service
         assert client.post("/api/v1/jobs", given).status == 403, given
     (service.root / "own").mkdir()
     (service.root / "own" / "cotune.yaml").write_text(TEXT)
+    assert "no script 'train.py'" in client.post("/api/v1/jobs", {"path": "own"}).json["error"]
+    (service.root / "own" / "train.py").touch()
     assert client.post("/api/v1/jobs", {"path": "own"}).status == 201
     assert len(client.get("/api/v1/jobs").json["jobs"]) == 1
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from cotune.store import open_store
 NOTE = "open('starts.txt', 'a').write(os.environ['COTUNE_FENCE'] + f' {epochs} {first}\\n')"
 
 
-def job(folder: Path, name: str, goal: str, pause: float = 0.0) -> Path:
+def job(folder: Path, name: str, goal: str, pause: float = 0.0, each: str = "pass") -> Path:
     (folder / name).mkdir()
-    checkpointing(folder / name, setup=NOTE, after=f"time.sleep({pause})")
+    checkpointing(folder / name, setup=NOTE, after=f"time.sleep({pause}); {each}")
     (folder / name / "cotune.yaml").write_text(
         f"name: {name}\nexamples: 1440\nrun: {sys.executable} train.py {{batch_size}} {{epochs}}\n{goal}\n"
         "search: {workers: [1], batch_size: [48]}\nbudget: {profile: 20s}\n"
@@ -47,6 +48,10 @@ def starts(folder: Path) -> list[list[int]]:
     return [[int(word) for word in line.split()] for line in (folder / "starts.txt").read_text().splitlines()]
 
 
+def fences(folder: Path) -> list[int]:
+    return [int(line) for line in (folder / "lines.txt").read_text().split()]
+
+
 def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_alone(tmp_path: Path) -> None:
     store = str(tmp_path / "store.db")
     long, short = job(tmp_path, "long", "epochs: 40", 0.3), job(tmp_path, "short", "epochs: 2")
@@ -70,8 +75,8 @@ def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_a
         result = queue.get(first).result
     assert result is not None
     assert result["epochs"] == 40
-    fences = [fence for fence, *_ in starts(long)]
-    assert fences == sorted(set(fences)), "every start has a number of its own, higher than the one before"
+    numbers = [fence for fence, *_ in starts(long)]
+    assert numbers == sorted(set(numbers)), "every start has a number of its own, higher than the one before"
     whole = [(epochs, begun) for _, epochs, begun in starts(long) if epochs == 40]
     assert len(whole) == 2
     assert whole[1][1] > 0, "the second start went on from the checkpoint"
@@ -102,3 +107,34 @@ def test_sigterm_keeps_what_was_trained_and_a_job_is_cancelled_while_it_runs(tmp
     again.communicate()
     assert cotune(tmp_path, "why", id[:6], "--store", store).out.startswith("long is cancelled")
     assert cotune(tmp_path, "wait", id, "--store", store).code == 130
+
+
+def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(tmp_path: Path) -> None:
+    store, line = str(tmp_path / "store.db"), "open('lines.txt', 'a').write(os.environ['COTUNE_FENCE'] + '\\n')"
+    folder = job(tmp_path, "long", "epochs: 500", 0.2, each=line)
+    id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
+    hanging = serving(tmp_path, store)
+    for _ in until(hanging, "running", id):
+        pass
+    first = cotune(tmp_path, "status", id, "--store", store, "--json").json["job"]["fence"]
+    other = serving(tmp_path, store)
+    for _ in until(other, "waiting", "another service leads"):
+        pass
+    hanging.send_signal(signal.SIGSTOP)
+    for _ in until(other, "running", id):
+        pass
+    told = fences(folder)
+    while told.count(max(told)) < 5 or max(told) == first:
+        with suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"the second service ended: {other.wait(0.2)}")
+        told = fences(folder)
+    assert told == sorted(told), "no epoch of the first start follows one of the second"
+    hanging.send_signal(signal.SIGCONT)
+    for _ in until(hanging, "lost"):
+        pass
+    assert [one["state"] for one in cotune(tmp_path, "queue", "--store", store, "--json").json["jobs"]] == ["running"]
+    for service in (hanging, other):
+        service.send_signal(signal.SIGTERM)
+        service.communicate()
+        assert service.returncode == 0
+    assert len(starts(folder)) == len({fence for fence, *_ in starts(folder)})

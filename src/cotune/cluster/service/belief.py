@@ -17,6 +17,8 @@ from cotune.checkpoints import Resumable
 from cotune.cluster.policy import Submission
 from cotune.cluster.work import Steady
 from cotune.documents import plan_document
+from cotune.errors import Infeasible
+from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project import Project
 from cotune.store import rows
@@ -132,6 +134,16 @@ class Belief:
             (low, mid, high),
             said["forecast"],
         )
+
+
+def within_slots(settings: Settings, slots: int) -> Settings:
+    """Return a job's settings on no more devices than a service has."""
+    least = min((value for axis in settings.space.axes if axis.name == "workers" for value in axis.values), default=1)
+    if isinstance(least, int) and least > slots:
+        raise Infeasible(f"it needs at least {least} workers, the service has {slots}", "workers")
+    cluster = settings.cluster
+    devices = tuple(replace(device, count=min(device.count or slots, slots)) for device in cluster.devices)
+    return replace(settings, cluster=replace(cluster, devices=devices))
 
 
 def _slots(config: Config) -> Config:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cotune.checkpoints import has_checkpoint
 from cotune.cli.remedies import explained
 from cotune.cluster.live import LiveWorld, Queued, Serving, Withdrawn
 from cotune.cluster.policy import Active, Policy
@@ -23,7 +24,7 @@ from cotune.cluster.service.belief import SLOT, Belief
 from cotune.cluster.service.forecasts import Remaining, spans
 from cotune.cluster.service.outcomes import outcome_of, result_document
 from cotune.cluster.service.preparers import Preparers, run_folder
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue, QueuedJob, QueueEvent
 from cotune.cluster.service.recovery import completed
 from cotune.cluster.service.states import STARTED, IllegalMove, State
 from cotune.errors import CotuneError
@@ -94,6 +95,7 @@ class Bookkeeper:
         """Put back those whose measuring was cut short."""
         for job in self._queue.jobs(states=[State.PROFILING]):
             self._change(job.id, states.put_back, "its measuring was ended: the service went down")
+        self._follow()
 
     @property
     def whole(self) -> Cluster:
@@ -131,7 +133,9 @@ class Bookkeeper:
         if not events:
             return
         self._seen = events[-1].number
-        for job in self._queue.jobs(ids={event.job for event in events}):
+        jobs = self._queue.jobs(ids={event.job for event in events})
+        self._tell(events, {job.id: job.name for job in jobs})
+        for job in jobs:
             self._open.pop(job.id, None)
             if not job.is_final and job.state in (State.QUEUED, State.WAITING):
                 self._open[job.id] = job
@@ -139,6 +143,12 @@ class Bookkeeper:
                 self._withdraw(job)
             if job.id in self._preparers.ids and (job.state is State.STOPPING or job.is_final):
                 self._preparers.stop(job.id)
+
+    def _tell(self, events: Sequence[QueueEvent], names: Mapping[str, str]) -> None:
+        """Log what happened to jobs, whoever did it."""
+        for event in events:
+            facts = {"state": event.state.value, "fence": event.fence, "words": event.words}
+            self._log("job", job=event.job, name=names[event.job], number=event.number, **facts)
 
     def _withdraw(self, job: QueuedJob) -> None:
         assert self.world is not None
@@ -265,7 +275,8 @@ class Bookkeeper:
 
     def stopped(self, served: Serving) -> None:
         job = self._queue.get(_id(served))
-        self._change(job.id, states.put_back, f"{job.reason}; stopped at {served.done:.0%}")
+        kept = "" if has_checkpoint(served.folder) else " without a checkpoint: it will begin anew"
+        self._change(job.id, states.put_back, f"{job.reason}; stopped at {served.done:.0%}{kept}")
 
     def lost(self, served: Serving, failure: Failure) -> bool:
         id = _id(served)
@@ -301,7 +312,7 @@ class Bookkeeper:
         elif active.declined:
             self._decline(job, served, belief)
         elif (served.withdrawn or job.standing.cancelling) and not served.finished:
-            self._again(id, job.reason)
+            self._again(id, str(served.failure) if served.failure else job.reason)
         else:
             self._conclude(job, served, belief)
 
@@ -357,9 +368,7 @@ class Bookkeeper:
             self._queue.update(told, term=self._term)
 
     def _change(self, id: str, move: states.Move, words: str, **values: Any) -> QueuedJob:
-        job = self._queue.change(id, move, words, term=self._term, **values)
-        self._log("job", job=id, name=job.name, state=job.state.value, fence=job.standing.fence, words=words)
-        return job
+        return self._queue.change(id, move, words, term=self._term, **values)
 
 
 def earlier_starts(queue: Queue, job: Job, folder: Path) -> tuple[Sample, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cotune.cluster.service.queue import Leader, Queue, QueuedJob, QueueEvent
 from cotune.cluster.service.states import State
+from cotune.units import counted
 
 _LAST_EVENTS = 20
 
@@ -99,7 +100,10 @@ def why_words(job: QueuedJob, ahead: Sequence[QueuedJob], leader: Leader | None)
         return f"{job.name} is queued behind {len(ahead) - len(running)} that come first to be measured and planned"
     if job.state is State.WAITING:
         taken = sum(one.workers for one in running)
-        return f"{job.name} waits: {len(running)} jobs hold {taken} workers ({job.reason})"
+        measured = sum(one.state is State.PROFILING for one in ahead)
+        beside = f", and {counted(measured, 'job')} measured on workers set aside" if measured else ""
+        held = f"{counted(len(running), 'job')} on {counted(taken, 'worker')}"
+        return f"{job.name} waits for workers: there are {held}{beside} ({job.reason})"
     return f"{job.name} is {job.state}: {job.reason}"
 
 
@@ -112,7 +116,8 @@ def _ahead(queue: Queue, job: QueuedJob) -> list[QueuedJob]:
     """Return the others that have workers, or that come before a job that has none."""
     open_states = [State.QUEUED, State.PROFILING, State.WAITING, State.RUNNING, State.STOPPING]
     others = [one for one in queue.jobs(states=open_states) if one.id != job.id]
+    busy = (State.RUNNING, State.PROFILING)
     first = [one for one in others if (-one.priority, one.number) < (-job.priority, job.number)]
-    return [one for one in others if one.state is State.RUNNING] + [
-        one for one in first if one.state is not State.RUNNING and not one.standing.held
+    return [one for one in others if one.state in busy] + [
+        one for one in first if one.state not in busy and not one.standing.held
     ]

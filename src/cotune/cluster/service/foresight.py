@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from cotune import registry
-from cotune.cluster.service.belief import SLOT, Belief
+from cotune.cluster.service.belief import SLOT, Belief, within_slots
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
-from cotune.cluster.service.states import State
+from cotune.cluster.service.states import FINAL, State
 from cotune.documents import config_document
 from cotune.errors import Infeasible
 from cotune.project import Project
@@ -20,46 +21,38 @@ _NEW = "new"
 _MOVED = 0.5  # seconds later that count as being moved
 
 
-def foresee(queue: Queue, snapshot: JobSnapshot, policy: str = "joint", slots: int | None = None) -> dict[str, Any]:
+def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     """Return start and end in seconds from now with intervals, and whose end would be later, by how much."""
     leader, now = queue.leader(), queue.now()
     about = dict(leader.about) if leader else {}
-    name, size = str(about.get("policy", policy)), int(about.get("slots", slots or 1))
-    project = Project(settings=snapshot.settings(), store=queue.store, folder=snapshot.folder)
+    name, size = str(about.get("policy", "joint")), int(about.get("slots", len(os.sched_getaffinity(0))))
+    there = queue.jobs(states=set(State) - FINAL)
+    planned = [job for job in there if job.belief is not None and not job.standing.held]
+    unmeasured = sum(job.belief is None and not job.standing.held for job in there)
     try:
-        belief = Belief.learn(project)
+        settings = within_slots(snapshot.settings(), size)
+        belief = Belief.learn(Project(settings=settings, store=queue.store, folder=snapshot.folder))
     except Infeasible as error:
-        return _answer(name, size, span=None, reason=str(error), belief=None, moved=[])
-    there = [_remaining(job, now) for job in _present(queue)]
-    deadline = None if snapshot.deadline is None else snapshot.deadline
-    new = Remaining(
-        belief.submission(_NEW, submit=0.0, deadline=deadline, team=snapshot.team, priority=snapshot.priority),
-        1.0,
-        belief.spread,
+        return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}
+    present = [_remaining(job, now) for job in planned]
+    submission = belief.submission(
+        _NEW, submit=0.0, deadline=snapshot.deadline, team=snapshot.team, priority=snapshot.priority
     )
-    cluster = Cluster((Device(SLOT, size),))
-    chosen = registry.create("policy", name)
-    before = spans(there, chosen, cluster, 0.0) if there else {}
-    after = spans([*there, new], chosen, cluster, 0.0)
-    names = {job.id: job.name for job in _present(queue)}
+    cluster, chosen = Cluster((Device(SLOT, size),)), registry.create("policy", name)
+    before = spans(present, chosen, cluster, 0.0) if present else {}
+    after = spans([*present, Remaining(submission, 1.0, belief.spread)], chosen, cluster, 0.0)
+    names = {job.id: job.name for job in planned}
     moved = [
         {"id": id, "name": names[id], "later": after[id][1][1] - end[1]}
         for id, (_, end) in before.items()
         if math.isfinite(after[id][1][1]) and after[id][1][1] > end[1] + _MOVED
     ]
-    reason = "its deadline cannot be kept beside the others'" if not math.isfinite(after[_NEW][1][1]) else "planned"
-    return _answer(name, size, span=after[_NEW], reason=reason, belief=belief, moved=moved)
+    reason = "planned" if math.isfinite(after[_NEW][1][1]) else "its deadline cannot be kept beside the others'"
+    answer = _answer(name, size, after[_NEW], reason)
+    return {**answer, "config": config_document(belief.wants), "moved": moved, "unmeasured": unmeasured}
 
 
-def _answer(
-    policy: str,
-    slots: int,
-    *,
-    span: tuple[Interval, Interval] | None,
-    reason: str,
-    belief: Belief | None,
-    moved: list[dict[str, Any]],
-) -> dict[str, Any]:
+def _answer(policy: str, slots: int, span: tuple[Interval, Interval] | None, reason: str) -> dict[str, Any]:
     start, end = span or ((math.inf,) * 3, (math.inf,) * 3)
     return {
         "policy": policy,
@@ -68,19 +61,14 @@ def _answer(
         "start": _interval(start),
         "end": _interval(end),
         "reason": reason,
-        "config": config_document(belief.wants) if belief else None,
-        "moved": moved,
+        "config": None,
+        "moved": [],
     }
 
 
 def _interval(values: tuple[float, ...]) -> dict[str, Any]:
     low, mid, high = (value if math.isfinite(value) else None for value in values)
     return {"low": low, "mid": mid, "high": high, "unit": "s from now"}
-
-
-def _present(queue: Queue) -> list[QueuedJob]:
-    there = queue.jobs(states=[State.WAITING, State.RUNNING, State.STOPPING])
-    return [job for job in there if job.belief is not None and not job.standing.held]
 
 
 def _remaining(job: QueuedJob, now: float) -> Remaining:

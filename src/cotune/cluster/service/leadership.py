@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from cotune.cluster.service.queue import SERVICE, NoLongerLeading, clock
+from cotune.cluster.service.queue import SERVICE, NoLongerLeading, clock, is_dead
 from cotune.errors import CotuneError
 from cotune.store import Store, writer
 from cotune.store.schema import leaders
@@ -59,7 +59,7 @@ class Leadership:
             if row is None:
                 connection.execute(leaders.insert(), {"name": SERVICE, "term": 1, **ours})
                 return 1
-            if row.expires > now and row.holder != self._holder and not _is_dead(row.holder):
+            if row.expires > now and row.holder != self._holder and not is_dead(row.holder):
                 return None
             connection.execute(update(leaders).where(leaders.c.name == SERVICE).values(term=row.term + 1, **ours))
             return int(row.term) + 1
@@ -103,7 +103,3 @@ class Leadership:
         values = {"expires": clock(connection) + self._terms.seconds, "about": self._about}
         if connection.execute(update(leaders).where(*own).values(**values)).rowcount != 1:
             raise NoLongerLeading("another service leads")
-
-
-def _is_dead(holder: str) -> bool:
-    return holder.count("/") == 4 and writer.gone(holder)

@@ -29,7 +29,8 @@ def outcome_of(served: Serving, cluster: Cluster, seconds: float | None = None) 
     short = missed(served.queued.job, goal, sample, seconds=took, cost=cost, unit=cluster.unit)
     if short:
         return State.MISSED, short
-    after = f"after {duration(took)}, {duration(waited)} of it waiting"
+    idle = "waiting" if seconds is None else "waiting or being measured"
+    after = f"after {duration(took)}, {duration(waited)} of it {idle}"
     return (State.MET, f"goal met {after}") if asks(goal) else (State.DONE, f"done {after}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
-from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.belief import Belief, within_slots
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.states import State
 from cotune.documents import forecast_document
@@ -110,21 +110,14 @@ class Preparation:
 
     def _within_slots(self, settings: Settings) -> Settings:
         """Return the settings on no more devices than there are, with what is left of the deadline."""
-        least = min(
-            (value for axis in settings.space.axes if axis.name == "workers" for value in axis.values), default=1
-        )
-        if isinstance(least, int) and least > self.slots:
-            raise Infeasible(f"it needs at least {least} workers, the service has {self.slots}", "workers")
-        devices = tuple(
-            replace(device, count=min(device.count or self.slots, self.slots)) for device in settings.cluster.devices
-        )
+        settings = within_slots(settings, self.slots)
         goal = settings.goal
         if goal.deadline is not None:
             left = goal.deadline - (self.queue.now() - self.job.submitted)
             if left <= 0:
                 raise Infeasible("its deadline passed before it could be planned", "deadline")
             goal = replace(goal, deadline=left)
-        return replace(settings, cluster=replace(settings.cluster, devices=devices), goal=goal)
+        return replace(settings, goal=goal)
 
     def _measure(self, settings: Settings, store: Store) -> None:
         few = tuple(workers for workers in _workers(settings) if workers <= self.workers)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cotune import private
 from cotune.cluster.service.queue import QueuedJob
+from cotune.jobfile.settings import Settings
 from cotune.store.location import RUNS, work_folder
 
 LOG = "profile.log"
@@ -49,8 +50,8 @@ class Preparers:
         return len(self._running) < self._at_once
 
     def begin(self, job: QueuedJob, free: int) -> None:
-        """Begin to prepare a job: with the slots that are free, and half of them all at least."""
-        slots = min(max(free, -(-self._slots // 2)), self._slots)
+        """Begin to prepare a job: with what is free, half of all at least, and never more than the job can use."""
+        slots = min(max(free, -(-self._slots // 2)), self._slots, _most_units(job.file.settings()))
         folder = run_folder(job)
         private.make_folder(folder)
         command = [sys.executable, "-m", __package__ + ".prepare", job.id, *map(str, (self._term, self._slots, slots))]
@@ -97,6 +98,13 @@ class Preparers:
 def run_folder(job: QueuedJob) -> Path:
     """Return where the files of a job's starts go: in the folder of its own project."""
     return Path(job.folder) if job.folder else work_folder(Path(job.file.folder)) / RUNS / job.id
+
+
+def _most_units(settings: Settings) -> int:
+    """Return the workers and servers that the widest config of a job has."""
+    axes = {axis.name: axis.values for axis in settings.space.axes if axis.name in ("workers", "servers")}
+    widest = [max(value for value in values if isinstance(value, int)) for values in axes.values()]
+    return sum(widest) if "workers" in axes else sys.maxsize
 
 
 def _close(one: Preparer) -> None:

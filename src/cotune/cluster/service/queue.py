@@ -22,7 +22,7 @@ from cotune.cluster.service.states import JobStanding, State
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.printable import printable
 from cotune.stamps import new_id
-from cotune.store import Store
+from cotune.store import Store, writer
 from cotune.store.schema import leaders, queue, queue_events
 
 SERVICE = "service"  # the name of the lease
@@ -152,7 +152,7 @@ class Queue:
         return self.store.ask(lambda connection: int(connection.scalar(select(func.sum(queue.c.fence))) or 0))
 
     def get(self, id: str) -> QueuedJob:
-        """Return a job by its id or the first letters of it, else by its name where one job bears it."""
+        """Return a job by its id or the first letters of it, else by its name: the one still open, or the only one."""
         if not id:
             raise UsageError("a job is named by its id, or by enough of its first letters")
         begins = func.substr(queue.c.id, 1, len(id)) == id
@@ -166,8 +166,10 @@ class Queue:
 
         found = self.store.ask(read)
         exact = [job for job in found if job.id == id]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
+        still_open = [job for job in found if job.name == id and not job.is_final]
+        for likely in (exact, found, still_open):
+            if len(likely) == 1:
+                return likely[0]
         if not found:
             raise NotFound(
                 f"no job {printable(id)[:80]!r} in the queue of {self.store.label}; `cotune queue` lists them"
@@ -220,7 +222,8 @@ class Queue:
             row = connection.execute(select(leaders).where(leaders.c.name == SERVICE)).one_or_none()
             if row is None:
                 return None
-            return Leader(row.holder, row.term, row.expires, row.about, row.expires > clock(connection))
+            alive = row.expires > clock(connection) and not is_dead(row.holder)
+            return Leader(row.holder, row.term, row.expires, row.about, alive)
 
         return self.store.ask(read)
 
@@ -259,7 +262,7 @@ class Queue:
         def write(connection: Connection) -> QueuedJob:
             job = self._locked(connection, whole)
             led = connection.scalar(select(leaders.c.expires).where(leaders.c.name == SERVICE))
-            alive = led is not None and led > clock(connection)
+            alive = led is not None and led > clock(connection)  # or as good as: the next one ends what it ran
             return self._put(connection, job, move(job.standing, alive), f"{words}{f' by {by}' if by else ''}", values)
 
         return self.store.transact(write)
@@ -279,12 +282,17 @@ class Queue:
             return job
         now, reason = clock(connection), printable(words)[:_MOST_WORDS]
         running = {} if after.state in (State.RUNNING, State.PROFILING) else {"workers": 0}
-        ended = {"eta": None} if after.is_final else {}
+        ended = {"eta": None} if after.is_final or after.held else {}
         columns = {**_columns(after), **running, **ended, **values, "reason": reason, "changed": now}
         connection.execute(update(queue).where(queue.c.id == job.id).values(**columns))
         _tell(connection, job.id, now, after, reason)
         row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
         return _job(row._asdict())
+
+
+def is_dead(holder: str) -> bool:
+    """Say whether a leader is known to be dead: one of this machine whose process is gone."""
+    return holder.count("/") == 4 and writer.gone(holder)
 
 
 def clock(connection: Connection) -> float:

@@ -18,6 +18,7 @@ from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.printable import printable
+from cotune.run.command import is_python, python_target
 from cotune.types import Goal, Job
 
 MOST_BYTES = 1 << 20  # of a job file
@@ -43,7 +44,9 @@ class JobSnapshot:
         """Read a job file, or the one in a folder; refuse what could not be run."""
         file = path / job_settings.FILE_NAME if path.is_dir() else path
         text = _text(file)
-        return cls.written(text, file.absolute().parent, str(file.absolute()), asked)
+        taken = cls.written(text, file.absolute().parent, str(file.absolute()), asked)
+        _require_script(taken.settings().job, file.absolute())
+        return taken
 
     @classmethod
     def written(cls, text: str, folder: Path, source: str, asked: Mapping[str, Any] | None = None) -> Self:
@@ -111,6 +114,13 @@ def _loaded(text: str, asked: Mapping[str, Any], source: str, folder: Path) -> S
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         words = printable(" ".join(str(error).split()))[:200] or type(error).__name__
         raise InvalidFile(f"{source}: not a job file ({words})") from None
+
+
+def _require_script(job: Job, file: Path) -> None:
+    """Refuse a job whose Python script is not there: whoever hands it in can say what was meant."""
+    script = python_target(job.command[1:])[0] if is_python(job.command[0]) else None
+    if script is not None and "{" not in script and not (Path(job.folder) / script).is_file():
+        raise NotFound(f"no script {script!r} in {job.folder}; paths in {file.name} are relative to its own folder")
 
 
 def _target(job: Job, goal: Goal) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ def status(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     from cotune.cli.output import emit_json, say
     from cotune.cluster.service.documents import status_document
     from cotune.cluster.verbs._queue import eta_words, open_queue
-    from cotune.units import duration, number
+    from cotune.units import counted, duration, number
 
     with open_queue(store) as queue:
         document = status_document(queue.get(job), queue.now())
@@ -34,7 +34,7 @@ def status(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     if expected:
         lines["forecast"] = f"{duration(expected['mid'])} ({duration(expected['low'])}..{duration(expected['high'])})"
     if result.get("trained_seconds") is not None:
-        lines["measured"] = f"{duration(result['trained_seconds'])} of training in {result['starts']} starts"
+        lines["measured"] = f"{duration(result['trained_seconds'])} of training in {counted(result['starts'], 'start')}"
         lines["cost"] = f"{number(result['cost']['value'], 3)} {result['cost']['unit']}"
     for name, words in lines.items():
         if words != "":

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cotune.cli.help import GOAL
 from cotune.cli.options import Confidence, Deadline, Epochs, Json, MaxCost, MaxEpochs, Name, Prefer, StoreUrl, Target
+
+if TYPE_CHECKING:
+    from cotune.cluster.service.queue import Queue
+    from cotune.cluster.service.snapshot import JobSnapshot
 
 
 def submit(
@@ -71,20 +75,25 @@ def submit(
         say("no service runs on this store yet: cotune serve --store URL works the queue off")
 
 
-def _foresee(queue: Any, snapshot: Any, json: bool) -> None:
+def _foresee(queue: Queue, snapshot: JobSnapshot, json: bool) -> None:
+    """Tell what would become of a job; leave with the exit code of a declined one if it would be."""
     from cotune.cli.output import emit_json, say
     from cotune.cluster.service.foresight import foresee
-    from cotune.units import duration
+    from cotune.errors import Infeasible
+    from cotune.units import counted, duration
 
     seen = foresee(queue, snapshot)
     if json:
         emit_json("submit.dry_run", seen)
-        return
-    for what in ("start", "end"):
-        low, mid, high = (seen[what][side] for side in ("low", "mid", "high"))
-        if mid is None:
-            say(f"{what:<6}never: {seen['reason']}")
-        else:
+    elif not seen["admitted"]:
+        say(f"it would be declined: {seen['reason']}")
+    else:
+        for what in ("start", "end"):
+            low, mid, high = (seen[what][side] for side in ("low", "mid", "high"))
             say(f"{what:<6}in {duration(mid)} ({duration(low)}..{duration(high or mid)})")
-    for moved in seen["moved"]:
-        say(f"moves {moved['name']} ({moved['id']}): it would end {duration(moved['later'])} later")
+        for moved in seen["moved"]:
+            say(f"moves {moved['name']} ({moved['id']}): it would end {duration(moved['later'])} later")
+        if seen["unmeasured"]:
+            say(f"not counted: {counted(seen['unmeasured'], 'job')} before it, not measured yet")
+    if not seen["admitted"]:
+        raise typer.Exit(Infeasible.exit_code)
