@@ -77,7 +77,8 @@ def test_a_job_that_keeps_no_checkpoint_starts_anew_and_says_so(tmp_path: Path) 
     planned = cotune(tmp_path, "plan", "--target", "accuracy=0.8", "--json").json
     assert planned["profile"]["reused_device_seconds"] == 0
     assert "continues" not in planned["plan"]
-    assert "begins anew" in cotune(tmp_path, "plan", "--target", "accuracy=0.8").out
+    said = cotune(tmp_path, "plan", "--target", "accuracy=0.8").out
+    assert "the job writes no checkpoint into the folder named by COTUNE_CHECKPOINT, so a run begins anew" in said
     ran = cotune(tmp_path, "run", "--json").json
     assert ran["continued"] is None
     assert ran["run"]["curve"][0]["epoch"] == 1
@@ -121,7 +122,7 @@ def test_a_run_on_a_recording_goes_on_from_its_probe(tmp_path: Path, seed: str) 
         "1h",
         "--seed",
         seed,
-        "--budget",
+        "--max-device-seconds",
         "100000",
         "--json",
     )

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cotune.cli.output import progress, table
+from cotune.cli.output import progress, repeated, table
 
 HEAD = ("", "workers", "global batch", "epochs", "time", "accuracy", "cost in device-seconds", "P(met)", "known from")
 ROW = (
@@ -77,3 +77,7 @@ def test_a_bar_keeps_its_place_beside_a_long_text(monkeypatch: pytest.MonkeyPatc
     with progress(60) as shown:
         shown.update(30, "probe 1 of at most 14: seconds per epoch of batch 16 on 1 worker (global batch 16)")
     assert any("50%" in line and "probe 1 of at most 14" in line for line in lines(seen))
+
+
+def test_a_note_of_several_rows_is_said_once() -> None:
+    assert repeated(["shares cores", None, "shares cores", "odd"]) == ["shares cores"]

@@ -102,6 +102,21 @@ def test_a_wrong_value_is_told_with_the_flag_that_gave_it(folder: Path, tmp_path
         assert cotune(*words, *store, code=2)["error"]["message"].startswith(said)
 
 
+def test_a_refusal_is_a_short_list_that_ends_with_the_command_that_helps(folder: Path) -> None:
+    argv = ["cotune", "plan", "--recording", str(folder), "--target", "0.8", "--deadline", "10s"]
+    err = io.StringIO()
+    with mock.patch.object(sys, "argv", argv), redirect_stderr(err), pytest.raises(SystemExit):
+        main()
+    asked, binds, title, *rest = err.getvalue().partition("cotune: ")[2].splitlines()
+    assert asked == "no config reaches accuracy 0.8 within 10 s with confidence 0.9"
+    assert binds.startswith("  the deadline binds: it takes ")
+    assert title == "  nearest, at that confidence:"
+    *nearest, helps = rest
+    assert len(nearest) == 3
+    assert all(" late" in near for near in nearest)
+    assert helps.startswith("  would be met: cotune plan --target 'accuracy>=0.8' --deadline ")
+
+
 def test_what_cannot_be_written_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:
     taken = tmp_path / "file"
     taken.touch()

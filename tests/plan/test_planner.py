@@ -221,6 +221,26 @@ def test_the_deadline_that_binds_is_enough_when_granted() -> None:
         plan_of(Goal(target=0.9, deadline=least * 0.97))
 
 
+@pytest.mark.parametrize(
+    "goal", [Goal(target=0.9, deadline=2), Goal(target=0.9, max_cost=1), Goal(target=0.999, deadline=100)]
+)
+def test_what_is_offered_instead_would_be_met(goal: Goal) -> None:
+    with pytest.raises(Infeasible) as caught:
+        plan_of(goal)
+    relaxed = caught.value.facts["relaxed"]
+    assert isinstance(relaxed, Goal)
+    assert plan_of(relaxed).forecast.probability >= goal.confidence
+
+
+def test_the_nearest_are_told_by_the_quantile_that_binds_not_by_medians() -> None:
+    with pytest.raises(Infeasible) as caught:
+        plan_of(Goal(target=0.9, deadline=2))
+    _, binds, first, *others = caught.value.facts["lines"]  # type: ignore[misc]
+    least = binds.split("it takes ")[1].split(",")[0]
+    assert f": {least}, " in first
+    assert len(others) == 2
+
+
 def test_a_metric_that_should_fall_is_planned_the_same_way() -> None:
     def loss(configs: Configs, max_epochs: int) -> Outlook:
         outlook = outlook_of(configs, max_epochs)

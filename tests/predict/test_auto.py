@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict.predictors.auto import Auto
+from cotune.predict.predictors.auto import Auto, _best
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, Failure, Sample
 from predict.worlds import JOB, grid, plain_step, timed, trained
@@ -19,6 +19,13 @@ def test_the_law_that_made_the_samples_is_chosen() -> None:
     assert chosen.name == "ring"
     assert chosen.reason.startswith("ring misses configs left out by 0.0%")
     assert len(chosen.errors) == len(grid())
+
+
+def test_it_is_said_why_the_least_error_did_not_win() -> None:
+    chosen, words, why = _best({"gaussian": 0.05, "ring": 0.04}, "{:.1%}", ahead="gaussian")
+    assert (chosen, words) == ("gaussian", "5.0%, ring by 4.0%")
+    assert why == "; by so few, only one that misses by less than 3.5% replaces the usual gaussian"
+    assert _best({"gaussian": 0.05, "ring": 0.03}, "{:.1%}", ahead="gaussian") == ("ring", "3.0%, gaussian by 5.0%", "")
 
 
 def test_workers_that_share_cores_are_recognised() -> None:

@@ -74,7 +74,7 @@ def _leave(error: CotuneError) -> NoReturn:
     """End with an error that a user can act on."""
     _document(error)
     with contextlib.suppress(OSError):
-        print(printable(f"cotune: {_words(error)}", keep="\n"), file=sys.stderr)
+        print(printable(f"cotune: {_told(error)}", keep="\n"), file=sys.stderr)
     _exit(error.exit_code)
 
 
@@ -114,6 +114,15 @@ def _words(error: Exception) -> str:
     from cotune.cli.remedies import explained
 
     return explained(error)
+
+
+def _told(error: CotuneError) -> str:
+    """Return what is said of an error on a terminal: a refusal as a list, any other as a line."""
+    if not isinstance(error, Infeasible):
+        return _words(error)
+    from cotune.cli.remedies import listed
+
+    return listed(error)
 
 
 def _nearest(near: object) -> object:

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ __all__ = [
     "note",
     "progress",
     "refuse_overwriting",
+    "repeated",
     "say",
     "show",
     "table",
@@ -45,6 +47,11 @@ _LINES = "\n\t"  # what text of several lines may hold
 _AT_INTERVAL = r" (?=\()"
 _BREAKS = ("", _AT_INTERVAL, rf"{_AT_INTERVAL}|(?<=\.\.)", rf"{_AT_INTERVAL}|(?<=\.\.)|(?<=min) ")
 _LEAST_TEXT = 12  # letters of a column of words, before rows become blocks of lines
+
+
+def repeated(notes: Iterable[str | None]) -> list[str]:
+    """Return the notes that several rows would bear, to be said once below them."""
+    return [words for words, count in Counter(notes).items() if words and count > 1]
 
 
 def emit_json(name: str, document: Mapping[str, Any]) -> None:

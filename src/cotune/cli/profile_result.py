@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotune import counting
-from cotune.cli.output import emit_json, say, table
+from cotune.cli.output import emit_json, repeated, say, table
 from cotune.cli.remedies import goal_flags
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.probe.measure import Limits, least_seconds
@@ -49,6 +49,7 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
 
 def _table(job: Job, samples: Sequence[Sample]) -> None:
     shown = config_columns([sample.config for sample in samples])
+    said = repeated([sample.warning for sample in samples if not sample.failed])
     rows = [
         (
             *config_cells(sample.config, shown),
@@ -56,8 +57,10 @@ def _table(job: Job, samples: Sequence[Sample]) -> None:
             number(counting.pace(job, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
             number(sample.accuracy) if sample.accuracy is not None else "",
             number(sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup")), 2),
-            sample.failure or sample.warning or "ok",
+            sample.failure or ("ok" if sample.warning in said else sample.warning) or "ok",
         )
         for sample in samples
     ]
     table((*head(shown), job.counting.unit, f"s/{counting.each(job)}", job.metric, "start-up s", "outcome"), rows)
+    for words in said:
+        say(f"note      {words}")

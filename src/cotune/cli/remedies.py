@@ -20,6 +20,29 @@ def explained(error: CotuneError) -> str:
     return f"{_with_flag(error)}{_WORDS.get(error.remedy, '')}"
 
 
+def listed(error: Infeasible) -> str:
+    """Return a refusal as a short list: what was asked, what binds, what is nearest, and the command that helps."""
+    lines = error.facts.get("lines")
+    if not isinstance(lines, tuple):
+        return explained(error)
+    asked, binds, *nearest = lines
+    shown = [asked, f"  {binds}", "  nearest, at that confidence:", *(f"    {near}" for near in nearest)]
+    return "\n".join([*shown, *(f"  {words}" for words in _helping(error))])
+
+
+def _helping(error: Infeasible) -> list[str]:
+    """Return the commands that would help, each with why."""
+    job, relaxed = error.facts.get("job"), error.facts.get("relaxed")
+    helping = []
+    if isinstance(job, Job) and isinstance(relaxed, Goal):
+        cost = "" if relaxed.max_cost is None else f" --max-cost {relaxed.max_cost:g}"
+        same = "" if job.command else " (with the same --recording)"
+        helping.append(f"would be met: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
+    if measuring := more_measuring(error):
+        helping.append(measuring.removeprefix(". "))
+    return helping
+
+
 def _with_flag(error: CotuneError) -> str:
     """Return the message, a setting named by the flag that gives it."""
     setting = error.facts.get("setting")

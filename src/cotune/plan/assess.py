@@ -222,6 +222,20 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
     return found if trained is None else replace(found, trained=trained)
 
 
+def would_do(found: Assessment, goal: Goal) -> bool:
+    """Say whether some config would meet another goal, from scratch and with the confidence asked for."""
+    outlook, rate = found.outlook, found.rate
+    needed = _epochs_needed(outlook, goal, found.sign)
+    for (rows, fits), (_, met, _) in zip(
+        longest_epochs(outlook, goal, rate, MID), runs(outlook, goal, rate, needed), strict=True
+    ):
+        cap = np.full(len(rows), float(goal.epochs)) if goal.epochs else np.maximum(fits, _step(outlook))
+        in_time = met & (_of_rows(needed, outlook, rows) <= cap[:, None] * (1 + _SAME))
+        if (in_time.mean(axis=1) >= goal.confidence).any():
+            return True
+    return False
+
+
 def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probability: Floats) -> None:
     """Let no success make a goal less likely than it was without it (see `predict/successes.py`)."""
     for config in {success.config for success in outlook.successes}:

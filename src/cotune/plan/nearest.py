@@ -1,31 +1,61 @@
 """Why nothing meets a goal: what binds, by how much, and the three nearest plans.
 
-Each constraint is relaxed alone. Where that is enough, the least value that would do is
-the quantile, at the confidence asked for, of what the best config takes.
+Each constraint is relaxed alone. Where that is enough, the least value that would do is the quantile, at the confidence
+asked for, of what the best config takes. What is said of the nearest plans is the same quantile, never a median.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.forecast import Learning
-from cotune.plan.assess import Assessment, longest_epochs, runs
+from cotune.plan.assess import Assessment, longest_epochs, runs, would_do
 from cotune.types import Floats, Forecast, Goal, Ints, Job
 from cotune.units import duration, number
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The constraint that binds: in words, by how much of its unit, and what would do instead, if that is known.
+
+    `amounts` is what each config takes (or reaches, negated) at the confidence asked for; the least is nearest.
+    """
+
+    constraint: str
+    words: str
+    by: float | None = None
+    unit: str = ""
+    relaxed: Goal | None = None
+    amounts: Floats | None = None
+
+
+_MARGINS = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # beyond what binds, of a goal that is offered instead
+
+
 def infeasible(job: Job, found: Assessment) -> Infeasible:
     """Return the error for a goal that no config meets."""
-    nearest = tuple(_whole(found, int(row)) for row in _nearest(found))
-    if not nearest:
+    binding = _binding(job, found)
+    rows = _nearest(found, binding.amounts)
+    if not len(rows):
         return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
-    constraint, words, by, unit = _binding(job, found)
-    shown = "; ".join(f"{near.config}: {_outcome(job, found.goal, near)}" for near in nearest)
+    shown = [f"{found.outlook.configs[int(row)]}: {_outcome(job, found, binding, int(row))}" for row in rows]
     asked = f"no config {_asked(job, found)} with confidence {found.goal.confidence:g}"
-    return Infeasible(f"{asked}; {words}. Nearest: {shown}", constraint, nearest, by, unit, job=job, goal=found.goal)
+    return Infeasible(
+        f"{asked}; {binding.words}. Nearest: {'; '.join(shown)}",
+        binding.constraint,
+        tuple(_whole(found, int(row)) for row in rows),
+        binding.by,
+        binding.unit,
+        job=job,
+        goal=found.goal,
+        relaxed=binding.relaxed,
+        lines=(asked, binding.words, *shown),
+    )
 
 
 def search_failed(found: Assessment) -> Infeasible:
@@ -44,10 +74,12 @@ def one_of_each(rows: Ints, group: Ints) -> Ints:
     return rows[np.sort(first)]
 
 
-def _nearest(found: Assessment) -> Ints:
-    """Return the likeliest row and two that miss by the least, of different worker counts where there are so many."""
+def _nearest(found: Assessment, amounts: Floats | None) -> Ints:
+    """Return the rows that miss by the least, then the likeliest, of different worker counts where there are many."""
     able = np.flatnonzero(np.isfinite(found.seconds))
-    order = able[np.lexsort((found.cost[able], _excess(found)[able], -found.probability[able]))]
+    missing = np.zeros(len(found.seconds)) if amounts is None else amounts
+    keys = (found.cost[able], _excess(found)[able], -found.probability[able], missing[able])
+    order = able[np.lexsort(keys)]
     varied = one_of_each(order, found.outlook.configs.workers)
     return varied[:3] if len(varied) >= 3 else order[:3]
 
@@ -79,45 +111,67 @@ def _asked(job: Job, found: Assessment) -> str:
     return " ".join(parts)
 
 
-def _outcome(job: Job, goal: Goal, near: Forecast) -> str:
-    """Return what a config is expected to reach, and by how much it misses what was asked."""
-    reached = f"{job.metric} {near.accuracy.mid:.4g} in " if near.accuracy else ""
-    missed = []
-    if goal.target is not None and near.accuracy and (short := job.sign * (goal.target - near.accuracy.mid)) > 0:
-        missed.append(f"{short:.2g} short")
-    if goal.deadline is not None and near.seconds.mid > goal.deadline:
-        missed.append(f"{duration(near.seconds.mid - goal.deadline)} late")
-    if goal.max_cost is not None and near.cost.mid > goal.max_cost:
-        missed.append(f"{number(near.cost.mid - goal.max_cost)} {near.cost.unit} too dear")
-    cost = f" for {number(near.cost.mid)} {near.cost.unit}" if goal.max_cost is not None else ""
-    chance = f"{near.probability:.0%}" if round(near.probability, 2) < goal.confidence else f"{near.probability:.1%}"
-    return f"{reached}{duration(near.seconds.mid)}{cost}, {' and '.join(missed) or f'met in {chance}'}"
+def _outcome(job: Job, found: Assessment, binding: Binding, row: int) -> str:
+    """Return what a config takes or reaches at the confidence asked for, and by how much it misses what was asked."""
+    goal, amount = found.goal, math.inf if binding.amounts is None else float(binding.amounts[row])
+    if math.isinf(amount):
+        return f"met in {found.probability[row]:.2g} of all cases"
+    if binding.constraint == "deadline" and goal.deadline is not None:
+        return f"{duration(amount)}, {duration(amount - goal.deadline)} late"
+    if binding.constraint == "max_cost" and goal.max_cost is not None:
+        return f"{number(amount)} {found.unit}, {number(amount - goal.max_cost)} too dear"
+    short = found.sign * (goal.target or 0.0) + amount
+    reached = f"{job.metric} {-found.sign * amount:.4g}"
+    return f"{reached}, {short:.2g} short" if short > 0 else f"{reached}, just short"
 
 
-def _binding(job: Job, found: Assessment) -> tuple[str, str, float | None, str]:
-    """Return the constraint whose relaxation alone would do, in words the amount it takes, and by how much it binds."""
+def _binding(job: Job, found: Assessment) -> Binding:
+    """Return the constraint whose relaxation alone would do."""
     goal = found.goal
     if goal.deadline is not None:
-        least = _least(found, replace(goal, deadline=None), by_cost=False)
-        if np.isfinite(least):
+        seconds = _taken(found, replace(goal, deadline=None), by_cost=False)
+        if np.isfinite(least := float(seconds.min(initial=np.inf))):
             more = least - goal.deadline
-            return "deadline", f"the deadline binds: it takes {duration(least)}, {duration(more)} more", more, "s"
+            words = f"the deadline binds: it takes {duration(least)}, {duration(more)} more"
+            return Binding("deadline", words, more, "s", _offered(found, deadline=least), seconds)
     if goal.max_cost is not None:
-        least = _least(found, replace(goal, max_cost=None), by_cost=True)
-        if np.isfinite(least):
+        costs = _taken(found, replace(goal, max_cost=None), by_cost=True)
+        if np.isfinite(least := float(costs.min(initial=np.inf))):
             more = least - goal.max_cost
             words = f"the cost binds: it takes {number(least)} {found.unit}, {number(more)} more"
-            return "max_cost", words, more, found.unit
+            return Binding("max_cost", words, more, found.unit, _offered(found, max_cost=least), costs)
     if goal.target is not None and found.outlook.learning is not None:
-        best = _best_accuracy(found, found.outlook.learning, goal)
-        if np.isfinite(best):
-            best = min(best, found.sign * goal.target)  # between two draws it may seem to be just enough
-            short = found.sign * goal.target - best
-            level = f"{job.metric} {found.sign * best:.4g}"
-            words = f"{level} is the best that can be counted on within {goal.max_epochs} epochs"
-            by = f"{short:.2g}" if short else "a trifle"
-            return "target", f"the target binds: {words}, {by} short", short, job.metric
-    return "several", f"several constraints bind at once: {_together(job, found)}", None, ""
+        reached = _reached(found, found.outlook.learning, goal)
+        if np.isfinite(best := float(reached.max(initial=-np.inf))):
+            return _binding_target(job, found, goal.target, reached, best)
+    return Binding("several", f"several constraints bind at once: {_together(job, found)}")
+
+
+def _binding_target(job: Job, found: Assessment, target: float, reached: Floats, best: float) -> Binding:
+    """Return by how much the target is out of reach, the best accuracy given."""
+    best = min(best, found.sign * target)  # between two draws it may seem to be just enough
+    short = found.sign * target - best
+    level = f"{job.metric} {found.sign * best:.4g}"
+    words = f"{level} is the best that can be counted on within {found.goal.max_epochs} epochs"
+    by = f"{short:.2g}" if short else "a trifle"
+    easier = (found.sign * _rounded(best - share * abs(best), math.floor) for share in _MARGINS)
+    offered = (replace(found.goal, target=level) for level in easier)
+    relaxed = next((goal for goal in offered if would_do(found, goal)), None)
+    return Binding("target", f"the target binds: {words}, {by} short", short, job.metric, relaxed, -reached)
+
+
+def _offered(found: Assessment, **least: float) -> Goal | None:
+    """Return the goal with a later deadline or a higher cost that would do: the least one, or a little more."""
+    ((name, amount),) = least.items()
+    more = (_rounded(amount * (1 + share), math.ceil) for share in _MARGINS)
+    offered = (replace(found.goal, **{name: value}) for value in more)  # type: ignore[arg-type]
+    return next((goal for goal in offered if would_do(found, goal)), None)
+
+
+def _rounded(amount: float, whole: Callable[[float], int]) -> float:
+    """Return an amount with four digits, rounded up or down."""
+    step = 10.0 ** (math.floor(math.log10(abs(amount))) - 3) if amount else 1.0
+    return float(f"{whole(amount / step) * step:.4g}")
 
 
 def _together(job: Job, found: Assessment) -> str:
@@ -125,7 +179,7 @@ def _together(job: Job, found: Assessment) -> str:
     goal, parts = found.goal, []
     free = replace(goal, deadline=None, max_cost=None)
     if goal.target is not None and found.outlook.learning is not None:
-        best = _best_accuracy(found, found.outlook.learning, free)
+        best = float(_reached(found, found.outlook.learning, free).max(initial=-np.inf))
         parts += [
             f"{job.metric} {found.sign * best:.4g} is the best that can be counted on within {goal.max_epochs} epochs"
         ]
@@ -139,24 +193,24 @@ def _together(job: Job, found: Assessment) -> str:
     return ", and ".join(parts)
 
 
-def _least(found: Assessment, relaxed: Goal, *, by_cost: bool) -> float:
-    """Return the least seconds (or cost) at which some config would meet the relaxed goal."""
-    least = np.inf
+def _taken(found: Assessment, relaxed: Goal, *, by_cost: bool) -> Floats:
+    """Return the seconds (or cost) at which each config would meet the relaxed goal, infinite where it would not."""
+    least = np.full(len(found.seconds), np.inf)
     for rows, met, spent in runs(found.outlook, relaxed, found.rate, found.needed):
         price = found.rate[rows, None] if by_cost else 1.0
         taken = np.where(met, spent * price, np.inf)
         place = int(np.ceil(relaxed.confidence * taken.shape[1])) - 1
-        least = min(least, float(np.partition(taken, place, axis=1)[:, place].min()))
+        least[rows] = np.partition(taken, place, axis=1)[:, place]
     return least
 
 
-def _best_accuracy(found: Assessment, learning: Learning, goal: Goal) -> float:
-    """Return the best accuracy (which rises) had within a goal's limits, at the confidence asked for."""
+def _reached(found: Assessment, learning: Learning, goal: Goal) -> Floats:
+    """Return the accuracy (which rises) of each config within a goal's limits, at the confidence asked for."""
     unlucky = float(np.quantile(found.outlook.z_accuracy, 1 - goal.confidence))
-    surest, best = np.maximum.accumulate(learning.at(unlucky), axis=1), -np.inf
+    surest = np.maximum.accumulate(learning.at(unlucky), axis=1)
+    reached = np.full(len(found.seconds), -np.inf)
     for rows, epochs in longest_epochs(found.outlook, goal, found.rate, goal.confidence):
         fits = epochs > 0
-        if fits.any():
-            column = learning.column(epochs[fits])
-            best = max(best, float(surest[learning.recipe[rows[fits]], column].max()))
-    return best
+        column = learning.column(epochs[fits])
+        reached[rows[fits]] = surest[learning.recipe[rows[fits]], column]
+    return reached

@@ -178,7 +178,8 @@ class Growing:
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
         if until.budget is not None and spent > until.budget - until.reserve:
-            return ENOUGH if known else Failure.interrupted("the budget for measuring ran out")
+            share = f"no result within {until.budget:.3g} s, its share of the budget for measuring"
+            return ENOUGH if known else Failure.interrupted(share)
         if until.timeout is not None and spent > until.timeout:
             return ENOUGH if known else Failure(f"timed out: no result within {until.timeout:g} s")
         silence = None if self.finished else self.silence(until)

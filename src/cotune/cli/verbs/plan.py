@@ -216,6 +216,6 @@ def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:
     same = chosen.config.global_batch
     long = [sample for sample in samples if sample.purpose == "probe" and trained(sample) >= LEAST_EPOCHS]
     if any(sample.config.global_batch == same for sample in long):
-        left = f"no {CHECKPOINT} of the probes at global batch {same} is left"
+        left = f"no probe at global batch {same} has a {CHECKPOINT}"
         never = "the job writes no checkpoint into the folder named by COTUNE_CHECKPOINT"
         say(f"note      {left if any(map(can_continue, long)) else never}, so a run begins anew")

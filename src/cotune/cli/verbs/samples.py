@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from cotune import counting
 from cotune.cli.options import Json, StoreUrl, open_store
-from cotune.cli.output import emit_json, say, table
+from cotune.cli.output import emit_json, repeated, say, table
 from cotune.documents import config_cells, config_columns, head, sample_document
 from cotune.errors import NotFound, suggestion
+from cotune.types import Sample
 from cotune.units import number
 
 
@@ -46,6 +48,7 @@ def samples(
         "device-s",
         "outcome",
     )
+    said = repeated(sample.warning for _, sample in found if sample.ended and not sample.failed)
     table(
         ("id", "job", "what", *head(layout), *rest),
         [
@@ -58,8 +61,17 @@ def samples(
                 number(counting.pace(of, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
                 "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),
                 number(sample.device_seconds, 3),
-                sample.failure or ("running" if not sample.ended else sample.warning or "ok"),
+                sample.failure or _outcome(sample, said),
             )
             for of, sample in found
         ],
     )
+    for words in said:
+        say(f"note      {words}")
+
+
+def _outcome(sample: Sample, said: Sequence[str]) -> str:
+    """Return what came of a sample that did not fail, without what is said below the table."""
+    if not sample.ended:
+        return "running"
+    return "ok" if sample.warning is None or sample.warning in said else sample.warning

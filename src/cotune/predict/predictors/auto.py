@@ -117,8 +117,8 @@ class Auto:
         models = {_USUAL: fit_seconds(candidates[_USUAL], job, samples, self.per_node)} if _USUAL in candidates else {}
         errors = {name: self._errors(one, models.get(name), job, samples) for name, one in candidates.items()}
         sizes = {name: float(np.abs(left).mean()) for name, left in errors.items() if len(left)}
-        best, words = _best(sizes, "{:.1%}", tie=_TIE, ahead=usual)
-        reason = f"{best} misses configs left out by {words} ({count} configs)"
+        best, words, why = _best(sizes, "{:.1%}", tie=_TIE, ahead=usual)
+        reason = f"{best} misses configs left out by {words} ({count} configs){why}"
         chosen = models.get(best) or fit_seconds(candidates[best], job, samples, self.per_node)
         return ChosenSeconds(chosen, best, reason, errors[best])
 
@@ -136,8 +136,8 @@ class Auto:
         errors = {name: accuracy_errors(candidates[name], job, samples) for name in compared}
         sizes = {name: found.size for name, found in errors.items() if np.isfinite(found.size)}
         if sizes:
-            best, words = _best(sizes, "{:.2g}", ahead=_USUAL_CURVE)
-            reason = f"{best} misses {job.metric} left out by {words}"
+            best, words, why = _best(sizes, "{:.2g}", ahead=_USUAL_CURVE)
+            reason = f"{best} misses {job.metric} left out by {words}{why}"
             return ChosenAccuracy(fit_accuracy(candidates[best], job, samples), best, reason, errors[best])
         nothing = AccuracyErrors.none()
         for name in sorted(candidates, key=lambda name: name != _USUAL_CURVE):
@@ -163,11 +163,16 @@ def with_nodes(predictor: Any, per_node: int | None) -> Any:
     return replace(predictor, per_node=per_node) if asks and predictor.per_node is None else predictor
 
 
-def _best(sizes: dict[str, float], form: str, tie: float = 0.0, ahead: str = "") -> tuple[str, str]:
-    """Return the name with the least error, one of them with a head start, and the words for it."""
-    ranked = sorted(sizes, key=lambda name: max(sizes[name], tie) * (_HEAD_START if name == ahead else 1.0))
-    words = form.format(sizes[ranked[0]])
-    return ranked[0], words + (f", {ranked[1]} by {form.format(sizes[ranked[1]])}" if len(ranked) > 1 else "")
+def _best(sizes: dict[str, float], form: str, tie: float = 0.0, ahead: str = "") -> tuple[str, str, str]:
+    """Return the name with the least error, one of them with a head start, the words for it, and why not the least."""
+    first, *others = sorted(sizes, key=lambda name: max(sizes[name], tie) * (_HEAD_START if name == ahead else 1.0))
+    words = form.format(sizes[first])
+    if not others:
+        return first, words, ""
+    words += f", {others[0]} by {form.format(sizes[others[0]])}"
+    replaced = form.format(_HEAD_START * sizes[first])
+    why = f"; by so few, only one that misses by less than {replaced} replaces the usual {first}"
+    return first, words, why if max(sizes[others[0]], tie) < max(sizes[first], tie) else ""
 
 
 @dataclass(frozen=True, slots=True)
