@@ -27,6 +27,16 @@ def test_every_kind_is_built_as_drawn(kind: str) -> None:
             assert out.shape[-1] == -(-int(shape["size_in"]) // int(shape["stride"]))
 
 
+def test_sizes_are_even_in_their_logarithms_and_evenly_as_published() -> None:
+    """Evenly nearly all are large: of a network of small layers none was within what had been timed."""
+    small = {
+        how.evenly: sum(int(draw("dense", number, how, bounded=False)["dim_in"]) < 64 for number in range(200))
+        for how in (Collection(), Collection(evenly=True))
+    }
+    assert small[False] == pytest.approx(100, abs=25)  # 64 is half of 4,096 in logarithms
+    assert small[True] < 10
+
+
 def test_a_collection_goes_on_where_it_stopped(tmp_path: Path) -> None:
     once = list(collect(tmp_path, KINDS, 3, "cpu", QUICK))
     assert [layer.number for layer in once if layer.kind == "conv"] == [0, 1, 2]

@@ -6,15 +6,15 @@
 x are the published features (`_layer_features`), standardised. Adam with epsilon 0.1, rate 0.1
 halved every 40 epochs, batches of 128, 300 epochs, dropout 0.2 after the last hidden layer.
 
-    trees: ln ms = mean of boosted trees(physical features), for each device that was seen
+    trees: ms = (host + roofline) x exp(mean of boosted trees(physical features)), for each device that was seen
            ms on another = host + (ms - host) x roofline there / roofline here
 
 Each member of the mean keeps a share of the rows, drawn at random, from its trees and grows no more of them where those
-no longer help on that share: noisy rows grow few, exact ones many. What an unseen device takes is the mean over the
-seen ones, those of like peak, bandwidth and clock counting most. `host` is what the
-framework takes for the emptiest layer; it does not follow the GPU. A network's step is the
-sum of its layers, and an epoch steps x that. Models are trained when they are wanted, from the
-rows themselves; nothing trained is kept or shipped.
+no longer help on that share: noisy rows grow few, exact ones many. Trees say how far a layer is off its roofline, so
+one larger or smaller than all that were timed is as far off as they are. What an unseen device takes is the mean over
+the seen ones, those of like peak, bandwidth and clock counting most. `host` is what the framework takes for the
+emptiest layer; it does not follow the GPU. A network's step is the sum of its layers, and an epoch steps x that. Models
+are trained when they are wanted, from the rows themselves; nothing trained is kept or shipped.
 
 Reference: Justus et al., Predicting the computational cost of deep learning models, IEEE Big Data 2018.
 """
@@ -164,13 +164,14 @@ class LayerTrees:
             )
             for member in range(self.members)
         ]
-        with threadpool_limits(1):  # threads that wait for a busy core make it twenty times slower
-            for model in models:
-                model.fit(features, np.log(layers.ms))
         training = layers.shape["optimizer"] > 0
         floors = [_FLOOR * float(np.quantile(layers.ms[training == side], 0.01)) if (training == side).any() else 0.0
                   for side in (False, True)]  # fmt: skip
-        return _Forest(models, {name: float(column[0]) for name, column in layers.facts.items()}, floors)
+        forest = _Forest(models, {name: float(column[0]) for name, column in layers.facts.items()}, floors)
+        with threadpool_limits(1):  # threads that wait for a busy core make it twenty times slower
+            for model in models:
+                model.fit(features, np.log(layers.ms / forest.bound(layers)))
+        return forest
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +187,21 @@ class _Forest:
 
         features, _ = physical(layers)
         with threadpool_limits(1):
-            return np.asarray(np.exp(np.mean([model.predict(features) for model in self.models], axis=0)))
+            factor = np.exp(np.mean([model.predict(features) for model in self.models], axis=0))
+        return np.asarray(self.bound(layers) * factor)
+
+    def bound(self, layers: Layers) -> Floats:
+        """Return the milliseconds of layers here by host and roofline; 1 where nothing is known of the device."""
+        if not np.all(np.isfinite(list(self.facts.values()))):
+            return np.ones(len(layers))
+        return np.asarray(self._host(layers) + work(layers).roofline(self.facts))
+
+    def _host(self, layers: Layers) -> Floats:
+        return np.where(layers.shape["optimizer"] > 0, self.floors[1], self.floors[0])
 
     def moved(self, layers: Layers) -> Floats:
         """Return the milliseconds on other devices: the host's part stays, the rest follows the roofline."""
-        floor = np.where(layers.shape["optimizer"] > 0, self.floors[1], self.floors[0])
+        floor = self._host(layers)
         here = self.predict(layers)
         done = work(layers)
         ratio = done.roofline(layers.facts) / done.roofline(self.facts)

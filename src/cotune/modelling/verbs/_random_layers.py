@@ -11,7 +11,9 @@ from cotune.modelling.layer_rows import SHAPES
 from cotune.units import duration, seconds
 
 
-def time_layers(count: int, kinds: str, into: Path, budget: str | None, *, seed: int, json: bool) -> None:
+def time_layers(
+    count: int, kinds: str, into: Path, budget: str | None, *, seed: int, json: bool, evenly: bool = False
+) -> None:
     """Time random layers on the device at hand and say what was learnt."""
     wanted = tuple(word.strip() for word in kinds.split(","))
     for word in wanted:
@@ -29,7 +31,7 @@ def time_layers(count: int, kinds: str, into: Path, budget: str | None, *, seed:
     deadline = None if budget is None else begun + seconds(budget)
     timed = failed = 0
     with progress(float(count)) as shown:
-        for layer in collect(into, wanted, count, device, Collection(seed=seed), deadline=deadline):
+        for layer in collect(into, wanted, count, device, Collection(seed=seed, evenly=evenly), deadline=deadline):
             timed, failed = timed + 1, failed + (layer.ms is None)
             if layer.ms is None:
                 note(f"could not run {layer.kind} {layer.shape}: its row has no time")

@@ -67,6 +67,7 @@ def layers(
         str, typer.Option("--kinds", help="Which: dense, conv, pool, recurrent.")
     ] = "dense,conv,pool,recurrent",
     into: Annotated[Path, typer.Option("--into", help="The folder of their tables.")] = Path("layers"),
+    evenly: Annotated[bool, typer.Option("--evenly", help="Draw sizes as published: nearly all are large.")] = False,
     budget: Budget = None,
     seed: Seed = 0,
     json: Json = False,
@@ -74,7 +75,7 @@ def layers(
     """Time random single layers on this machine, for laws of layers to learn."""
     from cotune.modelling.verbs._random_layers import time_layers
 
-    time_layers(count, kinds, into, budget, seed=seed, json=json)
+    time_layers(count, kinds, into, budget, seed=seed, evenly=evenly, json=json)
 
 
 @model.command()

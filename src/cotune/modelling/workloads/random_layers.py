@@ -1,6 +1,6 @@
 """Random single layers, timed on the device at hand as Justus et al. did: what layer models learn from.
 
-    cotune profile --random-layers 500 --into layers
+    cotune model layers 500 --into layers
 
 A row is one layer of random shape: a forward pass alone for half of them, forward, backward and
 one update for the other half. A few runs warm up; then the mean of many runs is taken, several
@@ -51,6 +51,8 @@ class Collection:
 
     On a CPU, which would take minutes for what a GPU does in milliseconds, one forward pass has
     at most `most_products` multiplications and `most_numbers` numbers of input and output.
+    Sizes are even in their logarithms, as those of real networks are; drawn `evenly`, as published, nearly all are
+    large, and so few can be timed that the small layers of a network are outside all of them.
     """
 
     warm_up: int = 5
@@ -60,6 +62,7 @@ class Collection:
     most_products: float = 2e8
     most_numbers: float = 2e6
     seed: int = 0
+    evenly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def draw(kind: str, number: int, how: Collection, *, bounded: bool) -> Shape:
     """Return the n-th random layer of a kind, within the ranges of Justus et al. and what a CPU can bear."""
     rng = np.random.default_rng((how.seed, number, *kind.encode()))
     while True:
-        shape = _draw(kind, rng)
+        shape = _draw(kind, rng, evenly=how.evenly)
         if not bounded:
             return shape
         done = work(Layers.of(kind, [{name: str(value) for name, value in shape.items()}], "", None))
@@ -107,9 +110,11 @@ def draw(kind: str, number: int, how: Collection, *, bounded: bool) -> Shape:
             return shape
 
 
-def _draw(kind: str, rng: np.random.Generator) -> Shape:
+def _draw(kind: str, rng: np.random.Generator, *, evenly: bool) -> Shape:
     def among(low: int, high: int) -> int:
-        return int(rng.integers(low, high + 1))
+        if evenly:
+            return int(rng.integers(low, high + 1))
+        return min(high, int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))))
 
     def word(name: str) -> str:
         return str(rng.choice(WORDS[name]))
@@ -119,13 +124,13 @@ def _draw(kind: str, rng: np.random.Generator) -> Shape:
         shape |= {"dim_in": among(1, 4095), "dim_out": among(1, 4095)}
     elif kind == "recurrent":
         shape |= {"length": among(1, 100), "dim_in": among(1, 1024), "dim_out": among(1, 1024), "cell": word("cell")}
-        shape |= {"bidirectional": among(0, 1)}
+        shape |= {"bidirectional": int(rng.integers(2))}
     else:
         size = among(1, 512)
         most = max(1, 10_000 // size)
         shape |= {"size_in": size, "kernel": among(1, min(7, size)), "stride": among(1, 4), "padding": word("padding")}
         shape |= {"channels": among(1, most)} if kind == "pool" else {"c_in": among(1, most), "c_out": among(1, most)}
-        shape |= {} if kind == "pool" else {"bias": among(0, 1)}
+        shape |= {} if kind == "pool" else {"bias": int(rng.integers(2))}
     if kind in ("dense", "conv"):
         shape["activation"] = word("activation")
     training = list(WORDS["optimizer"])[1:]
