@@ -158,7 +158,7 @@ def foreseen(folder: Path, probes: int = 8) -> Believe:
     """Return beliefs as cotune's own predictor gives them, from a few probes of every model."""
     believed: dict[str, dict[Config, float]] = {}
     spreads: dict[str, float] = {}
-    for model, table in speed_tables(folder).items():
+    for model, table in speed_tables(folder)[1].items():
         cells = {
             rigid_config(gpus, batch // gpus): EXAMPLES / (batch * rate)
             for batch, row in table.items()

@@ -30,6 +30,7 @@ class Moment:
 
     arrived: list[Active]
     ended: list[Active]
+    struck: Sequence[Active] = ()  # whose nodes failed
 
 
 class World(Protocol):
@@ -62,12 +63,12 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Who stopped and who started at a time, and what deciding took."""
+    """Who stopped and who started at a time, and what deciding took; None where nothing was decided: nodes failed."""
 
     at: float
-    stops: list[Active]
-    starts: list[Active]
-    latency: float
+    stops: Sequence[Active]
+    starts: Sequence[Active]
+    latency: float | None
 
 
 def drive(
@@ -95,6 +96,8 @@ def drive(
             desk.end(active)
             placer.release(active)
             yield active
+        if moment.struck:
+            _strike(moment.struck, desk, world, placer, watch)
         for active in moment.arrived:
             desk.arrive(active)
             if admit and not admit(active, desk.everybody(world.now()), cluster) and not waits:
@@ -115,12 +118,7 @@ def drive(
         before = perf_counter()
         stops, starts = desk.decide(world.now())
         latency = perf_counter() - before
-        for active in stops:
-            placer.release(active)
-            world.stop(active)
-        for active in starts:
-            placer.take(active)
-            world.start(active)
+        _carry_out(stops, starts, world, placer)
         if watch:
             watch(Changes(world.now(), stops, starts, latency))
         fruitless = 0 if moment.arrived or moment.ended else fruitless + 1
@@ -129,6 +127,28 @@ def drive(
                 f"no job ended or arrived during {_PATIENCE} decisions of {type(policy).__name__}: "
                 "it moves jobs about without getting on; restarts may take longer than the time between two stops"
             )
+
+
+def _carry_out(stops: Sequence[Active], starts: Sequence[Active], world: World, placer: Placer) -> None:
+    for active in stops:
+        placer.release(active)
+        world.stop(active)
+    for active in starts:
+        placer.take(active)
+        world.start(active)
+
+
+def _strike(
+    struck: Sequence[Active], desk: Line | Round, world: World, placer: Placer, watch: Callable[[Changes], None] | None
+) -> None:
+    """Let those wait whose nodes failed."""
+    assert isinstance(desk, Round), "a line is for clusters that are always there"
+    for active in struck:
+        placer.release(active)
+        world.stop(active)
+        desk.strike(active)
+    if watch:
+        watch(Changes(world.now(), struck, (), None))
 
 
 def _next_decision(desk: Line | Round, interval: float | None, now: float, stirred: bool) -> float:

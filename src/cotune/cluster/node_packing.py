@@ -85,6 +85,7 @@ class OnNodes:
         self._sizes = np.array([1]) if sizes is None else sizes
         self._taken: dict[int, tuple[str, Taking]] = {}
         self._holding: dict[int, Active] = {}
+        self._closed: dict[tuple[str, int], int] = {}  # nodes that are down, and their GPUs that are not held
 
     @property
     def free(self) -> dict[str, Ints]:
@@ -162,7 +163,25 @@ class OnNodes:
         if active.number in self._taken:
             device, taking = self._taken.pop(active.number)
             del self._holding[active.number]
-            _give_back(self._free[device], taking)
+            for node, gpus in taking:
+                if (device, node) in self._closed:
+                    self._closed[device, node] += gpus
+                else:
+                    self._free[device][node] += gpus
+
+    def close(self, device: str, node: int) -> list[Active]:
+        """Give nobody this node any more; return who stands on it."""
+        self._closed[device, node] = int(self._free[device][node])
+        self._free[device][node] = 0
+        return [
+            self._holding[number]
+            for number, (kind, taking) in self._taken.items()
+            if kind == device and any(at == node for at, _ in taking)
+        ]
+
+    def open(self, device: str, node: int) -> None:
+        """Give this node again; nobody may stand on it."""
+        self._free[device][node] = self._closed.pop((device, node))
 
     def held(self, active: Active) -> Taking:
         return self._taken[active.number][1] if active.number in self._taken else []

@@ -62,7 +62,7 @@ def pace(active: Active) -> float:
 
 
 def asked(active: Active, free: Mapping[str, int]) -> Config | None:
-    """Return the config a job asked for on the device with room for it (its own first), or None."""
+    """Return what a job asked for on the device with room for it (its own, then the fastest, the freest), or None."""
     if active.config is not None and free[active.config.device] >= active.config.units:
         return active.config
     gpus, wanted = active.job.gpus, active.job.device
@@ -71,4 +71,22 @@ def asked(active: Active, free: Mapping[str, int]) -> Config | None:
         return None
     if active.job.wants is not None and active.job.wants.device in fitting:
         return active.job.wants
-    return rigid_config(gpus, active.job.batch_size, max(fitting, key=lambda name: free[name]))
+    if active.belief is None:
+        return rigid_config(gpus, active.job.batch_size, max(fitting, key=lambda name: free[name]))
+    belief = active.belief
+    known = [one for one in (asked_on(active, name) for name in fitting) if one is not None]
+    return max(known, key=lambda one: (belief.rate(one, COUNTED, active.done), free[one.device]), default=None)
+
+
+def asked_on(active: Active, kind: str) -> Config | None:
+    """Return what a job asked for, on a kind of device; None where it cannot run so."""
+    job = active.job
+    if job.device not in (None, kind):
+        return None
+    if active.belief is None:
+        return (
+            rigid_config(job.gpus, job.batch_size, kind) if job.wants is None or job.wants.device != kind else job.wants
+        )
+    if job.wants is not None and job.wants.device == kind:
+        return job.wants
+    return next((one for one in active.belief.configs if one.device == kind and one.units == job.gpus), None)

@@ -100,6 +100,7 @@ class Submission:
     model: str = ""
     skewed: bool = False
     row: int = 0
+    share: float = 1.0  # of its one GPU, where it asked for a part of one; see `simulate.fractions`
 
     @property
     def config(self) -> Config:

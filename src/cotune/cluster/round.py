@@ -60,6 +60,12 @@ class Round:
         self._count(active.synced)
         del self._active[active.job.name]
 
+    def strike(self, active: Active) -> None:
+        """Let a job wait whose nodes failed."""
+        self._count(active.synced)
+        active.config, active.held, active.settled = None, 0, False
+        active.turn = self._next_turn()
+
     def given_up(self, now: float) -> list[Active]:
         """Return those for whom the policy can do nothing more."""
         return [] if self._gives_up is None else [active for active in self.everybody(now) if self._gives_up(active)]

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import ClassVar
 
 from cotune.cluster.deadlines import Share, fill
 from cotune.cluster.options import Options, choices, packing, seconds_left
@@ -24,6 +25,8 @@ from cotune.types import Cluster, Config
 @dataclass(frozen=True)
 class Elasticflow:
     """Admit jobs whose deadlines can be kept, give each the least that suffices, then share out the rest."""
+
+    one_kind: ClassVar[bool] = True  # of device
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:

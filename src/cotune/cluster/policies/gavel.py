@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Interval
-from cotune.cluster.policy import COUNTED, Active, capacity, rigid_config
+from cotune.cluster.ordered import asked_on
+from cotune.cluster.policy import COUNTED, Active, capacity
 from cotune.types import Cluster, Config, Floats
 
 
@@ -28,9 +29,9 @@ class Gavel:
     interval: Interval | None = 360.0
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
-        if not active:
-            return {}
         there = capacity(cluster)
+        if not active or not any(there.values()):
+            return {}
         kinds = list(there)
         share = fair_shares(
             np.array([[speed(job, kind) for kind in kinds] for job in active]),
@@ -45,32 +46,25 @@ class Gavel:
             row, column = divmod(int(place), len(kinds))
             job, kind = active[row].job, kinds[column]
             if share[row, column] > 1e-9 and job.name not in given and there[kind] >= job.gpus:
-                given[job.name] = on(active[row], kind)
+                config = asked_on(active[row], kind)
+                assert config is not None  # its speed there is not 0
+                given[job.name] = config
                 there[kind] -= job.gpus
         for waiting in active:  # what the shares leave idle
             kind = max(kinds, key=lambda kind: (speed(waiting, kind) > 0, there[kind]))
-            if waiting.job.name not in given and there[kind] >= waiting.job.gpus and speed(waiting, kind) > 0:
-                given[waiting.job.name] = on(waiting, kind)
+            idle = asked_on(waiting, kind)
+            if waiting.job.name not in given and there[kind] >= waiting.job.gpus and idle is not None:
+                given[waiting.job.name] = idle
                 there[kind] -= waiting.job.gpus
         return given
 
 
-def on(active: Active, kind: str) -> Config:
-    """Return what a job asked for, on a kind of device."""
-    wants = active.job.wants
-    if wants is not None and wants.device == kind:
-        return wants
-    return rigid_config(active.job.gpus, active.job.batch_size, kind)
-
-
 def speed(active: Active, kind: str) -> float:
     """Return the believed speed of a job on a kind of device, on as many as it asked for; 0 where it cannot run."""
-    if active.job.device not in (None, kind):
+    config = asked_on(active, kind)
+    if config is None:
         return 0.0
-    if active.belief is None:
-        return 1.0
-    config = on(active, kind)
-    return active.belief.rate(config, COUNTED, active.done) if config in active.belief.configs else 0.0
+    return 1.0 if active.belief is None else active.belief.rate(config, COUNTED, active.done)
 
 
 def fair_shares(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) -> Floats:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,11 +33,15 @@ class Goodput:
     penalty: Positive = 1.1
     restart: NotNegative = 30.0
 
+    one_kind: ClassVar[bool] = True  # of device
+
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         if not active:
             return {}
         gpus = sum(capacity(cluster).values())
         options = [(row, config) for row, job in enumerate(active) for config in steps(job, cluster, gpus)]
+        if not options:
+            return {}
         worth = np.array([self._worth(active[row], config) for row, config in options])
         least = {row: min(worth[place] for place, (one, _) in enumerate(options) if one == row) for row, _ in options}
         relative = np.array([worth[place] / max(least[row], 1e-12) for place, (row, _) in enumerate(options)])

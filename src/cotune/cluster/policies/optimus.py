@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import ClassVar
 
 from cotune.bounds import Interval
 from cotune.cluster.policy import Active, capacity
@@ -33,6 +34,8 @@ class Optimus:
 
     interval: Interval | None = 600.0
     whole_epochs: bool = False
+
+    one_kind: ClassVar[bool] = True  # of device
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         device = cluster.devices[0].name

@@ -12,16 +12,16 @@ import numpy as np
 
 from cotune.cluster.policy import capacity
 from cotune.cluster.simulate.outcome import Outcome
-from cotune.types import Floats, Ints
+from cotune.types import Floats
 
-_CLASSES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60))
+_CLASSES = ((0, 0.999), (1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60))
 
 
 def metrics(outcome: Outcome) -> dict[str, Any]:
     """Return every metric of an outcome by name."""
     jobs, done = outcome.jobs, outcome.finished
     submit = np.array([job.submit for job in jobs])
-    gpus = np.array([job.gpus for job in jobs])
+    gpus = np.array([job.gpus * job.share for job in jobs])
     alone = np.array([job.seconds for job in jobs])
     jct = (outcome.end - submit)[done]
     declined = int(outcome.declined.sum())
@@ -48,6 +48,7 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
         "preemptions": int(np.maximum(outcome.starts - 1, 0).sum()),
         "lost_gpu_seconds": float(outcome.lost.sum()),
         **_summary("decision_seconds", outcome.latency, ("p50", "p99", "max")),
+        **({} if outcome.failures is None else {"failures": dict(outcome.failures)}),
     }
 
 
@@ -71,17 +72,17 @@ def _summary(name: str, values: Floats, which: tuple[str, ...]) -> dict[str, flo
     return {f"{name}_{what}": known[what] for what in which}
 
 
-def _by_class(jct: Floats, gpus: Ints) -> dict[str, dict[str, float]]:
+def _by_class(jct: Floats, gpus: Floats) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for low, high in _CLASSES:
         chosen = jct[(gpus >= low) & (gpus <= high)]
         if len(chosen):
-            name = str(low) if low == high else f"{low}-{high}" if high < 1 << 60 else f"{low}+"
+            name = "part" if not low else str(low) if low == high else f"{low}-{high}" if high < 1 << 60 else f"{low}+"
             found[name] = {"jobs": len(chosen), "jct_mean": float(chosen.mean()), "jct_p99": percentile(chosen, 0.99)}
     return found
 
 
-def _fairness(outcome: Outcome, submit: Floats, gpus: Ints, alone: Floats) -> Floats:
+def _fairness(outcome: Outcome, submit: Floats, gpus: Floats, alone: Floats) -> Floats:
     """Return jct / time in an equal share: of n jobs present on average, each has 1/n of the GPUs."""
     done = outcome.finished
     ends = np.where(done, outcome.end, np.inf)

@@ -18,7 +18,7 @@ _OTHER, _IDLE = "▒", "·"
 Node = tuple[str, int]  # device, number
 
 
-def stays(outcome: Outcome) -> list[tuple[Node, int, int, float, float]]:
+def stays(outcome: Outcome) -> list[tuple[Node, int, float, float, float]]:
     """Return who was where: node, job, GPUs, from and to; nodes in order."""
     found = [
         ((spell.device, node), spell.number, gpus, spell.start, spell.end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
+from cotune.cluster.simulate.failures import Failures, outages
+from cotune.cluster.simulate.fractions import cluster_in_parts, job_in_parts, parts_per_gpu, policy_in_parts
 from cotune.cluster.simulate.world import Believe, Simulated, exactly
 from cotune.types import Cluster, Floats, Mask
 
@@ -22,8 +24,8 @@ class Spell:
     number: int
     start: float
     end: float
-    gpus: int
-    nodes: tuple[tuple[int, int], ...] = ()  # node and GPUs on it
+    gpus: float
+    nodes: tuple[tuple[int, float], ...] = ()  # node and GPUs on it
     device: str = "gpu"
 
 
@@ -45,6 +47,7 @@ class Outcome:
     idle_while_waiting: float = 0.0  # GPU-seconds
     spells: Sequence[Spell] = ()
     present: Sequence[Active] = ()  # who was still there when it stopped
+    failures: Mapping[str, float] | None = None  # of nodes, where some could fail
 
     @property
     def finished(self) -> Mask:
@@ -78,7 +81,8 @@ class _Record:
 
     def watch(self, changes: Changes, present: int) -> None:
         """Note what was decided; called after the decision was carried out."""
-        self.latency.append(changes.latency)
+        if changes.latency is not None:
+            self.latency.append(changes.latency)
         if self._waiting:
             self.idle_while_waiting += self._free * (changes.at - self._at)
         for active in changes.stops:
@@ -106,7 +110,7 @@ class _Record:
         spell = self._open.pop(number, None)
         if spell is None:
             return
-        self._free += spell.gpus
+        self._free += int(spell.gpus)
         self.columns["cost"][number] += spell.gpus * (at - spell.start) * self._prices[spell.device]
         if self.keep_spells:
             self.spells.append(replace(spell, end=at))
@@ -122,26 +126,48 @@ def simulate(
     believe: Believe = exactly,
     keep_spells: bool = False,
     until: float = math.inf,
+    failures: Failures | None = None,
+    seed: int = 0,
 ) -> Outcome:
-    """Run a trace under a policy and return what became of it."""
+    """Run a trace under a policy and return what became of it; `seed` is of the failures."""
     ordered = sorted(jobs, key=lambda job: job.submit)  # stable: ties stay in the order of the file
-    sizes = np.array([job.gpus for job in ordered] or [1], dtype=np.int64)
-    world = Simulated(ordered, believe, restart, until)
-    places = placer(placement, cluster, sizes)
-    record = _Record(len(ordered), cluster, restart, keep_spells, places)
-    for active in drive(policy, cluster, world, places, lambda changes: record.watch(changes, len(world.present))):
+    parts = parts_per_gpu(ordered)
+    there, decides = cluster, policy
+    asking: Sequence[Submission] = ordered
+    if parts > 1:
+        asking = [job_in_parts(job, parts) for job in ordered]
+        there, decides = cluster_in_parts(cluster, parts), policy_in_parts(policy, parts)
+    sizes = np.array([job.gpus for job in asking] or [1], dtype=np.int64)
+    places = placer(placement, there, sizes)
+    out = outages(failures, there, places, seed)
+    world = Simulated(asking, believe, restart, until, out)
+    record = _Record(len(ordered), there, restart, keep_spells, places)
+    resized = None if out is None else out.there
+
+    def watch(changes: Changes) -> None:
+        record.watch(changes, len(world.present))
+
+    for active in drive(decides, there, world, places, watch, resized=resized):
         record.left(active, world.now())
         if not active.declined:
             record.columns["end"][active.number] = world.now()
     for active in world.present.values():
         world.sync(active)
         record.left(active, world.now())
+    for name in ("service", "lost"):
+        record.columns[name] /= parts
     return Outcome(
         ordered,
         cluster,
         latency=np.array(record.latency),
-        idle_while_waiting=record.idle_while_waiting,
-        spells=tuple(record.spells),
+        idle_while_waiting=record.idle_while_waiting / parts,
+        spells=tuple(record.spells) if parts == 1 else tuple(_in_gpus(spell, parts) for spell in record.spells),
         present=tuple(world.present.values()),
+        failures=None if out is None else out.document(parts),
         **record.columns,
     )
+
+
+def _in_gpus(spell: Spell, parts: int) -> Spell:
+    """Return a spell of parts in GPUs."""
+    return replace(spell, gpus=spell.gpus / parts, nodes=tuple((node, held / parts) for node, held in spell.nodes))

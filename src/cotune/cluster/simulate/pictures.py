@@ -1,29 +1,21 @@
-"""Pictures of schedules: jobs and nodes as Gantt charts, completion times as a CDF, use over time.
-
-In a terminal they are drawn with block characters; a page needs plotly.
-"""
+"""Pictures of schedules in a terminal: jobs and nodes as Gantt charts, completion times as a CDF, use over time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cotune.cluster.policy import capacity
 from cotune.cluster.simulate import node_gantt
 from cotune.cluster.simulate.outcome import Outcome
-from cotune.errors import UsageError, missing_extra, suggestion
+from cotune.errors import UsageError, suggestion
 from cotune.types import Floats
 from cotune.units import duration
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72
 _ROWS = 16
-_BARS = 20_000
-_COLOURS = 17
 
 
 def text(kind: str, outcomes: Mapping[str, Outcome]) -> str:
@@ -91,52 +83,3 @@ def _gantt(outcome: Outcome) -> str:
                     row[cell] = "█"
         lines.append(f"{job.name[:14]:>14} {job.gpus:>4} |{''.join(row)}|")
     return "\n".join(lines) + f"\n{'job, GPUs':>19}  █ runs, · waits, over {duration(end - begin)}"
-
-
-def write_page(path: Path, outcomes: Mapping[str, Outcome]) -> None:
-    """Write a page with all pictures of all outcomes."""
-    try:
-        go = import_module("plotly.graph_objects")
-        make_subplots = import_module("plotly.subplots").make_subplots
-    except ImportError:
-        raise missing_extra("plotly", "plots") from None
-    charts = {f"{name}: jobs": _job_bars(outcome) for name, outcome in outcomes.items()}
-    on_nodes = {name: outcome for name, outcome in outcomes.items() if any(spell.nodes for spell in outcome.spells)}
-    charts |= {f"{name}: nodes": _node_bars(outcome) for name, outcome in on_nodes.items()}
-    figure = make_subplots(rows=len(charts) + 2, cols=1, subplot_titles=["completion times", "GPUs held", *charts])
-    for name, outcome in outcomes.items():
-        submit = np.array([job.submit for job in outcome.jobs])
-        jct = np.sort((outcome.end - submit)[outcome.finished])
-        parts = (np.arange(len(jct)) + 1) / max(len(jct), 1)
-        figure.add_trace(go.Scatter(x=jct, y=parts, name=name, legendgroup=name), row=1, col=1)
-        edges, held = use_over_time(outcome, 400)
-        shown = go.Scatter(x=edges[:-1], y=held, name=name, legendgroup=name, showlegend=False)
-        figure.add_trace(shown, row=2, col=1)
-    for place, bars in enumerate(charts.values()):
-        figure.add_trace(go.Bar(orientation="h", showlegend=False, **bars), row=place + 3, col=1)
-    figure.update_xaxes(type="log", title_text="seconds", row=1, col=1)
-    figure.update_layout(height=420 * (len(charts) + 2), barmode="overlay")
-    figure.write_html(path, include_plotlyjs=True)
-
-
-def _job_bars(outcome: Outcome) -> dict[str, Any]:
-    """Return bars of when each job ran."""
-    spells = outcome.spells[:_BARS]
-    return {
-        "base": [spell.start for spell in spells],
-        "x": [spell.end - spell.start for spell in spells],
-        "y": [outcome.jobs[spell.number].name for spell in spells],
-        "text": [f"{spell.gpus} GPUs" for spell in spells],
-    }
-
-
-def _node_bars(outcome: Outcome) -> dict[str, Any]:
-    """Return bars of who was on each node, a colour for each job."""
-    stays = node_gantt.stays(outcome)[:_BARS]
-    return {
-        "base": [start for _, _, _, start, _ in stays],
-        "x": [end - start for _, _, _, start, end in stays],
-        "y": [f"{device} {number}" for (device, number), *_ in stays],
-        "text": [f"{outcome.jobs[job].name}, {gpus} GPUs" for _, job, gpus, _, _ in stays],
-        "marker": {"color": [job % _COLOURS for _, job, *_ in stays], "colorscale": "Turbo", "opacity": 0.7},
-    }

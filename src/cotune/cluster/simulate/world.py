@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 from cotune.cluster.loop import Moment
 from cotune.cluster.policy import Active, Submission
+from cotune.cluster.simulate.failures import Outages
 
 Believe = Callable[[Submission, int], Active]
 _PATIENCE = 1000
@@ -22,7 +23,12 @@ class Simulated:
     """Jobs in order of submission, arriving, running and ending in simulated time."""
 
     def __init__(
-        self, jobs: Sequence[Submission], believe: Believe = exactly, restart: float = 0.0, until: float = math.inf
+        self,
+        jobs: Sequence[Submission],
+        believe: Believe = exactly,
+        restart: float = 0.0,
+        until: float = math.inf,
+        outages: Outages | None = None,
     ) -> None:
         self._jobs = jobs
         self._believe = believe
@@ -35,6 +41,8 @@ class Simulated:
         self._due: dict[int, float] = {}  # when each running job ends; what else is in the heap was stopped
         self._alone = 0  # waits in a row that nothing but the policy's own clock ended
         self._finishable = 0  # jobs that are there and would end if they ran
+        self._outages = outages
+        self._begun: dict[int, float] = {}  # the work done when each running job was started, where nodes may fail
 
     def now(self) -> float:
         return self._now
@@ -44,7 +52,8 @@ class Simulated:
         while ends and self._due.get(ends[0][1]) != ends[0][0]:
             heappop(ends)
         arrival = jobs[self._next].submit if self._next < len(jobs) else math.inf
-        at = min(arrival, ends[0][0] if ends else math.inf, until)
+        fails = self._outages.next_at if self._outages else math.inf
+        at = min(arrival, ends[0][0] if ends else math.inf, until, fails)
         if at == math.inf or (arrival == math.inf and not self._finishable):
             return None
         self._alone = self._alone + 1 if arrival == math.inf and not ends else 0
@@ -60,10 +69,28 @@ class Simulated:
             if self._due.get(number) == at:
                 self._end(active)
                 ended.append(active)
+        struck = self._strike() if at == fails else ()
         arrived: list[Active] = []
         while self._next < len(jobs) and jobs[self._next].submit == at:
             arrived.append(self._arrive(jobs[self._next]))
-        return Moment(arrived, ended)
+        return Moment(arrived, ended, struck)
+
+    def _strike(self) -> list[Active]:
+        """Let nodes fail and come back; return who stood on those that failed, less what they had not saved."""
+        assert self._outages is not None
+        struck = [active for active in self._outages.turn(self._now) if active.number in self.present]
+        for active in struck:
+            self.sync(active)
+            worked = max(self._now - active.ready, 0.0)
+            lost = worked % self._outages.checkpoint
+            work, begun = active.job.work, self._begun[active.number]
+            if work is None:
+                active.done = begun + worked - lost
+            else:
+                assert active.config is not None
+                active.done = work.advance(begun, worked - lost, active.config, active.nodes)
+            self._outages.count(active, lost)
+        return struck
 
     def _arrive(self, job: Submission) -> Active:
         active = self._believe(job, self._next)
@@ -88,6 +115,8 @@ class Simulated:
     def start(self, active: Active) -> None:
         active.ready = self._now + self._restart
         job = active.job
+        if self._outages:
+            self._begun[active.number] = active.done
         if job.work is None:
             left = job.seconds - active.done
         else:

@@ -15,14 +15,15 @@ import csv
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from cotune import gzipped
 from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.traces import _pollux, _sacct, _tables
-from cotune.cluster.traces._lines import BadLine, Reader, TraceLine
+from cotune.cluster.traces._lines import BadLine, Make, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
 from cotune.printable import printable
 from cotune.types import Cluster
@@ -42,39 +43,74 @@ class Trace:
     format: str
     jobs: tuple[Submission, ...]
     left_out: tuple[str, ...] = ()
+    zero: datetime | None = None  # the date of second 0, where the format has dates
 
 
-def read(path: Path, only: Mapping[str, str] | None = None, *, skip_bad: bool = False) -> Trace:
-    """Return the jobs of a trace, or of those lines that have the given values in some columns."""
+def read(
+    path: Path, only: Mapping[str, str] | None = None, *, team_column: str | None = None, skip_bad: bool = False
+) -> Trace:
+    """Return the jobs of a trace, or of those lines that have the given values in some columns.
+
+    Teams are those of the format (`team`, Slurm's `Account`), or of any column that is named.
+    """
     lines = _lines(path)
     header = next(lines, None)
     if header is None:
         raise InvalidFile(f"{path} is empty; a trace begins with a line such as job_id,submit_s,gpus,duration_s")
     reader = next((reader for reader in _READERS if reader.knows(header.columns)), _tables.PLAIN)
-    left_out = [BadLine(header.number, why) for why in reader.header_problems(header.columns)]
+    judged = _judged(reader, header.columns, team_column)
+    left_out = [BadLine(header.number, why) for why in reader.header_problems(judged)]
     if reader.missing(header.columns):
         raise InvalidFile(f"{path}, line {header.number}: {'; '.join(bad.why for bad in left_out)}")
     if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
-    unknown = sorted(set(only or {}) - set(header.columns))
+    unknown = sorted({*(only or {}), *([team_column] if team_column else [])} - set(header.columns))
     if unknown:
         raise InvalidFile(f"{path} has no column {unknown[0]!r} to choose by; there are {', '.join(header.columns)}")
     wanted = [(header.columns.index(name), value) for name, value in (only or {}).items()]
-    jobs, bad = _jobs(lines, len(header.columns), wanted, reader.open(header.columns, path))
+    dates: list[datetime | None] = []
+    make = _teamed(reader.open(header.columns, path), header.columns, team_column)
+
+    def dated(line: TraceLine) -> Submission | None:
+        job = make(line)
+        if job is not None and not dates:
+            dates.append(reader.date(header.columns, line))
+        return job
+
+    jobs, bad = _jobs(lines, len(header.columns), wanted, dated)
     left_out += bad
     if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
     if not jobs:
         chosen = " with " + ", ".join(f"{name}={value}" for name, value in only.items()) if only else ""
         raise InvalidFile(f"{path} has no jobs{chosen}")
-    return Trace(path, reader.name, tuple(jobs), tuple(str(bad) for bad in left_out))
+    return Trace(path, reader.name, tuple(jobs), tuple(str(bad) for bad in left_out), dates[0])
+
+
+def _judged(reader: Reader, columns: Sequence[str], team_column: str | None) -> Sequence[str]:
+    """Return the columns that a format must know: a column of teams need not be one, unless it is needed anyway."""
+    others = [column for column in columns if column != team_column]
+    return columns if set(reader.missing(others)) - set(reader.missing(columns)) else others
+
+
+def _teamed(make: Make, columns: Sequence[str], team_column: str | None) -> Make:
+    """Return what makes a submission of a line, its team from a column where one is named."""
+    if team_column is None or team_column not in columns:
+        return make
+    place = list(columns).index(team_column)
+
+    def teamed(line: TraceLine) -> Submission | None:
+        job = make(line)
+        return None if job is None else replace(job, team=line.columns[place])
+
+    return teamed
 
 
 def _jobs(
     lines: Iterator[TraceLine],
     fields: int,
     wanted: Sequence[tuple[int, str]],
-    make: Callable[[TraceLine], Submission | None],
+    make: Make,
 ) -> tuple[list[Submission], list[BadLine]]:
     """Return the jobs of those lines that have the wanted values at some places, and the lines that cannot be jobs."""
     jobs: list[Submission] = []
@@ -110,7 +146,7 @@ def fitting(trace: Trace, cluster: Cluster, *, skip_bad: bool = False) -> Trace:
     kept = tuple(job for job in trace.jobs if job.row not in rows)
     if not kept:
         raise InvalidFile(f"{trace.path} has no job that fits on the cluster")
-    return Trace(trace.path, trace.format, kept, (*trace.left_out, *(str(bad) for bad in large)))
+    return replace(trace, jobs=kept, left_out=(*trace.left_out, *(str(bad) for bad in large)))
 
 
 def _most(job: Submission, there: Mapping[str, int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -58,6 +59,10 @@ class Reader(Protocol):
         """Return what makes a submission of a line, None for a line that is no job, or raises ValueError."""
         ...
 
+    def date(self, header: Sequence[str], line: TraceLine) -> datetime | None:
+        """Return when the job of a line was submitted, where the format has dates."""
+        ...
+
 
 def seconds(text: str, name: str) -> float:
     """Return a time that is not negative."""
@@ -89,6 +94,15 @@ def count(text: str, name: str) -> int:
     if value < 1:
         raise ValueError(f"{name} is {text}; a job needs at least one")
     return int(value)
+
+
+def part(text: str) -> float | None:
+    """Return the part of one GPU that is asked for, in thousandths; None for whole ones, and for what is no number."""
+    try:
+        value = round(float(text), 3)
+    except ValueError:
+        return None
+    return value if 0 < value < 1 else None
 
 
 def number(text: str, name: str) -> float:

@@ -109,5 +109,8 @@ class _Pollux:
 
         return make
 
+    def date(self, header: Sequence[str], line: TraceLine) -> None:  # noqa: ARG002  # seconds only
+        return None
+
 
 READER = _Pollux()

@@ -45,15 +45,17 @@ class _Sacct:
             if "." in row["JobID"]:
                 return None
             submitted = _moment(row["Submit"], "Submit")
+            gpus, elapsed = _gpus(row), _elapsed(row)
             first.append(min(first[-1], submitted) if first else submitted)
             submit = (submitted - first[0]).total_seconds()
             if submit < 0:
                 raise ValueError(f"Submit is {row['Submit']}, before the first line; sort by submission (sacct does)")
-            return Submission(
-                row["JobID"], submit, _gpus(row), _elapsed(row), team=row.get("Account", ""), row=line.number
-            )
+            return Submission(row["JobID"], submit, gpus, elapsed, team=row.get("Account", ""), row=line.number)
 
         return make
+
+    def date(self, header: Sequence[str], line: TraceLine) -> datetime | None:
+        return _moment(line.columns[list(header).index("Submit")], "Submit")
 
 
 def _gpus(row: dict[str, str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cotune.cluster.policy import Submission
 from cotune.cluster.served import Served
-from cotune.cluster.traces._lines import Make, TraceLine, count, duration, number, seconds
+from cotune.cluster.traces._lines import Make, TraceLine, count, duration, number, part, seconds
 from cotune.cluster.work import Steady
 from cotune.errors import suggestion
 
@@ -38,6 +38,9 @@ class TraceColumns:
             *(f"column {column!r} is there twice" for column in double),
         ]
 
+    def date(self, header: Sequence[str], line: TraceLine) -> None:  # noqa: ARG002  # seconds only
+        return None
+
     def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002  # the header says all
         place = {what: header.index(column) for what, column in self.needs.items()}
         may = {what: header.index(column) for what, column in self.may.items() if column in header}
@@ -51,7 +54,7 @@ class TraceColumns:
             job = Submission(
                 fields[name],
                 seconds(fields[submit], header[submit]),
-                count(fields[gpus], header[gpus]),
+                1 if (share := part(fields[gpus])) else count(fields[gpus], header[gpus]),
                 duration(fields[run], header[run]),
                 deadline=seconds(given["deadline"], "deadline_s") if "deadline" in given else None,
                 device=given.get("device"),
@@ -62,6 +65,7 @@ class TraceColumns:
                 model=given.get("model", ""),
                 skewed=given.get("skewed", "0") in ("1", "true", "True"),
                 row=line.number,
+                share=share or 1.0,
             )
             if "law" in given:
                 return _served(job, given)

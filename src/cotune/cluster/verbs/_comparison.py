@@ -12,6 +12,8 @@ from cotune.cluster.traces import Trace
 from cotune.types import Cluster
 from cotune.units import counted, duration, number
 
+_TEAMS = 30  # shown; a document has all
+
 
 def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -> None:
     """Print the results of each policy, what noise does to them, and which rankings flip."""
@@ -35,20 +37,52 @@ def print_comparison(document: dict[str, Any], trace: Trace, cluster: Cluster) -
     ]
     columns = (*columns, "deadlines met", "declined") if deadlines else columns
     table(columns, rows, title=f"{counted(len(trace.jobs), 'job')} on {gpus}: completion times and waiting in seconds")
+    for name, found in results.items():
+        if "teams" in found:
+            _print_teams(name, found["teams"], deadlines=bool(found["deadlines"]))
     for level, noisy in document.get("noise", {}).items():
-        means = {name: found["jct_mean"] for name, found in noisy.items()}
-        table(
-            ("policy", "mean", "against 0"),
-            [
-                (name, _known(mean, 6), _change(mean, results[name]["jct_mean"]))
-                for name, mean in sorted(means.items(), key=lambda item: math.inf if item[1] is None else item[1])
-            ],
-            title=f"forecasts off by a factor exp({level} z), best first",
-        )
+        _print_noise(level, noisy, document["common"], results)
     for flip in document.get("flips", []):
         say(f"at noise {flip['noise']:g} {flip['better']} beats {flip['better_without_noise']}, but not without")
     if trace.left_out:
         say(f"{counted(len(trace.left_out), 'line')} left out")
+
+
+def _print_noise(level: str, noisy: dict[str, Any], common: dict[str, Any], results: dict[str, Any]) -> None:
+    """Print the policies with forecasts off by so much: means over the same jobs, deadlines over all of them."""
+    same, means = common[level]["jobs"], common[level]["jct_mean"]
+    deadlines = any(found["deadlines"] for found in noisy.values())
+    rows = []
+    for name in sorted(means, key=lambda name: math.inf if means[name] is None else means[name]):
+        found, before = noisy[name], results[name]
+        row: list[object] = [name, _known(means[name], 6), _change(found["jct_mean"], before["jct_mean"])]
+        if deadlines:
+            met, was = (one["deadlines"]["met"] for one in (found, before))
+            row += [met, f"{met - was:+d}", found["declined"]]
+        rows.append(row)
+    heads = ("policy", "mean", "its own against 0", *(("met", "against 0", "declined") if deadlines else ()))
+    jobs = f"means over the {counted(same, 'job')} that ended under all"
+    table(heads, rows, title=f"forecasts off by a factor exp({level} z), best first; {jobs}")
+
+
+def _print_teams(policy: str, teams: dict[str, Any], *, deadlines: bool) -> None:
+    """Print what each team got, who held most first."""
+    rows = [
+        (
+            team or "(none)",
+            found["jobs"],
+            found["declined"],
+            *(_known(found[key], 5) for key in ("jct_mean", "waiting_mean")),
+            _known(found["slowdown_mean"], 3),
+            number(found["gpu_hours"], 5),
+            f"{found['gpu_hours_share']:.1%}",
+            *([f"{found['deadlines_met'] or 0} of {found['deadlines_asked']}"] if deadlines else []),
+        )
+        for team, found in list(teams.items())[:_TEAMS]
+    ]
+    heads = ("team", "jobs", "declined", "mean", "waiting", "slowdown", "GPU hours", "share")
+    more = f", the first {_TEAMS} of {len(teams)}" if len(teams) > _TEAMS else ""
+    table((*heads, "met") if deadlines else heads, rows, title=f"teams under {policy}{more}")
 
 
 def _known(value: float | None, digits: int) -> str:

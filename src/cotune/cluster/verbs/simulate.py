@@ -11,131 +11,205 @@ from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
 from cotune.cli.options import Json, Seed, StoreUrl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cotune.cluster.policy import Policy
     from cotune.cluster.simulate import Outcome
-    from cotune.cluster.simulate.why import Explanation
     from cotune.cluster.traces import Trace
-    from cotune.types import Cluster
 
 _LEFT_OUT_SHOWN = 20
 
 
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="A trace: plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
+    trace: Annotated[Path, typer.Argument(help="Plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
     cluster: Annotated[
-        str, typer.Option("--cluster", rich_help_panel=SPACE, help="104 (GPUs), 13x8 (nodes x GPUs) or a YAML file.")
+        str,
+        typer.Option(
+            "--cluster",
+            help="104 (GPUs), 13x8 (nodes), 64..256 or a YAML file.",
+            rich_help_panel=SPACE,
+        ),
     ],
     policy: Annotated[
-        str, typer.Option("--policy", rich_help_panel=SPACE, help="Policies: fifo,srtf,las(variant=pollux).")
-    ] = "fifo",
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="fifo,srtf,las(variant=pollux); given twice adds.",
+            show_default=False,
+            rich_help_panel=GOAL,
+        ),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", rich_help_panel=rare(SPACE), help="Only lines with column=value.")
+        list[str] | None, typer.Option("--only", help="Only lines with column=value.", rich_help_panel=rare(SPACE))
     ] = None,
-    placement: Annotated[
-        str | None, typer.Option("--placement", rich_help_panel=rare(SPACE), help="count, consolidate, spread, ...")
-    ] = None,
-    restart: Annotated[
-        str, typer.Option("--restart", rich_help_panel=rare(SPACE), help="Seconds lost at every start.")
-    ] = "0",
-    noise: Annotated[
+    window: Annotated[
         str | None,
-        typer.Option("--noise", rich_help_panel=rare(SPACE), help="Errors of what policies believe: 0.1,0.3,1.0."),
+        typer.Option("--window", help="Only jobs submitted in 0..7d, or between dates.", rich_help_panel=rare(SPACE)),
+    ] = None,
+    load: Annotated[
+        float, typer.Option("--load", help="Jobs come so many times as fast: 1.5.", rich_help_panel=SPACE)
+    ] = 1.0,
+    team_column: Annotated[
+        str | None, typer.Option("--team-column", help="The column that holds the team.", rich_help_panel=rare(SPACE))
     ] = None,
     speeds: Annotated[
         Path | None,
         typer.Option(
-            "--speeds", rich_help_panel=rare(SPACE), help="A folder of MODEL.csv: such jobs become malleable."
+            "--speeds",
+            help="A folder of MODEL.csv or DEVICE-MODEL.csv: such jobs become malleable.",
+            rich_help_panel=rare(SPACE),
         ),
     ] = None,
     targets: Annotated[
         bool,
         typer.Option(
             "--targets",
-            rich_help_panel=rare(GOAL),
             help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.",
+            rich_help_panel=rare(GOAL),
         ),
     ] = False,
     deadlines: Annotated[
         str | None,
         typer.Option(
             "--deadlines",
-            rich_help_panel=rare(GOAL),
             help="Deadlines where there are none: 0.5,1.5 times the run time.",
+            rich_help_panel=rare(GOAL),
         ),
     ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be jobs.", rich_help_panel=rare(SPACE))
+    ] = False,
+    placement: Annotated[
+        str | None, typer.Option("--placement", help="count, consolidate, spread, ...", rich_help_panel=rare(SPACE))
+    ] = None,
+    restart: Annotated[
+        str, typer.Option("--restart", help="Seconds lost at every start.", rich_help_panel=rare(SPACE))
+    ] = "0",
+    failures: Annotated[
+        str | None,
+        typer.Option(
+            "--failures", help="Nodes fail: mtbf=30d,repair=4h[,checkpoint=30m].", rich_help_panel=rare(SPACE)
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option("--noise", help="Errors of what policies believe: 0.1,0.3,1.0.", rich_help_panel=rare(GOAL)),
+    ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option("--find", help="The smallest cluster of a range with 'met >= 0.95'.", rich_help_panel=GOAL),
+    ] = None,
     why: Annotated[
-        str | None, typer.Option("--why", rich_help_panel=OUTPUT, help="Explain this job, at the time of --at.")
+        str | None, typer.Option("--why", help="Explain this job, at the time of --at.", rich_help_panel=GOAL)
     ] = None,
     at: Annotated[
-        float | None, typer.Option("--at", rich_help_panel=OUTPUT, help="Seconds on the trace's clock, for --why.")
+        float | None, typer.Option("--at", help="Seconds on the trace's clock, for --why.", rich_help_panel=GOAL)
+    ] = None,
+    seed: Seed = 0,
+    per_team: Annotated[
+        bool, typer.Option("--per-team", help="Also a table of teams.", rich_help_panel=OUTPUT)
+    ] = False,
+    per_job: Annotated[
+        Path | None,
+        typer.Option("--per-job", help="Write a line for each job to a CSV file.", rich_help_panel=rare(OUTPUT)),
     ] = None,
     picture: Annotated[
-        str | None, typer.Option("--picture", rich_help_panel=OUTPUT, help="Draw gantt (jobs), nodes, cdf or use.")
+        str | None,
+        typer.Option("--picture", help="Draw gantt (jobs), nodes, cdf or use.", rich_help_panel=rare(OUTPUT)),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", rich_help_panel=OUTPUT, help="Write all pictures to a page.")
+        Path | None, typer.Option("--html", help="Write table and pictures to a page.", rich_help_panel=OUTPUT)
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", rich_help_panel=OUTPUT, help="Keep the results in the store, for the dashboard.")
+        bool,
+        typer.Option("--keep", help="Keep the results in the store, for the dashboard.", rich_help_panel=rare(OUTPUT)),
     ] = False,
     store: StoreUrl = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", rich_help_panel=rare(SPACE), help="Leave out lines that cannot be jobs.")
-    ] = False,
-    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Compare scheduling policies on a trace of jobs, on a simulated cluster.
 
     cotune simulate trace.csv --cluster 8x8 --policy fifo,srtf,las
+    cotune simulate trace.csv --cluster 64..256 --find "met >= 0.95"
     cotune simulate trace.csv --cluster 64 --why job7 --at 3600
     """
     from cotune.cli.output import emit_json, note
-    from cotune.cluster.simulate.clusters import parse_cluster
-    from cotune.cluster.traces import fitting, read
+    from cotune.cluster.simulate.clusters import parse_cluster, parse_range
+    from cotune.cluster.simulate.failures import Failures
+    from cotune.cluster.simulate.setting import SimulationSetting
+    from cotune.cluster.traces import fitting
+    from cotune.cluster.verbs._arguments import noise_levels, policy_names, policy_of, seconds_of
     from cotune.cluster.verbs._comparison import print_comparison, tell_why
+    from cotune.cluster.verbs._find import SizeQuestion, answer, tell_sizes
     from cotune.errors import UsageError
-    from cotune.registry import several
 
     if (why is None) != (at is None):
         raise UsageError("--why JOB and --at SECONDS, a time on the trace's clock, go together")
-    there = parse_cluster(cluster)
-    jobs = fitting(read(trace, _pairs(only), skip_bad=skip_bad), there, skip_bad=skip_bad)
-    jobs = _extended(jobs, there, speeds, deadlines, seed, targets=targets)
-    policies = {text: _policy(text, jobs) for text in several(policy)}
-    if not policies:
-        raise UsageError("--policy: name at least one; `cotune algorithms` lists them")
-    levels = _levels(noise)
-    run = _Runner(jobs, there, placement, _seconds(restart), seed, keep_spells=bool(picture or html or keep))
-    if why is not None and at is not None:
-        tell_why({text: run.explain(why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
-        return
-    for line in jobs.left_out[:_LEFT_OUT_SHOWN]:
+    if find is not None and (why or picture or html or keep or per_team or per_job):
+        raise UsageError("--find answers with one table; look closer at the cluster that it finds in a second call")
+    sizes = parse_range(cluster) if find is not None else [cluster]
+    jobs = _read(trace, only, window, load, team_column, skip_bad=skip_bad)
+    jobs = fitting(jobs, parse_cluster(sizes[-1]), skip_bad=skip_bad)
+    jobs = _extended(jobs, sizes[-1], speeds, deadlines, seed, targets=targets)
+    policies = {text: policy_of(text, jobs) for text in policy_names(policy)}
+    levels = noise_levels(noise)
+    for line in jobs.left_out[:_LEFT_OUT_SHOWN] if why is None else ():
         note(f"left out {line}")
-    outcomes = {text: run(chosen, 0.0) for text, chosen in policies.items()}
-    document = _document(jobs, there, outcomes)
+    setting = SimulationSetting(
+        jobs.jobs,
+        parse_cluster(sizes[-1]),
+        placement,
+        seconds_of(restart),
+        None if failures is None else Failures.parse(failures),
+        seed,
+    )
+    if find is not None:
+        tell_sizes(answer(SizeQuestion(setting, sizes, find, levels[-1]), policies), jobs, json)
+        return
+    if why is not None and at is not None:
+        tell_why({text: setting.explain(why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
+        return
+    outcomes = {text: setting.play(one, keep_spells=bool(picture or html or keep)) for text, one in policies.items()}
+    document = _document(jobs, setting.cluster, outcomes, per_team=per_team)
     if levels != [0.0]:
-        document |= _robustness(run, policies, levels, document["results"])
-    if picture or html:
-        _draw(outcomes, picture, html, quiet=json)
+        document |= _robustness(setting, policies, levels, outcomes)
+    _draw(document, outcomes, picture, html, quiet=json)
+    if per_job is not None:
+        _write_jobs(per_job, outcomes)
     if keep:
         _keep(store, document, outcomes)
     if json:
         emit_json("simulate", document)
     else:
-        print_comparison(document, jobs, there)
+        print_comparison(document, jobs, setting.cluster)
+
+
+def _read(
+    path: Path, only: list[str] | None, window: str | None, load: float, team_column: str | None, *, skip_bad: bool
+) -> Trace:
+    from cotune.cluster.traces import read
+    from cotune.cluster.traces.shaping import loaded, windowed
+    from cotune.cluster.verbs._arguments import pairs
+
+    jobs = read(path, pairs(only), team_column=team_column, skip_bad=skip_bad)
+    jobs = windowed(jobs, window) if window is not None else jobs
+    return loaded(jobs, load) if load != 1.0 else jobs
 
 
 def _extended(
-    jobs: Trace, cluster: Cluster, speeds: Path | None, deadlines: str | None, seed: int, *, targets: bool
+    jobs: Trace, cluster: str, speeds: Path | None, deadlines: str | None, seed: int, *, targets: bool
 ) -> Trace:
     """Return the jobs with the speeds, targets and deadlines that the flags give them."""
+    from cotune.cluster.simulate.clusters import parse_cluster, parse_speeds
     from cotune.cluster.traces.goals import with_deadlines, with_targets
-    from cotune.cluster.traces.speeds import malleable
+    from cotune.cluster.traces.speeds import at_speeds, malleable
+    from cotune.cluster.verbs._arguments import limits_of
 
-    jobs = malleable(jobs, speeds, cluster) if speeds is not None else jobs
+    there, own = parse_cluster(cluster), parse_speeds(cluster)
+    jobs = malleable(jobs, speeds, there, own) if speeds is not None else jobs
+    jobs = at_speeds(jobs, there, own)
     jobs = with_targets(jobs) if targets else jobs
-    return with_deadlines(jobs, *_limits(deadlines), seed) if deadlines is not None else jobs
+    return with_deadlines(jobs, *limits_of(deadlines), seed) if deadlines is not None else jobs
 
 
 def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
@@ -150,77 +224,9 @@ def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outco
         note(f"kept in {opened.label}; cotune dashboard shows it")
 
 
-class _Runner:
-    """Simulates with the flags of one call."""
-
-    def __init__(
-        self, trace: Trace, cluster: Cluster, placement: str | None, restart: float, seed: int, *, keep_spells: bool
-    ) -> None:
-        self.trace, self.cluster = trace, cluster
-        self.placement, self.restart, self.seed, self.keep_spells = placement, restart, seed, keep_spells
-
-    def __call__(self, policy: Policy, noise: float) -> Outcome:
-        from cotune.cluster.simulate import simulate
-        from cotune.cluster.simulate.beliefs import mistaken
-
-        return simulate(
-            self.trace.jobs,
-            self.cluster,
-            policy,
-            placement=self.placement,
-            restart=self.restart,
-            believe=mistaken(noise, len(self.trace.jobs), self.seed),
-            keep_spells=self.keep_spells,
-        )
-
-    def explain(self, name: str, at: float, policy: Policy, noise: float) -> Explanation:
-        from dataclasses import replace
-
-        from cotune.cluster.policy import Active, Submission
-        from cotune.cluster.simulate import simulate
-        from cotune.cluster.simulate.beliefs import mistaken
-        from cotune.cluster.simulate.why import ASSUMED_SPREAD, Scene, explain
-
-        believed = mistaken(noise, len(self.trace.jobs), self.seed)
-        whole = {job.name: job for job in self.trace.jobs}
-
-        def believe(job: Submission, number: int) -> Active:
-            return replace(believed(whole[job.name], number), job=job)
-
-        def play(jobs: Any, until: float) -> Outcome:
-            return simulate(
-                jobs,
-                self.cluster,
-                policy,
-                placement=self.placement,
-                restart=self.restart,
-                believe=believe,
-                keep_spells=True,
-                until=until,
-            )
-
-        return explain(name, at, Scene(self.trace.jobs, self.cluster, policy, play, noise or ASSUMED_SPREAD))
-
-
-def _policy(text: str, trace: Trace) -> Policy:
-    from dataclasses import replace
-
-    from cotune import registry
-    from cotune.errors import UsageError
-
-    try:
-        policy: Any = registry.create("policy", text)
-    except ValueError as error:
-        raise UsageError(f"{text}: {error}") from None
-    # Without a history of its own a policy knows how long the jobs of this trace are, but not which is which.
-    if hasattr(policy, "history") and not policy.history:
-        policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace.jobs))
-    found: Policy = policy
-    return found
-
-
-def _document(trace: Trace, cluster: Cluster, outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def _document(trace: Trace, cluster: Any, outcomes: dict[str, Outcome], *, per_team: bool) -> dict[str, Any]:
     from cotune.cluster.simulate.metrics import metrics
+    from cotune.cluster.simulate.tables import teams
 
     return {
         "trace": str(trace.path),
@@ -229,78 +235,56 @@ def _document(trace: Trace, cluster: Cluster, outcomes: dict[str, Outcome]) -> d
         "left_out": len(trace.left_out),
         "left_out_lines": list(trace.left_out[:100]),
         "cluster": {device.name: device.count for device in cluster.devices},
-        "results": {name: metrics(outcome) for name, outcome in outcomes.items()},
+        "results": {
+            name: metrics(outcome) | ({"teams": teams(outcome)} if per_team else {})
+            for name, outcome in outcomes.items()
+        },
     }
 
 
 def _robustness(
-    run: _Runner, policies: dict[str, Policy], levels: list[float], truth: dict[str, dict[str, Any]]
+    setting: Any, policies: Mapping[str, Policy], levels: list[float], truth: Mapping[str, Outcome]
 ) -> dict[str, Any]:
+    """Return what errors of forecasts do to each policy, compared over the jobs that ended under all of them."""
     from cotune.cluster.simulate.beliefs import flips
     from cotune.cluster.simulate.metrics import metrics
+    from cotune.cluster.simulate.tables import common
 
-    noisy = {
-        level: {name: metrics(run(policy, level)) for name, policy in policies.items()} for level in levels if level
-    }
-    scores = {level: {name: found["jct_mean"] for name, found in results.items()} for level, results in noisy.items()}
-    scores[0.0] = {name: found["jct_mean"] for name, found in truth.items()}
+    played = {level: {name: setting.play(one, level) for name, one in policies.items()} for level in levels if level}
+    same = {level: common(outcomes) for level, outcomes in ({0.0: truth} | played).items()}
     return {
-        "noise": {f"{level:g}": results for level, results in noisy.items()},
+        "noise": {
+            f"{level:g}": {name: metrics(outcome) for name, outcome in outcomes.items()}
+            for level, outcomes in played.items()
+        },
+        "common": {f"{level:g}": found for level, found in same.items()},
         "flips": [
-            {"noise": level, "better": better, "better_without_noise": was} for level, better, was in flips(scores)
+            {"noise": level, "better": better, "better_without_noise": was}
+            for level, better, was in flips({level: found["jct_mean"] for level, found in same.items()})
         ],
     }
 
 
-def _draw(outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool) -> None:
+def _draw(
+    document: Mapping[str, Any], outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool
+) -> None:
     from cotune.cli.output import note, show, writing
-    from cotune.cluster.simulate import pictures
+    from cotune.cluster.simulate import page, pictures
 
     if picture is not None and not quiet:
         show(pictures.text(picture, outcomes))
     if html is not None:
+        gpus = " + ".join(f"{count} {name}" for name, count in document["cluster"].items())
+        title = f"{Path(document['trace']).name}: {document['jobs']} jobs on {gpus}"
         with writing(html):
-            pictures.write_page(html, outcomes)
-        note(f"pictures are in {html}")
+            html.write_text(page.page(title, document["results"], outcomes), encoding="utf-8")
+        note(f"table and pictures are in {html}")
 
 
-def _pairs(only: list[str] | None) -> dict[str, str]:
-    from cotune.errors import UsageError
+def _write_jobs(path: Path, outcomes: dict[str, Outcome]) -> None:
+    from cotune.cli.output import note, writing
+    from cotune.cluster.simulate.tables import write_jobs
 
-    pairs = [entry.partition("=") for entry in only or []]
-    for name, equals, _ in pairs:
-        if not equals:
-            raise UsageError(f"cannot read --only {name!r}; write --only cluster=02")
-    return {name: value for name, _, value in pairs}
-
-
-def _limits(deadlines: str) -> tuple[float, float]:
-    """Return the least and the most of '0.5,1.5'."""
-    from cotune.errors import UsageError
-
-    least, _, most = deadlines.partition(",")
-    try:
-        limits = float(least), float(most or least)
-    except ValueError:
-        limits = 0.0, 0.0
-    if not 0 < limits[0] <= limits[1] < float("inf"):
-        raise UsageError(f"cannot read --deadlines {deadlines!r}; write --deadlines 0.5,1.5, times the run time")
-    return limits
-
-
-def _levels(noise: str | None) -> list[float]:
-    from cotune.errors import UsageError
-
-    try:
-        levels = sorted({float(part) for part in (noise or "0").split(",")} | {0.0})
-    except ValueError:
-        raise UsageError(f"cannot read --noise {noise!r}; write --noise 0.1,0.3,1.0") from None
-    if levels[0] < 0 or levels[-1] > 10:
-        raise UsageError(f"--noise {noise} must lie between 0 and 10")
-    return levels
-
-
-def _seconds(text: str) -> float:
-    from cotune.units import seconds
-
-    return 0.0 if text in ("0", "0s") else seconds(text)
+    with writing(path):
+        lines = write_jobs(path, outcomes)
+    note(f"{lines} lines are in {path}, one for each job and policy")

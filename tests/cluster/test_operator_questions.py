@@ -1,0 +1,242 @@
+"""What an operator asks of a simulation: how many GPUs, what if more jobs came, who got what, what if nodes fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cotune.cli.app import app
+from cotune.cluster.policies.orders import Fifo
+from cotune.cluster.policy import Submission
+from cotune.cluster.simulate import simulate
+from cotune.cluster.simulate.clusters import parse_cluster, parse_range
+from cotune.cluster.simulate.failures import Failures
+from cotune.cluster.simulate.questions import Condition, smallest
+from cotune.errors import CotuneError, UsageError
+
+TRACE = """job_id,submit_s,gpus,duration_s,deadline_s,team,department
+long,0,4,100,400,red,a
+wide,100,8,10,160,red,b
+short,200,1,50,300,blue,a
+late,300,8,10,500,blue,b
+"""
+SACCT = """JobID|Submit|AllocTRES|ElapsedRaw|Account|User
+1|2020-03-01T00:00:00|gres/gpu=2|600|vision|ada
+2|2020-03-02T00:00:00|gres/gpu=1|600|vision|bob
+3|2020-03-03T00:00:00|gres/gpu=4|600|text|ada
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE.replace(",department", "").replace(",a\n", "\n").replace(",b\n", "\n"))
+    return path
+
+
+def simulated(*arguments: object) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["simulate", *map(str, arguments), "--json"])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def crowd(tmp_path: Path) -> Path:
+    path = tmp_path / "crowd.csv"
+    lines = (f"job-{place},{place},1,100,{place + 150}" for place in range(40))
+    path.write_text("job_id,submit_s,gpus,duration_s,deadline_s\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_the_smallest_cluster_is_found_with_all_that_was_tried(tmp_path: Path) -> None:
+    path = crowd(tmp_path)
+    found = simulated(path, "--cluster", "4..64", "--find", "met >= 0.95", "--policy", "fifo", "--policy", "edf")
+    assert found["schema"] == "cotune.simulate.find"
+    for policy in ("fifo", "edf"):
+        one = found["answers"][policy]
+        share = {
+            size: simulated(path, "--cluster", size, "--policy", policy)["results"][policy]["deadlines"]["met_share"]
+            for size in (one["gpus"] - 1, one["gpus"])
+        }
+        assert share[one["gpus"] - 1] < 0.95 <= share[one["gpus"]]
+        assert [trial["gpus"] for trial in one["tried"]] == sorted(trial["gpus"] for trial in one["tried"])
+        assert all(trial["holds"] == (trial["gpus"] >= one["gpus"]) for trial in one["tried"])
+        assert one["monotone"]
+
+
+def test_a_range_that_is_too_small_is_said_to_be_so(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["simulate", str(crowd(tmp_path)), "--cluster", "2..4", "--find", "met >= 0.95", "--json"]
+    )
+    assert result.exit_code == 5
+    assert json.loads(result.stdout)["answers"]["fifo"]["gpus"] is None
+
+
+def test_more_gpus_that_do_worse_are_noticed() -> None:
+    worse = {"1": 0.0, "2": 1.0, "3": 1.0, "4": 0.0, "5": 1.0, "6": 1.0, "7": 1.0, "8": 1.0}
+    condition = Condition.parse("met >= 1")
+    found = smallest(list(worse), condition, lambda size: {"deadlines.met_share": worse[size]})
+    assert found.smallest is not None
+    assert worse[found.smallest.size] == 1.0
+    everywhere = all(worse[trial.size] == 1.0 for trial in found.tried if trial.place >= found.smallest.place)
+    assert everywhere
+    assert found.monotone == (not any(one.holds and one.place < found.smallest.place for one in found.tried))
+
+
+@pytest.mark.parametrize(
+    ("spec", "sizes"), [("2..4", ["2", "3", "4"]), ("1x8..3x8", ["1x8", "2x8", "3x8"]), ("1..2x4", ["1x4", "2x4"])]
+)
+def test_a_range_of_clusters_is_read(spec: str, sizes: list[str]) -> None:
+    assert parse_range(spec) == sizes
+
+
+def test_load_brings_the_same_jobs_sooner(trace: Path) -> None:
+    plain, loaded = (simulated(trace, "--cluster", 8, "--load", load)["results"]["fifo"] for load in (1, 2))
+    assert loaded["makespan"] < plain["makespan"]
+    assert loaded["gpu_hours"] == plain["gpu_hours"]
+    assert loaded["deadlines"]["asked"] == plain["deadlines"]["asked"]
+
+
+def test_a_window_takes_the_jobs_submitted_in_it(trace: Path, tmp_path: Path) -> None:
+    assert simulated(trace, "--cluster", 8, "--window", "100..300")["jobs"] == 2
+    assert simulated(trace, "--cluster", 8, "--window", "200..")["jobs"] == 2
+    dated = tmp_path / "sacct.txt"
+    dated.write_text(SACCT)
+    assert simulated(dated, "--cluster", 8, "--window", "2020-03-02..2020-03-03")["jobs"] == 1
+
+
+def test_teams_come_from_any_column(trace: Path, tmp_path: Path) -> None:
+    teams = simulated(trace, "--cluster", 8, "--per-team")["results"]["fifo"]["teams"]
+    assert {name: one["jobs"] for name, one in teams.items()} == {"red": 2, "blue": 2}
+    assert sum(one["gpu_hours_share"] for one in teams.values()) == pytest.approx(1.0)
+    whole = tmp_path / "departments.csv"
+    whole.write_text(TRACE)
+    found = simulated(whole, "--cluster", 8, "--per-team", "--team-column", "department")
+    assert set(found["results"]["fifo"]["teams"]) == {"a", "b"}
+    slurm = tmp_path / "sacct.txt"
+    slurm.write_text(SACCT)
+    found = simulated(slurm, "--cluster", 8, "--per-team", "--team-column", "User")
+    assert set(found["results"]["fifo"]["teams"]) == {"ada", "bob"}
+
+
+def test_each_job_has_a_line(trace: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "jobs.csv"
+    simulated(trace, "--cluster", 8, "--policy", "fifo,edf", "--per-job", lines)
+    with lines.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8
+    first = rows[0]
+    assert (first["policy"], first["job_id"], first["end_s"], first["met"]) == ("fifo", "long", "100", "1")
+
+
+def test_a_faster_device_takes_less_time(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("job_id,submit_s,gpus,duration_s,device\na,0,2,100,\nb,0,2,100,\nc,0,2,100,t4\n")
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("devices: {v100: {count: 2, speed: 2.0}, t4: {count: 4, speed: 0.5}}\n")
+    for policy in ("fifo", "srtf", "gavel(interval=1)", "joint", "backfill"):
+        lines = tmp_path / f"{policy[:4]}.csv"
+        simulated(jobs, "--cluster", cluster, "--policy", policy, "--per-job", lines)
+        with lines.open() as file:
+            ends = {row["job_id"]: float(row["end_s"]) for row in csv.DictReader(file)}
+        assert ends["c"] == pytest.approx(100.0), policy  # recorded on a T4
+        assert min(ends["a"], ends["b"]) == pytest.approx(50.0), policy
+    with pytest.raises(UsageError, match="one kind of device"):
+        simulated(jobs, "--cluster", cluster, "--policy", "elasticflow")
+
+
+def test_jobs_share_a_gpu(tmp_path: Path) -> None:
+    jobs = tmp_path / "parts.csv"
+    jobs.write_text("job_id,submit_s,gpus,duration_s\na,0,0.5,100\nb,0,0.25,100\nc,0,0.5,100\nd,0,1,100\n")
+    found = simulated(jobs, "--cluster", 1, "--policy", "fifo_skip", "--policy", "las")["results"]["fifo_skip"]
+    # a and b together, then c, then d
+    assert found["makespan"] == 300.0
+    assert found["gpu_hours"] == pytest.approx(225 / 3600)
+    assert found["utilisation"] == pytest.approx(225 / 300)
+    jobs.write_text("job_id,submit_s,gpus,duration_s\na,0,1.5,100\n")
+    with pytest.raises(CotuneError, match="not a whole number"):
+        simulated(jobs, "--cluster", 2)
+
+
+def test_a_node_that_fails_stops_its_jobs_and_loses_what_was_not_saved() -> None:
+    jobs = [Submission(str(place), 0.0, 4, 1000.0) for place in range(4)]
+    cluster = parse_cluster("4x4")
+    calm = simulate(jobs, cluster, Fifo())
+    failing = Failures(mtbf=2000.0, repair=100.0, checkpoint=300.0)
+    first, again = (simulate(jobs, cluster, Fifo(), failures=failing, seed=3) for _ in range(2))
+    assert calm.failures is None
+    assert first.failures is not None
+    assert first.failures["nodes_failed"] > 0
+    assert first.finished.all()
+    assert first.end.tolist() == again.end.tolist()
+    # what was held is the work itself and what was lost of it
+    assert first.service.sum() == pytest.approx(calm.service.sum() + first.failures["lost_gpu_seconds"])
+    saved = simulate(jobs, cluster, Fifo(), failures=Failures(2000.0, 100.0, 1e-3), seed=3)
+    assert saved.end.max() <= first.end.max()
+
+
+@pytest.mark.parametrize("policy", ["joint", "elasticflow", "gavel", "goodput", "optimus", "las", "drf", "backfill"])
+def test_every_kind_of_policy_lives_with_failures(policy: str, tmp_path: Path) -> None:
+    lines = (f"job-{place},{place * 7},{2 ** (place % 4)},{20 + place},{place * 7 + 900}" for place in range(30))
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,gpus,duration_s,deadline_s\n" + "\n".join(lines) + "\n")
+    flags = ("--cluster", "2x4", "--failures", "mtbf=100s,repair=40s", "--restart", 2, "--policy", policy)
+    found = simulated(path, *flags)["results"][policy]
+    assert found["failures"]["nodes_failed"] > 0
+    assert found["unfinished"] == 0
+
+
+def test_noise_is_compared_over_the_same_jobs(tmp_path: Path) -> None:
+    path = crowd(tmp_path)
+    found = simulated(path, "--cluster", 8, "--policy", "elasticflow,fifo", "--noise", 0.3)
+    assert found["results"]["elasticflow"]["declined"] > 0
+    same = found["common"]["0.3"]
+    assert same["jobs"] < found["jobs"]
+    assert same["jct_mean"]["fifo"] != found["noise"]["0.3"]["fifo"]["jct_mean"]
+    shown = CliRunner().invoke(
+        app, ["simulate", str(path), "--cluster", "8", "--policy", "elasticflow,fifo", "--noise", "0.3"]
+    )
+    assert f"the {same['jobs']} jobs that ended under all" in shown.stdout
+
+
+def test_the_page_has_its_table_and_a_colour_for_each_policy(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    simulated(crowd(tmp_path), "--cluster", "2x4", "--policy", "fifo,edf", "--html", page)
+    text = page.read_text()
+    assert "<table" in text
+    assert "https://" not in text.replace("http://www.w3.org", "")
+    for colour in ("#0072b2", "#e69f00"):  # in the table, both curves, jobs and nodes
+        assert text.count(colour) > 5
+    assert len(text) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--cluster", "4..8"),
+        ("--cluster", "8", "--find", "met > 0.5"),
+        ("--cluster", "8..4", "--find", "met > 0.5"),
+        ("--cluster", "4..8", "--find", "mett > 0.5"),
+        ("--cluster", "4..8", "--find", "met"),
+        ("--cluster", "4..8", "--find", "met > x"),
+        ("--cluster", "4..8", "--find", "met > 0.5", "--per-team"),
+        ("--cluster", "8", "--load", "0"),
+        ("--cluster", "8", "--window", "100"),
+        ("--cluster", "8", "--window", "300..200"),
+        ("--cluster", "8", "--window", "5000..6000"),
+        ("--cluster", "8", "--window", "2020-03-01..2020-03-02"),
+        ("--cluster", "8", "--team-column", "nobody"),
+        ("--cluster", "8", "--failures", "mtbf=1d,repair=1h"),
+        ("--cluster", "2x4", "--failures", "mtbf=1d"),
+        ("--cluster", "2x4", "--failures", "mtfb=1d,repair=1h"),
+    ],
+)
+def test_a_wrong_question_is_an_error_with_words(trace: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CotuneError):
+        simulated(trace, *arguments)
