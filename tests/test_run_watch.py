@@ -75,6 +75,17 @@ def test_a_run_whose_odds_are_low_goes_on_with_a_quicker_layout_unless_it_is_fix
     assert RunWatch(settings.goal, odds, lambda _: None, fixed=True).move(now) is None
 
 
+def test_an_evaluation_before_the_first_step_says_nothing_of_the_odds(settings: Settings, tmp_path: Path) -> None:
+    odds = _odds(settings, settings.goal, tmp_path)
+    plain = _sample("run", 2)
+    odds.see(replace(plain, curve=(Evaluation(0.0, -5.0, 0.0),)))
+    assert odds.odds is None
+    odds.see(replace(plain, curve=(Evaluation(0.0, -5.0, 0.0), *plain.curve)))
+    other = _odds(settings, settings.goal, tmp_path)
+    other.see(plain)
+    assert odds.odds == pytest.approx(other.odds, abs=0.05)
+
+
 def test_a_run_that_will_pass_its_deadline_says_so_once(settings: Settings) -> None:
     watch = RunWatch(settings.goal, None, lambda _: None)
     now = _sample("run", 5)

@@ -40,6 +40,7 @@ from cotune.space import check_counts
 from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
 from cotune.units import number
+from cotune.worker.kubeflow import TrainJobStatus
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
@@ -217,10 +218,30 @@ class ProjectRun:
             return
         launch, sample = first_start(self.settings, self.config, self.goal, begin, self.plan)
         try:
-            yield from self._train(launch, sample)
+            yield from self._posted(self._train(launch, sample), launch.epochs)
         except KeyboardInterrupt:
             self.context.display.note(f"interrupted: what was measured is kept{afterwards(launch.folder)}")
             raise
+
+    def _posted(self, events: Iterator[RunEvent], cap: float) -> Iterator[RunEvent]:
+        """Yield the events; where this runs in a Kubeflow TrainJob, that is told what is left."""
+        status = TrainJobStatus.of_environment()
+        if status is None:
+            yield from events
+            return
+        metrics: dict[str, float] = {}
+        for event in events:
+            sample, left = event.sample, event.left
+            metrics = {
+                counting.each(self.settings.job): counting.amount(self.settings.job, sample.config, sample.epochs)
+            }
+            metrics |= {self.settings.job.metric: sample.accuracy} if sample.accuracy is not None else {}
+            share = sample.seconds / (sample.seconds + left.mid) if left and left.mid else sample.epochs / cap
+            status.tell(share, left, metrics)
+            yield event
+        status.end(metrics)
+        if status.refused:
+            self.context.display.note(f"the TrainJob's status was not taken: {status.refused}")
 
     def result(self) -> EndedRun:
         """Train to the end, shown where somebody watches; return what came of it, or raise why it failed."""

@@ -49,13 +49,14 @@ class PlannedOdds:
     def see(self, sample: Sample) -> None:
         """Take in where the run stands."""
         self._seconds[sample.id] = sample.seconds
-        if sample.epoch_seconds is None or len(sample.curve) == self._evaluations or not sample.curve:
+        trained = [point for point in sample.curve if point.epoch > 0]  # one before the first step tells nothing
+        if sample.epoch_seconds is None or len(trained) == self._evaluations or not trained:
             return
-        self._evaluations = len(sample.curve)
+        self._evaluations = len(trained)
         if self.job.reached(self.goal.target, sample):
             self.belief = self.odds = None
             return
-        points = [(point.epoch, self.job.sign * point.accuracy) for point in sample.curve]
+        points = [(point.epoch, self.job.sign * point.accuracy) for point in trained]
         self.belief = self.law.believe(points, sample.epochs)
         self._clock = RunClock(sum(self._seconds.values()), _pace(sample), self.goal.deadline)
         self.odds = self.belief.odds(self._clock)

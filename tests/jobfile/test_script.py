@@ -113,7 +113,7 @@ def test_a_placeholder_says_what_its_flag_sets_and_the_loss_is_read_by_steps(tmp
         ("python", "fit.py", "--rows={batch_size}", "--updates", "{steps}"), tmp_path, "fit", examples=None, cores=2
     )
     assert "length: 3000 steps of 128 " in drafted.text
-    assert "pattern: 'step\\s+(?P<step>\\d+).*?\\bval\\s+loss\\s+(?P<loss>[\\d.]+)'" in drafted.text
+    assert "pattern: 'step\\s+(?P<step>\\d+).*?\\bval\\s+loss\\s+(?P<val_loss>[\\d.]+)'" in drafted.text
     assert drafted.command == ("python", "fit.py", "--rows={batch_size}", "--updates", "{steps}")
 
 
@@ -185,6 +185,19 @@ def test_a_draft_reads_what_the_script_prints(tmp_path: Path, printing: str, lin
     found = re.search(pattern, line)
     assert found is not None
     assert (found["epoch"], found["accuracy"]) == ("12", "0.875")
+
+
+def test_a_draft_reads_the_loss_that_a_script_in_steps_prints_of_held_out_data(tmp_path: Path) -> None:
+    said = """print(f"step {step}: train loss {losses['train']:.4f}, val loss {losses['val']:.4f}")"""
+    (tmp_path / "train.py").write_text(f"batch_size = 12\nmax_iters = 500\n{said}\n")
+    found = draft(("python", "train.py", "{batch_size}", "{steps}"), tmp_path, "job", None, 4)
+    pattern = job_settings.loads(found.text, {}, "draft", tmp_path).job.pattern
+    assert pattern is not None
+    line = re.search(pattern, "step 250: train loss 1.9, val loss 2.125")
+    assert line is not None
+    assert (line["step"], line["val_loss"]) == ("250", "2.125")
+    assert "# target: val_loss<=LEVEL" in found.text
+    assert any("of which the pattern reads val_loss" in remark for remark in found.remarks)
 
 
 def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_path: Path) -> None:

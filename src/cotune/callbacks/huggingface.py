@@ -13,6 +13,7 @@ from typing import Any
 
 from cotune.callbacks import evaluated, is_heard
 from cotune.callbacks.together import Ballot, Keeper
+from cotune.callbacks.train_job import TrainJobCountdown
 from cotune.errors import NotFound, missing_extra
 from cotune.worker.report import report, warn
 
@@ -37,6 +38,7 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
         self.trainer: Any = None
         self._training = False
         self._ballot, self._keeper = Ballot(), Keeper()
+        self._train_job: TrainJobCountdown | None = None
 
     def on_train_begin(self, args: Any, state: Any, _: Any, **__: Any) -> None:
         """Tell that the first step is about to begin."""
@@ -45,9 +47,12 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
             warn(f"{_wanted()} is never evaluated: the Trainer has no eval_strategy, such as eval_strategy='steps'")
         self._ballot, self._keeper = Ballot(args.device), Keeper()
         report(epoch=state.epoch or 0.0, step=state.global_step)
+        self._train_job = TrainJobCountdown.here(leads=state.is_world_process_zero)
+        self._count_down(state)
 
     def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> None:
         """Tell how far it is; keep a checkpoint and end where cotune says so."""
+        self._count_down(state)
         if not is_heard():
             return
         said = report(epoch=state.epoch, step=state.global_step)
@@ -57,6 +62,7 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
 
     def on_evaluate(self, _: Any, state: Any, control: Any, metrics: dict[str, float], **__: Any) -> None:
         """Tell the metric and what evaluating it took."""
+        self._count_down(state, metrics)
         if not is_heard():
             return
         seconds = {"evaluation": metrics["eval_runtime"]} if "eval_runtime" in metrics else {}
@@ -74,6 +80,14 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Keep no checkpoints of evaluations after the training."""
         self._training = False
+        if self._train_job is not None:
+            self._train_job.end()
+            self._train_job = None
+
+    def _count_down(self, state: Any, metrics: dict[str, float] | None = None) -> None:
+        """Tell the TrainJob that this runs in, where it does and cotune does not."""
+        if self._train_job is not None and state.max_steps > 0:
+            self._train_job.see(state.global_step / state.max_steps, metrics)
 
     def _names(self, logs: dict[str, float]) -> bool:
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from cotune.callbacks import evaluated, is_heard
 from cotune.callbacks.together import Ballot, Keeper
+from cotune.callbacks.train_job import TrainJobCountdown
 from cotune.errors import NotFound, missing_extra
 from cotune.worker.report import report
 
@@ -45,14 +46,18 @@ class Report(_framework().Callback):  # type: ignore[misc]  # the framework is n
         self._told = -1.0
         self._began = 0.0
         self._ballot, self._keeper = Ballot(), Keeper()
+        self._train_job: TrainJobCountdown | None = None
 
     def on_train_start(self, trainer: Any, _: Any) -> None:
         """Tell that the first step is about to begin."""
         self._ballot, self._keeper = Ballot(trainer.strategy.root_device), Keeper()
         report(epoch=trainer.current_epoch, step=trainer.global_step)
+        self._train_job = TrainJobCountdown.here(leads=trainer.is_global_zero)
+        self._count_down(trainer)
 
     def on_train_batch_end(self, trainer: Any, _: Any, __: Any, ___: Any, batch_idx: int) -> None:
         """Tell how far it is; keep a checkpoint and end where cotune says so."""
+        self._count_down(trainer)
         if not is_heard():
             return
         self._done = {"step": trainer.global_step}
@@ -76,7 +81,19 @@ class Report(_framework().Callback):  # type: ignore[misc]  # the framework is n
         if self._told < self._done.get("step", 0.0):
             self._tell(trainer)
 
+    def on_train_end(self, *_: Any) -> None:
+        """Tell the TrainJob that this runs in that it has ended."""
+        if self._train_job is not None:
+            self._train_job.end()
+            self._train_job = None
+
+    def _count_down(self, trainer: Any, metrics: Any = None) -> None:
+        """Tell the TrainJob that this runs in, where it does and cotune does not."""
+        if self._train_job is not None and math.isfinite(trainer.estimated_stepping_batches):
+            self._train_job.see(trainer.global_step / trainer.estimated_stepping_batches, metrics)
+
     def _tell(self, trainer: Any, **seconds: float) -> None:
+        self._count_down(trainer, trainer.callback_metrics)
         if not is_heard():
             return
         self._told = self._done.get("step", 0.0)

@@ -14,7 +14,7 @@ import yaml
 
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import line
-from cotune.jobfile.finder import suggested
+from cotune.jobfile.finder import SuggestedPattern, suggested
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
 from cotune.jobfile.script_talk import NOT_MEETING
@@ -133,14 +133,20 @@ def _heard(script: Script | None) -> str:
     """Return the line that says how cotune hears of the script: by its framework, or by what it prints itself."""
     if script is not None and script.framework is not None:
         return f"# {_FRAMEWORKS[script.framework]} tells progress and metrics by itself: cotune puts its callback in"
-    if script is None or script.reports:
-        return _PATTERN
-    found = suggested(script.prints, "accuracy" if script.evaluates_accuracy else "loss")
-    counted = "?P<step>" if _steps(script) is not None else "?P<epoch>"
-    if found is None or counted not in found.pattern:
+    found = _printed(script)
+    if script is None or found is None:
         return _PATTERN
     quoted = found.pattern.replace("'", "''")
     return f"pattern: '{quoted}'   # as {script.name} prints it"
+
+
+def _printed(script: Script | None) -> SuggestedPattern | None:
+    """Return what reads the lines that a script prints: those of a metric, in the unit that its length is in."""
+    if script is None or script.reports or script.framework is not None:
+        return None
+    found = suggested(script.prints, "accuracy", named=False) or suggested(script.prints, "loss")
+    unit = "step" if _steps(script) is not None else "epoch"
+    return found if found is not None and f"?P<{unit}>" in found.pattern else None
 
 
 def _set(words: list[str], flag: str, placeholder: str) -> list[str]:
@@ -164,6 +170,10 @@ def _target(script: Script | None) -> str:
         names = script.metrics or ("eval_loss",)
         sign = "<=" if metric_names.better(names[0]) == "lower" else ">="
         return f"# target: {names[0]}{sign}LEVEL      # by the name that it is logged by: {', '.join(names)}"
+    printed = _printed(script)
+    if script is not None and printed is not None and printed.metric != "accuracy":
+        sign = "<=" if metric_names.better(printed.metric) == "lower" else ">="
+        return f"# target: {printed.metric}{sign}LEVEL      # as {script.name} prints it"
     if script is not None and not script.evaluates_accuracy:
         return "# target: {metric: loss, at_most: 3.0}      # by the name that the job tells it by"
     return "target: {metric: accuracy, at_least: 0.95}"
@@ -209,6 +219,8 @@ def _remarks(script: Script | None, words: Sequence[str]) -> list[str]:
     remarks = [f"read of {script.name}: {', '.join(found)}"] if found else []
     if script.framework is not None:
         remarks.append(f"it trains with {_FRAMEWORKS[script.framework]}: {_PUT_IN[script.framework]}")
+    if (printed := _printed(script)) is not None:
+        remarks.append(f"it prints lines such as {printed.line!r}, of which the pattern reads {printed.metric}")
     if script.framework == "transformers" and not script.metrics:
         remarks.append(
             "it seems never to evaluate: a target needs an eval_strategy, or counts on the training loss that it logs"

@@ -7,6 +7,7 @@ same to TensorFlow. What cotune tells is in COTUNE_*.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import socket
@@ -18,6 +19,7 @@ from cotune.jobfile.command import put_in
 from cotune.run.launch import Launch
 from cotune.run.lease import Lease
 from cotune.run.local.network import LINK, address
+from cotune.worker import kubeflow
 
 # Large blocks are otherwise returned and mapped anew in some steps and not in others: times become bimodal.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
@@ -39,6 +41,8 @@ def group_env(
         told |= {"COTUNE_TARGET": repr(launch.target), "COTUNE_BETTER": launch.job.better}
     if launch.resume:
         told["COTUNE_RESUME"] = "1"
+    if kubeflow.URL in os.environ:  # the run tells its TrainJob itself, and a probe is not the TrainJob's training
+        told[kubeflow.OFF] = "TRUE"
     return {
         "WORLD_SIZE": str(launch.config.workers),
         "LOCAL_WORLD_SIZE": str(launch.config.workers),
