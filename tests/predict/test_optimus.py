@@ -93,7 +93,7 @@ def test_refitted_as_points_come_the_end_settles() -> None:
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        ([1.0, 0.8], "too few"),
+        ([1.0, 0.8], "2 came so far"),
         ([1.0, 1.1, 1.2, 1.3, 1.4], "does not fall"),
         ([1.0, 0.3, 0.9, 0.35, 0.95, 0.4, 0.85, 0.3], "not smooth"),
     ],
