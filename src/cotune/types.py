@@ -498,6 +498,11 @@ class Plan:
     def epochs(self) -> int:
         return self.forecast.epochs
 
+    @property
+    def probability(self) -> float:
+        """Return the chance that target, deadline and budget are all met by a training from scratch."""
+        return self.forecast.probability
+
     def __repr__(self) -> str:
         """Return the decision table and the reason, as text."""
         return str(_documents().plan_text(self))

@@ -54,6 +54,13 @@ def test_a_run_that_learns_as_forecast_keeps_its_odds_and_a_slow_one_loses_them(
     assert _law().believe(_run(10, 3.0), 10.0).odds(clock) < 0.1
 
 
+@pytest.mark.parametrize("slower", [1.0, 1.5, 3.0])
+def test_a_first_evaluation_on_the_steep_part_tells_of_pace_and_not_of_a_level_that_stays(slower: float) -> None:
+    """A run at 40 % after an epoch, 60 being expected, was told P(met) 0.00 and met its target five epochs later."""
+    believed = _law().believe(_run(1, slower), 1.0)
+    assert believed.odds(RunClock(0.0, 1.0, None)) > 0.8
+
+
 def test_a_target_beyond_the_cap_is_not_expected() -> None:
     believed = _law().believe(_run(20, 8.0), 20.0)
     assert believed.odds(RunClock(0.0, 1.0, None)) < 0.2

@@ -1,19 +1,21 @@
 """How likely a run under way is to meet its goal, from the job's law and the run's own evaluations.
 
-    accuracy after e epochs = law(e exp(-s))          s: by how much this run is slower than its job, in ln epochs
+    accuracy after e epochs = law(e exp(-s)) + level  s: by how much this run is slower than its job, in ln epochs
     s ~ USUAL N(0, spread) + (1 - USUAL) N(0, WIDE)   x  p(evaluations | s)
     N(s) = first evaluation that meets the target
 
 s lies on a grid. Most runs are as lucky as others of their job; a few are of another kind (a changed script, other
 data), which the wide part finds out. What evaluations miss of the law for the best s does not average out, so that they
-count as WITNESSES at most, the later ones more. Where the learning rate falls to the end of the run, the law is that of
-annealed ends and the run is below it on the way (`annealing.py`).
+count as WITNESSES at most, the later ones more. What is missed late, where the law is flat, stays as a level; where it
+is steep, the run is behind. Where the learning rate falls to the end of the run, the law is that of annealed ends and
+the run is below it on the way (`annealing.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr
@@ -24,13 +26,18 @@ from cotune.types import Floats, Quantity
 
 @dataclass(frozen=True, slots=True)
 class RunOddsPrior:
-    """What is assumed of a run before it has shown anything; chosen by hand on small runs of our own."""
+    """What is assumed of a run before it has shown anything.
+
+    Noise and level were compared by `benchmarks/run_odds.py`, where own recordings, Zeus and MLPerf each prefer the
+    same; the others were set by hand on small runs of our own, and hardly matter there.
+    """
 
     usual: float = 0.9  # share of runs that are like others of their job
     wide: float = 0.8  # deviation of s of those that are not
     least: float = 0.1  # of the others, at least
-    noise: float = 0.01  # of the law's range: what it misses at best
+    noise: float = 0.03  # of the law's range: what it misses at best
     witnesses: float = 8.0
+    level: float = 1 / 30  # of the law's range for each ln epoch: what is flatter than that shows a run's level
     pace: float = 0.1  # deviation of ln seconds of the epochs to come
     surest: float = 0.99  # some runs stall, whatever their forecast
 
@@ -38,6 +45,8 @@ class RunOddsPrior:
 PRIOR = RunOddsPrior()
 _INSTANT = 1e-9  # seconds
 _SHIFTS = np.linspace(-1.5, 2.5, 201)
+_BEFORE = 3.0  # doublings before the first evaluation of the law, for runs that are slower
+_NEARBY = 1.1  # times the epochs, for the law's steepness
 _LAST = 4  # evaluations that tell the level of a run
 _MOST_POINTS = 24  # evaluations that are looked at, evenly spread
 
@@ -105,17 +114,38 @@ class RunLaw:
         worth, below = epochs, np.zeros_like(epochs)
         if self.learning.way is not None:
             worth, below = self.learning.way(self.length, epochs)
+        logs, law = self._law
+        done = np.log(np.maximum(worth, _INSTANT))[None, :] - _SHIFTS[:, None]
+        return np.asarray(np.interp(done, logs, law) - below[None, :])
+
+    @cached_property
+    def _law(self) -> tuple[Floats, Floats]:
+        """Return ln epochs and what the law shows there, some doublings before its first evaluation as it begins."""
         law = np.maximum.accumulate(self.learning.evaluation[0])
-        places = self.learning.step * np.arange(1.0, len(law) + 1)
-        return np.asarray(np.interp(worth[None, :] * np.exp(-_SHIFTS)[:, None], places, law) - below[None, :])
+        logs = np.log(self.learning.step * np.arange(1.0, len(law) + 1))
+        if len(law) < 2:
+            return logs, law
+        before = _BEFORE * np.log(2)
+        steepness = (law[1] - law[0]) / (logs[1] - logs[0])
+        return np.r_[logs[0] - before, logs], np.r_[law[0] - before * steepness, law]
+
+    @cached_property
+    def _span(self) -> float:
+        return float(np.ptp(self.learning.evaluation[0])) or abs(self.target) or 1.0
 
     def _level(self, curve: Sequence[tuple[float, float]]) -> Floats:
-        """Return by how much the last evaluations lie above what each s expects: that much stays."""
+        """Return by how much the last evaluations lie above what each s expects, as far as that stays.
+
+        Where the law is steep a run is not below it, but behind.
+        """
         last = [(epoch, value) for epoch, value in curve if np.isfinite(value)][-_LAST:]
         if not last:
             return np.zeros(len(_SHIFTS))
         epochs, values = np.array(last).T
-        return np.asarray((values[None, :] - self._shown(epochs)).mean(axis=1))
+        shown = self._shown(epochs)
+        steepness = (self._shown(epochs * _NEARBY) - shown) / np.log(_NEARBY)
+        flat = (PRIOR.level * self._span) ** 2
+        return np.asarray(((values[None, :] - shown) * flat / (steepness**2 + flat)).mean(axis=1))
 
     def _prior(self) -> Floats:
         usual, wide = (np.exp(-0.5 * (_SHIFTS / sd) ** 2) / sd for sd in (max(self.spread, PRIOR.least), PRIOR.wide))
@@ -128,6 +158,6 @@ class RunLaw:
         few = np.unique(np.linspace(0, len(fine) - 1, min(len(fine), _MOST_POINTS)).round().astype(np.int64))
         epochs, values = np.array(fine)[few].T
         later = np.exp(np.linspace(-1.0, 0.0, len(few)))
-        span = float(np.ptp(self.learning.evaluation[0])) or abs(self.target) or 1.0
-        missed = ((self._shown(epochs) - values[None, :]) ** 2) @ (later / later.sum()) / span**2 + PRIOR.noise**2
+        shown = self._shown(epochs)
+        missed = ((shown - values[None, :]) ** 2) @ (later / later.sum()) / self._span**2 + PRIOR.noise**2
         return np.asarray(-0.5 * min(len(few), PRIOR.witnesses) * np.log(missed))
