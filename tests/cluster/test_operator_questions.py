@@ -78,6 +78,20 @@ def test_a_range_that_is_too_small_is_said_to_be_so(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["answers"]["fifo"]["gpus"] is None
 
 
+@pytest.mark.parametrize(
+    ("job", "clusters", "said"),
+    [
+        ("a,0,1,100", "1..4", "no job of the trace has a deadline"),
+        ("a,0,8,100", "1..4", "asks for 8 GPUs, the cluster has 4"),
+    ],
+)
+def test_a_question_that_no_size_can_answer_says_why(tmp_path: Path, job: str, clusters: str, said: str) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text(f"job_id,submit_s,gpus,duration_s\n{job}\n")
+    with pytest.raises(CotuneError, match=said):
+        simulated(path, "--cluster", clusters, "--find", "met >= 0.95")
+
+
 def test_more_gpus_that_do_worse_are_noticed() -> None:
     worse = {"1": 0.0, "2": 1.0, "3": 1.0, "4": 0.0, "5": 1.0, "6": 1.0, "7": 1.0, "8": 1.0}
     condition = Condition.parse("met >= 1")

@@ -54,6 +54,11 @@ class Condition:
         return all(value is not None and _OPERATORS[compare](value, limit) for value, compare, limit in found)
 
     @property
+    def on_deadlines(self) -> bool:
+        """Return whether it looks at what only jobs with deadlines have."""
+        return any(name.startswith("deadlines.") for name in self.names)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the metrics that it looks at."""
         return tuple(dict.fromkeys(name for name, *_ in self.parts))

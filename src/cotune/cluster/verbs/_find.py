@@ -15,7 +15,7 @@ from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.questions import Condition, SmallestSize, flat, smallest
 from cotune.cluster.simulate.setting import SimulationSetting
 from cotune.cluster.traces import Trace
-from cotune.errors import Infeasible
+from cotune.errors import Infeasible, UsageError
 from cotune.units import counted, number
 
 _TOLD = ("jct_mean", "waiting_mean", "utilisation", "gpu_hours", "declined", "unfinished")
@@ -46,6 +46,10 @@ def answer(search: SizeQuestion, policies: Mapping[str, Policy]) -> SizesFound:
     condition = Condition.parse(search.condition)
     most = max(job.gpus for job in search.setting.jobs)
     sizes = [size for size in search.sizes if _gpus(size) >= most]
+    if condition.on_deadlines and all(job.deadline is None for job in search.setting.jobs):
+        raise UsageError(
+            f"no job of the trace has a deadline, so {condition.text!r} asks for nothing; --deadlines 0.5,1.5 adds them"
+        )
     if len(sizes) < len(search.sizes):
         note(f"tried from {sizes[0]} up: a job asks for {most} GPUs")
     answers = {}
