@@ -25,7 +25,7 @@ from typing import Any
 
 from cotune.devices.present import visible_gpus
 from cotune.predict.predictors.eta import Countdown, usual_scatter
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Engine, Launch
 from cotune.run.supervise import going_on
@@ -78,7 +78,7 @@ def train(engine: Engine, kind: Kind, folder: Path) -> list[Sample]:
     job = Job("eta", (sys.executable, *TRAIN.split(), "--model", kind.model), examples=EXAMPLES, folder=str(folder))
     config = Config.data_parallel(kind.batch, kind.workers, device="gpu" if kind.where == "gpu" else "cpu")
     launch = Launch("first", job, config, kind.epochs, folder / "run")
-    until = Until(epochs=kind.epochs, grace=60.0, silence=300.0)
+    until = StopRule(epochs=kind.epochs, grace=60.0, silence=300.0)
     first = replace(until, epochs=kind.epochs / 2, grace=0.5) if kind.resumed else until
     steps = list(attempt(engine, launch, first, Sample(config, id="first")))
     if kind.resumed:

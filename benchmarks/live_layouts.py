@@ -25,7 +25,7 @@ import numpy as np
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.modelling.layout_jobs import LayoutLaw, layouts_of
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
 from cotune.space import Configs
@@ -92,7 +92,7 @@ def measured(settings: Settings, configs: list[Config], steps: int, cores: float
             for place, config in enumerate(configs):
                 name = f"{turn}-{place}"
                 launch = Launch(name, settings.job, config, settings.goal.cap, folder / name)
-                until = Until(epochs=steps * config.global_batch / (settings.job.examples or 1), grace=5.0)
+                until = StopRule(epochs=steps * config.global_batch / (settings.job.examples or 1), grace=5.0)
                 *_, sample = attempt(engine, launch, until, Sample(config))
                 seconds = sample.epoch_seconds
                 if seconds is not None:

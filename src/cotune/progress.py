@@ -1,7 +1,7 @@
 """How far long work is: a bar where somebody watches, and lines or nothing where nobody does.
 
-Terminal     what a program shows on stderr: a bar on a terminal, one line per step elsewhere
-Library      what `import cotune` shows: a bar on a terminal or in a notebook, else nothing; remarks are logged
+Terminal       what a program shows on stderr: a bar on a terminal, one line per step elsewhere
+LoggedDisplay  what `import cotune` shows: a bar on a terminal or in a notebook, else nothing; remarks are logged
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Terminal:
         return progress(total)
 
 
-class Library:
+class LoggedDisplay:
     """Shows progress to a person who watches; remarks go to the log of `cotune`."""
 
     def note(self, text: str) -> None:

@@ -33,7 +33,7 @@ from cotune.predict import AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.predict.history import History
 from cotune.probe.outcome import ProfileOutcome
-from cotune.progress import Display, Library
+from cotune.progress import Display, LoggedDisplay
 from cotune.project_profile import ProfileContext, ProfileOptions
 from cotune.project_run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
 from cotune.recording.replayed import ReplayedJob
@@ -79,7 +79,7 @@ class Project:
             job, search=search, goal=goal, devices=devices, engine=named, folder=self.folder
         )
         self._given = store
-        self.display: Display = display or Library()
+        self.display: Display = display or LoggedDisplay()
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ from cotune.probe.session import measure
 from cotune.probe.timing import SHARE as TIMING_SHARE
 from cotune.probe.timing import SelfTiming
 from cotune.progress import Display
-from cotune.run.attempt import Until
+from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
 from cotune.run.launch import Engine, Launch
 from cotune.run.opening import opened_engine
@@ -323,9 +323,9 @@ def afterwards(folder: Path) -> str:
     return "; it left no checkpoint, so cotune run --resume would train from the beginning"
 
 
-def _until(settings: Settings, launch: Launch, plan: Plan | None) -> Until:
+def _until(settings: Settings, launch: Launch, plan: Plan | None) -> StopRule:
     forecast = FIRST_WORD_SECONDS + PATIENCE * plan.forecast.epoch_seconds.high if plan else None
-    return Until(epochs=launch.epochs, silence=settings.timeout or forecast, grace=launch.stop_grace, gaps=GAPS)
+    return StopRule(epochs=launch.epochs, silence=settings.timeout or forecast, grace=launch.stop_grace, gaps=GAPS)
 
 
 def _usual_scatter(settings: Settings, device: str) -> float:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cli.jobs import cotune, environment
 from cotune.errors import UsageError
-from cotune.interop.export import Order, names, order, use, write
+from cotune.interop.export import LaunchOrder, names, order, use, write
 from cotune.run.launch import Launch
 from cotune.types import Cluster, Config, Device, Job
 from interop import environments
@@ -62,7 +62,7 @@ def launch(job: Job, config: Config, epochs: int = 1, **more: float) -> Launch:
     return Launch("export", job, config, epochs, Path(job.folder), **more)  # type: ignore[arg-type]
 
 
-def gpu_order() -> Order:
+def gpu_order() -> LaunchOrder:
     cluster = Cluster((Device("A100", per_node=4, price_per_hour=2.0),))
     job = Job("Big Job", ("python", "-m", "package.train", "{batch_size}"), env=(("API_KEY", "s3cret"), ("A", "1 2")))
     return order(launch(job, Config.data_parallel(16, 8, "A100"), 3, seconds_limit=3660.0), cluster)

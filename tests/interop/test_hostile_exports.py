@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cotune.errors import UsageError
-from cotune.interop.export import Order, names, order, write
+from cotune.interop.export import LaunchOrder, names, order, write
 from cotune.run.launch import Launch
 from cotune.run.slurm.batch import batch_script
 from cotune.types import Cluster, Config, Device, Job
@@ -25,7 +25,7 @@ def run(script: str, folder: Path) -> None:
     )
 
 
-def hostile(word: str, folder: Path) -> Order:
+def hostile(word: str, folder: Path) -> LaunchOrder:
     job = Job("x", ("python", "t.py", word), folder=str(folder), env=(("A", word),))
     config = Config.data_parallel(16, 8, "A100")
     made = order(Launch("export", job, config, 1, folder), Cluster((Device("A100", per_node=4),)))

@@ -1,4 +1,4 @@
-"""Ernest's letters are the best there are, and its design is what its authors' would be."""
+"""Ernest's coefficients are the best there are, and its design is what its authors' would be."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def _rcv1() -> tuple[Floats, Floats]:
 
 
 def _best_by_trying_all(rows: Floats, seconds: Floats) -> float:
-    """The least squared error over every set of letters that may differ from zero: no solver of bounds involved."""
+    """The least squared error over every set of coefficients that may differ from zero: no bounded solver involved."""
     best = float(seconds @ seconds)
     for count in range(1, rows.shape[1] + 1):
         for chosen in itertools.combinations(range(rows.shape[1]), count):
-            letters = np.linalg.lstsq(rows[:, chosen], seconds, rcond=None)[0]
-            if (letters >= 0).all():
-                best = min(best, float(((rows[:, chosen] @ letters - seconds) ** 2).sum()))
+            coefficients = np.linalg.lstsq(rows[:, chosen], seconds, rcond=None)[0]
+            if (coefficients >= 0).all():
+                best = min(best, float(((rows[:, chosen] @ coefficients - seconds) ** 2).sum()))
     return best
 
 
 def test_the_fit_of_the_authors_runs_is_optimal_by_two_other_ways() -> None:
     rows, seconds = _rcv1()
-    letters = fit(rows, seconds)
-    error = float(((rows @ letters - seconds) ** 2).sum())
-    assert (letters >= 0).all()
+    coefficients = fit(rows, seconds)
+    error = float(((rows @ coefficients - seconds) ** 2).sum())
+    assert (coefficients >= 0).all()
     assert error == pytest.approx(_best_by_trying_all(rows, seconds), rel=1e-9)
     bounded = lsq_linear(rows, seconds, bounds=(0, np.inf), method="bvls", tol=1e-15)
-    np.testing.assert_allclose(letters, bounded.x, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(coefficients, bounded.x, rtol=1e-9, atol=1e-9)
 
 
 def test_the_predictions_of_its_authors_come_out_again() -> None:
-    letters = fit(*_rcv1())
+    coefficients = fit(*_rcv1())
     cores = np.array(list(PUBLISHED), dtype=np.float64)
-    np.testing.assert_allclose(terms(np.ones(4), cores) @ letters, list(PUBLISHED.values()), rtol=1e-10)
+    np.testing.assert_allclose(terms(np.ones(4), cores) @ coefficients, list(PUBLISHED.values()), rtol=1e-10)
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,4 +1,4 @@
-"""The laws of time find their own letters again."""
+"""The laws of time find their own coefficients again."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_law_recovers_itself_from_noiseless_samples(law: Ring, step: object, t
 
 def test_the_ring_law_reads_its_letters_from_four_designed_samples() -> None:
     model = Ring(per_node=4).fit_seconds(JOB, timed(_ring_step, [(16, 1), (128, 1), (64, 4), (64, 8)]))
-    np.testing.assert_allclose(model.letters, [0.01, 0.0005, 0.02, 0.08], rtol=0.01)
+    np.testing.assert_allclose(model.coefficients, [0.01, 0.0005, 0.02, 0.08], rtol=0.01)
 
 
 def test_accumulation_pays_for_compute_each_time_and_for_the_ring_once() -> None:
@@ -76,13 +76,13 @@ def test_accumulation_pays_for_compute_each_time_and_for_the_ring_once() -> None
 
 def test_one_batch_size_is_shared_out_between_step_and_example() -> None:
     model = Ring().fit_seconds(JOB, timed(plain_step, [(64, 1), (64, 2), (64, 4)]))
-    a, c = model.letters[:2]
+    a, c = model.coefficients[:2]
     assert a == pytest.approx(64 * c, rel=0.05)
 
 
 def test_pollux_expects_nodes_never_seen_to_be_slower_than_one_node() -> None:
     model = Pollux(per_node=4).fit_seconds(JOB, timed(_pollux_step, grid(workers=(1, 2, 4))))
-    assert model.letters[2] == pytest.approx(1.1 * model.letters[4])
+    assert model.coefficients[2] == pytest.approx(1.1 * model.coefficients[4])
 
 
 def test_unknown_examples_change_nothing() -> None:

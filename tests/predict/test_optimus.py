@@ -1,4 +1,4 @@
-"""Optimus's laws find their letters again, and its loss curve knows when it knows nothing."""
+"""Optimus's laws find their coefficients again, and its loss curve knows when it knows nothing."""
 
 from __future__ import annotations
 

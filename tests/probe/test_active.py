@@ -10,7 +10,7 @@ from cotune.lab.bench.lab import RecordedLab
 from cotune.lab.bench.truth import Truth
 from cotune.probe.active import ActiveDesign, design_for
 from cotune.probe.design import Design
-from cotune.probe.measure import Limits, profile
+from cotune.probe.measure import Limits, probe_loop
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded
 from cotune.types import Goal, Sample
@@ -28,7 +28,7 @@ def measured(recording: Recording, goal: Goal, limit: int = 16, budget: float | 
     engine = Recorded(recording=recording, budget=budget)
     finished: dict[str, Sample] = {}
     chosen = design_for(recording.job, goal, space, recording.cluster)
-    for step in profile(engine, chosen, [], Limits(float("inf"), limit), Path("here"), engine_name="recorded"):
+    for step in probe_loop(engine, chosen, [], Limits(float("inf"), limit), Path("here"), engine_name="recorded"):
         finished[step.sample.id] = step.sample
     return list(finished.values())
 

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from cotune.probe.design import CURVES, Design, Probe
-from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, profile
+from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, probe_loop
 from cotune.space import Axis, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
 from run.clockwork import Clockwork
@@ -120,7 +120,7 @@ def starts(space: Space, goal: Goal, seconds: float, engine: Clockwork | None = 
     """The last step of every start of a profile on an engine whose clock jumps."""
     engine = engine or Clockwork()
     design = Design(JOB, goal, space, Cluster())
-    steps = profile(engine, design, [], Limits(seconds), Path("nowhere"))
+    steps = probe_loop(engine, design, [], Limits(seconds), Path("nowhere"))
     return [step for step in steps if step.sample.ended]
 
 
@@ -184,7 +184,7 @@ def test_a_job_that_was_slow_to_start_may_be_so_again() -> None:
 def test_failures_of_an_earlier_profile_do_not_make_this_one_hopeless() -> None:
     broken = [Sample(Config.data_parallel(batch, 1), failure=Failure("crash")) for batch in (16, 32, 64)]
     design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
-    assert list(profile(Clockwork(), design, broken, Limits(500), Path("nowhere")))
+    assert list(probe_loop(Clockwork(), design, broken, Limits(500), Path("nowhere")))
 
 
 def test_a_job_whose_first_starts_all_fail_is_given_up() -> None:
@@ -198,7 +198,7 @@ def test_a_job_that_cannot_be_heard_is_given_up_at_once_and_tried_again_by_the_n
     engine = Clockwork(fails=lambda _: Failure("ended without a report", Cause.UNHEARD))
     (step,) = starts(SPACE, Goal(epochs=1), 500, engine)
     design = Design(JOB, Goal(epochs=1), SPACE, Cluster())
-    again = next(iter(profile(Clockwork(), design, [step.sample], Limits(500), Path("nowhere"))))
+    again = next(iter(probe_loop(Clockwork(), design, [step.sample], Limits(500), Path("nowhere"))))
     assert again.probe == step.probe
 
 

@@ -6,17 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Launch
 from cotune.types import Config, Job, Sample
 from run.clockwork import Clockwork
 
 CONFIG = Config.data_parallel(16, 2)
-ALL = Until()
+ALL = StopRule()
 
 
 def last(
-    engine: Clockwork, until: Until = ALL, *, epochs: int = 5, target: float | None = None, pattern: str | None = None
+    engine: Clockwork,
+    until: StopRule = ALL,
+    *,
+    epochs: int = 5,
+    target: float | None = None,
+    pattern: str | None = None,
 ) -> Sample:
     launch = Launch("a", Job("made-up", pattern=pattern), CONFIG, epochs, Path("nowhere"), target)
     return list(attempt(engine, launch, until, Sample(CONFIG, id="a")))[-1]
@@ -35,7 +40,7 @@ def test_engine_start_up_training_and_evaluation_are_told_apart() -> None:
 
 
 def test_a_probe_stops_as_soon_as_enough_epochs_were_seen() -> None:
-    sample = last(Clockwork(), Until(epochs=0.5))
+    sample = last(Clockwork(), StopRule(epochs=0.5))
     assert sample.epochs == pytest.approx(0.5)
     assert sample.epoch_seconds == pytest.approx(10.0)
     assert sample.failure is None
@@ -43,7 +48,7 @@ def test_a_probe_stops_as_soon_as_enough_epochs_were_seen() -> None:
 
 def test_a_run_has_time_to_finish_after_its_last_epoch() -> None:
     engine = Clockwork()
-    last(engine, Until(epochs=2, grace=60.0), epochs=3)
+    last(engine, StopRule(epochs=2, grace=60.0), epochs=3)
     assert engine.stops == {"a": 60.0}
 
 
@@ -52,12 +57,12 @@ def test_a_job_that_cannot_be_asked_for_a_checkpoint_is_stopped_early_in_its_nex
     pattern: str | None, seconds: float
 ) -> None:
     engine = Clockwork()
-    last(engine, Until(epochs=1, grace=60.0), pattern=pattern)
+    last(engine, StopRule(epochs=1, grace=60.0), pattern=pattern)
     assert engine.stops == {"a": pytest.approx(seconds)}
 
 
-@pytest.mark.parametrize(("until", "seconds"), [(Until(1, 100, grace=30), 30), (Until(9, 20, grace=30), 2)])
-def test_the_time_to_come_to_an_end_is_part_of_the_budget(until: Until, seconds: float) -> None:
+@pytest.mark.parametrize(("until", "seconds"), [(StopRule(1, 100, grace=30), 30), (StopRule(9, 20, grace=30), 2)])
+def test_the_time_to_come_to_an_end_is_part_of_the_budget(until: StopRule, seconds: float) -> None:
     engine = Clockwork()
     last(engine, until, epochs=9)
     assert engine.stops == {"a": seconds}
@@ -72,20 +77,20 @@ def test_a_start_that_tells_its_pace_only_after_the_budget_ran_out_is_a_good_one
             self.stops[launch] = grace
 
     engine = Finishing()
-    late = last(engine, Until(budget=3.0), epochs=2)
+    late = last(engine, StopRule(budget=3.0), epochs=2)
     assert engine.stops, "it had not said a word when its time was over"
     assert (late.failure, late.epochs) == (None, 2)
 
 
 def test_running_out_of_budget_is_no_fault_of_the_config() -> None:
-    cut_short = last(Clockwork(silent=True), Until(budget=30))
+    cut_short = last(Clockwork(silent=True), StopRule(budget=30))
     assert not cut_short.failed
     assert str(cut_short.failure).endswith("no result within 30 s, its share of the budget for measuring")
-    assert last(Clockwork(), Until(budget=30)).failure is None
+    assert last(Clockwork(), StopRule(budget=30)).failure is None
 
 
-@pytest.mark.parametrize("until", [Until(timeout=30), Until(silence=30)])
-def test_a_job_that_says_nothing_is_timed_out(until: Until) -> None:
+@pytest.mark.parametrize("until", [StopRule(timeout=30), StopRule(silence=30)])
+def test_a_job_that_says_nothing_is_timed_out(until: StopRule) -> None:
     sample = last(Clockwork(silent=True), until)
     assert sample.failed
     assert "timed out" in str(sample.failure)
@@ -107,8 +112,8 @@ def test_a_start_that_ends_early_by_itself_or_falls_silent_says_so() -> None:
 
     assert last(Brief(), epochs=2).warning is None
     assert last(Brief(), epochs=5).warning == "ended by itself after 2 of 5 epochs"
-    assert last(Clockwork(), Until(budget=200), epochs=30).warning is None
-    assert "does it hang?" in (last(Hanging(), Until(budget=200), epochs=5).warning or "")
+    assert last(Clockwork(), StopRule(budget=200), epochs=30).warning is None
+    assert "does it hang?" in (last(Hanging(), StopRule(budget=200), epochs=5).warning or "")
 
 
 def test_the_time_before_a_job_s_code_runs_is_no_silence_of_the_job() -> None:
@@ -120,12 +125,12 @@ def test_the_time_before_a_job_s_code_runs_is_no_silence_of_the_job() -> None:
             super().start(launch)
             self.time -= 1000.0
 
-    assert last(Queueing(), Until(silence=30)).failure is None
+    assert last(Queueing(), StopRule(silence=30)).failure is None
 
 
 def test_a_resumed_start_counts_its_pace_from_where_it_began() -> None:
     launch = Launch("a", Job("made-up"), CONFIG, 3, Path("nowhere"))
-    sample = list(attempt(Clockwork(), launch, Until(), Sample(CONFIG, id="a", epochs=0.0, resumed_from="b")))[-1]
+    sample = list(attempt(Clockwork(), launch, StopRule(), Sample(CONFIG, id="a", epochs=0.0, resumed_from="b")))[-1]
     assert sample.terms.startup == pytest.approx(3.0)
 
 
@@ -139,7 +144,7 @@ def test_what_a_job_saves_at_its_end_takes_as_long_as_it_takes_and_is_told_of() 
             self.coming = deque([*said, replace(ended, at=ended.at + 120.0)])
 
     launch = Launch("a", Job("made-up"), CONFIG, 30, Path("nowhere"), target=0.3)
-    samples = list(attempt(Saving(), launch, Until(silence=20.0), Sample(CONFIG, id="a")))
+    samples = list(attempt(Saving(), launch, StopRule(silence=20.0), Sample(CONFIG, id="a")))
     assert samples[-1].failure is None
     lingering = [sample for sample in samples if sample.accuracy == 0.3 and not sample.ended]
     assert len(lingering) > 10

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cotune.run.engines.local import Local
+from cotune.run.group_member import GroupMember, Peer
 from cotune.run.launch import Ended, Event, Reported
 from cotune.run.memory import Memory, machine_bytes, most
-from cotune.run.seat import Peer, WorkerSeat
 
 from launching import Play  # isort: skip
 
@@ -86,8 +86,8 @@ def test_nothing_is_told_where_no_rank_has(tmp_path: Path) -> None:
 
 def test_processes_share_the_machine_they_are_on() -> None:
     here, there = Peer(0, "a", 1), Peer(1, "b", 1)
-    assert WorkerSeat(0, (here, here, there), 1, (here,)).sharing == 3
-    assert WorkerSeat(2, (here, here, there), 1).sharing == 1
+    assert GroupMember(0, (here, here, there), 1, (here,)).sharing == 3
+    assert GroupMember(2, (here, here, there), 1).sharing == 1
 
 
 def test_a_worker_on_a_gpu_leaves_word_before_it_is_ended(tmp_path: Path) -> None:

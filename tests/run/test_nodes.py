@@ -148,7 +148,7 @@ open("/proc/sys/user/max_net_namespaces", "w").write("0")
 from dataclasses import asdict
 from pathlib import Path
 from cotune.run.launch import Launch
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.types import Config, Job, Sample
 
@@ -157,7 +157,7 @@ engine = Local(nodes=2, cores=0.4, link="20mbit")
 config = Config.data_parallel(4, 2)
 launch = Launch("modelled", Job("job", (sys.executable, script), folder=str(folder)), config, 1, folder / "run")
 try:
-    samples = list(attempt(engine, launch, Until(), Sample(config)))
+    samples = list(attempt(engine, launch, StopRule(), Sample(config)))
 finally:
     engine.close()
 print(json.dumps([samples[-1].modelled, samples[-1].warning]))

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from cotune.errors import EngineError, UsageError
-from cotune.run.attempt import Until
+from cotune.run.attempt import StopRule
 from cotune.run.engines.ray import Ray
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.run.local.messages import Record
@@ -215,7 +215,7 @@ def test_a_node_lost_while_training_is_named_and_the_workers_left_go_on(
     doomed = cluster.add_node(num_cpus=1, resources={"k80": 1})  # type: ignore[attr-defined]
     made = launch(script, config=Config.data_parallel(8, 2, "k80"), epochs=100_000)
     notes, last = [], None
-    for moment in supervise(engine, made, Until(), Sample(made.config, id=made.id)):
+    for moment in supervise(engine, made, StopRule(), Sample(made.config, id=made.id)):
         if moment.sample.curve and doomed is not None:
             cluster.remove_node(doomed, allow_graceful=False)  # type: ignore[attr-defined]
             doomed = None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotune.recording import read
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.recorded import Recorded, Replay
 from cotune.run.launch import Ended, Launch, Reported, Started
 from cotune.types import Config, Sample
@@ -25,7 +25,7 @@ def launch(engine: Recorded, config: Config, epochs: int, **more: object) -> Lau
 
 
 def start(engine: Recorded, config: Config, epochs: int, until: float | None = None, **more: object) -> Sample:
-    *_, last = attempt(engine, launch(engine, config, epochs, **more), Until(until), Sample(config, id="one"))
+    *_, last = attempt(engine, launch(engine, config, epochs, **more), StopRule(until), Sample(config, id="one"))
     return last
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotune.jobfile.file import JobFile
-from cotune.run.attempt import Until
+from cotune.run.attempt import StopRule
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, supervise
 from cotune.types import STOP_GRACE, Cause, Config, Failure, Job, Sample
@@ -23,7 +23,7 @@ def starts(folder: Path, failure: Failure) -> list[Launch]:
     config = Config.data_parallel(8, 4)
     engine = Clockwork(fails=lambda launch: None if launch.resume else failure)
     launch = Launch("first", Job("job"), config, EPOCHS, folder)
-    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first")))
+    list(supervise(engine, launch, StopRule(epochs=EPOCHS), Sample(config, id="first")))
     return engine.launches
 
 
@@ -47,7 +47,7 @@ def test_a_run_that_is_read_need_not_be_waited_for_when_it_moves(
     config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
     engine, launch = Clockwork(), Launch("first", Job("job", pattern=pattern), config, EPOCHS, tmp_path)
     change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
-    list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    list(supervise(engine, launch, StopRule(epochs=EPOCHS), Sample(config, id="first"), change=change))
     assert engine.stops["first"] == pytest.approx(seconds)
 
 
@@ -60,7 +60,7 @@ def test_a_run_moves_only_from_a_checkpoint_and_else_goes_on_as_it_is(tmp_path: 
     engine, job = Clockwork(), Job("job", command=("python", "train.py"), pattern="epoch")
     launch = Launch("first", job, config, EPOCHS, tmp_path)
     change = lambda sample: Move(other, "asked") if sample.config == config and sample.curve else None  # noqa: E731
-    moments = list(supervise(engine, launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change))
+    moments = list(supervise(engine, launch, StopRule(epochs=EPOCHS), Sample(config, id="first"), change=change))
     assert len(engine.launches) == number
     assert moments[-1].sample.epochs == EPOCHS
 
@@ -73,7 +73,7 @@ def test_a_run_that_is_stopped_to_move_and_leaves_no_checkpoint_has_failed(tmp_p
     config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
     launch = Launch("first", Job("job", command=("python", "-m", "train")), config, EPOCHS, tmp_path)
     change = lambda sample: Move(other, "asked") if sample.curve else None  # noqa: E731
-    *_, last = supervise(Clockwork(), launch, Until(epochs=EPOCHS), Sample(config, id="first"), change=change)
+    *_, last = supervise(Clockwork(), launch, StopRule(epochs=EPOCHS), Sample(config, id="first"), change=change)
     assert "left no checkpoint" in str(last.sample.failure)
 
 

@@ -24,7 +24,7 @@ from cotune.checkpoints import has_checkpoint
 from cotune.cluster.loop import Moment
 from cotune.cluster.policy import Active, Submission
 from cotune.errors import CotuneError
-from cotune.run.attempt import ENOUGH, Growing, Stop, Until
+from cotune.run.attempt import ENOUGH, Growing, Stop, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
 from cotune.run.supervise import going_on
@@ -356,7 +356,7 @@ class LiveWorld:
             growing = served.growing
             if growing is None or served.stopping is not None:
                 continue
-            until = Until(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
+            until = StopRule(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
             served.stopping = growing.reason_to_stop(until, now, served.heard)
             if served.stopping is not None:
                 self._engine.stop(growing.launch.id, growing.launch.stop_grace if served.stopping == ENOUGH else 0.0)

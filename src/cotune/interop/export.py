@@ -33,7 +33,7 @@ PORT = 29500
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaunchOrder:
     """What a launcher must be told: what to start, how often, where, and for how long at most."""
 
     name: str
@@ -76,7 +76,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(registry.modules("exporters")))
 
 
-def write(target: str, order: Order) -> str:
+def write(target: str, order: LaunchOrder) -> str:
     """Return the order as the target's own file."""
     return str(_writer(target).write(order))
 
@@ -100,7 +100,7 @@ def order(
     *,
     max_cost: float | None = None,
     per_node: int | None = None,
-) -> Order:
+) -> LaunchOrder:
     """Return what launchers must be told of a launch; what none of them can do is said now."""
     job, config = launch.job, launch.config
     if config.servers or len(config.stages) > 1:
@@ -121,7 +121,7 @@ def order(
     secret = {name for name, value in variables.items() if redact.secret(name, value) or redact.text(value) != value}
     most = per_node or next((d.per_node for d in cluster.devices if d.name == config.device), None)
     nodes = _nodes(config.workers, most)
-    return Order(
+    return LaunchOrder(
         name=job.name,
         config=config,
         epochs=launch.epochs,
@@ -137,7 +137,7 @@ def order(
     )
 
 
-def torchrun_words(order: Order) -> tuple[list[str], list[str]]:
+def torchrun_words(order: LaunchOrder) -> tuple[list[str], list[str]]:
     """Return torchrun as the job's interpreter has it, and the job as torchrun takes it."""
     first, *rest = order.command
     script, module, arguments = python_target(rest) if is_python(first) else (None, None, [])
@@ -147,7 +147,7 @@ def torchrun_words(order: Order) -> tuple[list[str], list[str]]:
     return torchrun, ["-m", module, *arguments] if module is not None else ["--no-python", *order.command]
 
 
-def exports(order: Order) -> list[str]:
+def exports(order: LaunchOrder) -> list[str]:
     """Return the lines of a shell script that set the variables, and that ask for the secret ones."""
     asked = [f': "${{{name}:?must be set; it is secret, so it is not written here}}"' for name in order.secrets]
     given = [f"export {name}={shlex.quote(value)}" for name, value in order.env]

@@ -11,7 +11,7 @@ from cotune.types import Floats, Ints
 
 
 @dataclass(slots=True)
-class Seen:
+class BestSeen:
     """Ranks points and remembers the least of them."""
 
     rank: Rank

@@ -47,7 +47,7 @@ class Counting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ClosedFormUnits:
     """Counts the units of closed forms; the numbers are those of Amdahl, one per edge."""
 
     edges: Edges
@@ -59,7 +59,9 @@ class Counted:
 
     def only(self, keep: Mask) -> Counting:
         serial, shared = self.serial[:, keep], self.shared[:, keep]
-        return Counted(self.edges.only(keep), serial, shared, self.least[keep], self.cap[keep], self.fastest[keep])
+        return ClosedFormUnits(
+            self.edges.only(keep), serial, shared, self.least[keep], self.cap[keep], self.fastest[keep]
+        )
 
     def around(self, taus: Floats) -> Around:
         cap, least = self.cap[:, None], self.least[:, None]
@@ -99,7 +101,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class TabulatedUnits:
     """Looks units up in a table."""
 
     edges: Edges
@@ -111,7 +113,7 @@ class Looked:
         return self.falling[:, -1]
 
     def only(self, keep: Mask) -> Counting:
-        return Looked(self.edges.only(keep), self.counts, self.falling[keep])
+        return TabulatedUnits(self.edges.only(keep), self.counts, self.falling[keep])
 
     def around(self, taus: Floats) -> Around:
         option = (self.falling[:, None] > taus[:, None]).sum(axis=2)

@@ -91,9 +91,9 @@ def fitted(points: Sequence[tuple[float, int, float]]) -> Form:
         scale / units,
     ]
     weight = 1 / np.maximum(seconds, seconds.max() * 1e-6)
-    letters, _ = nnls(np.stack(terms, axis=1) * weight[:, None], seconds * weight)
-    made = sum(letter * term for letter, term in zip(letters, terms, strict=True))
-    fixed, serial, shared = (float(letter) for letter in letters)
+    coefficients, _ = nnls(np.stack(terms, axis=1) * weight[:, None], seconds * weight)
+    made = sum(coefficient * term for coefficient, term in zip(coefficients, terms, strict=True))
+    fixed, serial, shared = (float(coefficient) for coefficient in coefficients)
     return Form(fixed, serial, shared, float(np.max(np.abs(made * weight - seconds * weight))))
 
 

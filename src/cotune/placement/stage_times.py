@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cotune.placement.counting import Counted, Counting, Looked, reachable
+from cotune.placement.counting import ClosedFormUnits, Counting, TabulatedUnits, reachable
 from cotune.placement.profiles import LayerEntry, Profile
 from cotune.types import Floats
 
@@ -84,7 +84,9 @@ class AmdahlStage:
         fastest = np.where(self.least <= cap, np.max(self.serial + self.shared / cap, axis=0), np.inf)
         edges, (kinds, places) = reachable(fastest <= slowest, self.depth)
         serial, shared = self.serial[:, kinds, places], self.shared[:, kinds, places]
-        return Counted(edges, serial, shared, self.least[kinds, places], self.cap[kinds], fastest[kinds, places])
+        return ClosedFormUnits(
+            edges, serial, shared, self.least[kinds, places], self.cap[kinds], fastest[kinds, places]
+        )
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
         place = packed(first, last)
@@ -130,7 +132,7 @@ class Table:
 
     def within(self, slowest: float) -> Counting:
         edges, places = reachable(self.entries.min(axis=2) <= slowest, self.depth)
-        return Looked(edges, self.counts, np.minimum.accumulate(self.entries[places], axis=1))
+        return TabulatedUnits(edges, self.counts, np.minimum.accumulate(self.entries[places], axis=1))
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
         option = np.flatnonzero(self.counts == units)

@@ -29,7 +29,7 @@ class SecondsModel(Protocol):
 
 
 @runtime_checkable
-class SelfAware(Protocol):
+class WithErrors(Protocol):
     """A model of seconds that knows how far it may be off."""
 
     @property
@@ -60,7 +60,7 @@ class AccuracyModel(Protocol):
 
 
 @runtime_checkable
-class Remarking(Protocol):
+class WithRemark(Protocol):
     """A fitted model that has something to say of what it was fitted to."""
 
     @property

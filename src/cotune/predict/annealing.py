@@ -189,5 +189,5 @@ def _fitted(own: Floats, rise: Floats, left: Floats, value: Floats) -> tuple[flo
     prior = np.zeros(2 * own.shape[1] + 1)
     prior[-1] = np.sqrt(PRIOR.weight)
     rows = np.vstack([np.hstack([own, -own * rise[:, None], -left[:, None]]), prior])
-    letters, rest = nnls(rows, np.append(value, np.sqrt(PRIOR.weight) * PRIOR.usual))
-    return float(letters[-1]), float(rest)
+    coefficients, rest = nnls(rows, np.append(value, np.sqrt(PRIOR.weight) * PRIOR.usual))
+    return float(coefficients[-1]), float(rest)

@@ -52,7 +52,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class PastSample:
     """A sample of another job, as this one would have measured it."""
 
     sample: Sample
@@ -95,20 +95,20 @@ class History:
 
     job: Job
     cluster: Cluster
-    old: tuple[Old, ...]
+    old: tuple[PastSample, ...]
     told: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, job: Job, cluster: Cluster, others: Sequence[tuple[Job, Sequence[Sample]]]) -> History:
         """Return what the samples of other jobs say of this one."""
-        old: list[Old] = []
+        old: list[PastSample] = []
         told: list[str] = []
         for other, samples in others:
             alike = likeness(job, other)
             usable = [_as_own(sample, alike) for sample in samples] if alike else []
             usable = [sample for sample in usable if _says_something(sample, alike)]
             if alike and usable:
-                old += [Old(sample, alike.same_pace) for sample in usable]
+                old += [PastSample(sample, alike.same_pace) for sample in usable]
                 told.append(f"{len(usable)} samples of {other.name} {alike.differs}")
         return cls(job, cluster, tuple(old), tuple(told))
 

@@ -1,11 +1,11 @@
-"""The physical law of a step, whose letters `gaussian` learns.
+"""The physical law of a step, whose coefficients `gaussian` learns.
 
     law(x) = work / (n peak) x ((1 + h / u + (q1 + q2 [t across nodes]) (t - 1) / width + q3 a)^g + net^g)^(1/g)
     net    = k1 (l - 1) / (l b) + k2 (N - 1) / (N b)
 
 n workers on N nodes, l on each; b examples per worker between two exchanges, u of them at a
 time; t workers share a tensor of some width; a is what attention adds; g is 2 where the network hides behind
-arithmetic, else 1 (see `_layout`). Each letter is what its term adds to a typical config.
+arithmetic, else 1 (see `_layout`). Each coefficient is what its term adds to a typical config.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ATTENTION = slice(5, 6)
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What multiplies each letter of the law, 1 at a typical config."""
+    """What multiplies each coefficient of the law, 1 at a typical config."""
 
     per_node: int | None
     typical: Floats
@@ -60,7 +60,7 @@ class Law:
         return np.log(work * bubble(configs) / np.maximum(configs.workers, 1) / peak(configs))
 
     def terms(self, configs: Configs) -> LawTerms:
-        """Return what multiplies the letters for some configs."""
+        """Return what multiplies the coefficients for some configs."""
         scales = (scale / usual for scale, usual in zip(self._scales(configs), self.typical, strict=True))
         idle, rate, narrow = scales
         across = nodes(configs, self.per_node)
@@ -73,7 +73,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class LawTerms:
-    """What multiplies each letter (rows) for each config (columns), and how each config's network overlaps."""
+    """What multiplies each coefficient (rows) for each config (columns), and how each config's network overlaps."""
 
     factors: Floats
     overlap: Floats
@@ -81,17 +81,17 @@ class LawTerms:
     def take(self, rows: Ints) -> LawTerms:
         return LawTerms(self.factors[:, rows], self.overlap[rows])
 
-    def log(self, letters: Coefficients) -> Floats:
+    def log(self, coefficients: Coefficients) -> Floats:
         """Return the logarithm of all but the base, for each draw and config."""
-        own, network = self._parts(letters)
+        own, network = self._parts(coefficients)
         return np.asarray(np.log(own) + np.log1p((network / own) ** self.overlap) / self.overlap)
 
-    def shares(self, letters: Coefficients) -> TermShares:
+    def shares(self, coefficients: Coefficients) -> TermShares:
         """Return the share of the network in a step, and of matrix products in arithmetic."""
-        own, network = self._parts(letters)
+        own, network = self._parts(coefficients)
         ratio = (network / own) ** self.overlap
-        return TermShares(ratio / (1 + ratio), 1 / (1 + letters.law[:, _ATTENTION] @ self.factors[_ATTENTION]))
+        return TermShares(ratio / (1 + ratio), 1 / (1 + coefficients.law[:, _ATTENTION] @ self.factors[_ATTENTION]))
 
-    def _parts(self, letters: Coefficients) -> tuple[Floats, Floats]:
-        network = letters.law[:, _NETWORK] @ self.factors[_NETWORK]
-        return 1 + letters.law @ self.factors - network, network
+    def _parts(self, coefficients: Coefficients) -> tuple[Floats, Floats]:
+        network = coefficients.law[:, _NETWORK] @ self.factors[_NETWORK]
+        return 1 + coefficients.law @ self.factors - network, network

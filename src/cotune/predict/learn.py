@@ -20,7 +20,7 @@ from cotune import registry
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
 from cotune.laid_out import LayoutModel, layout_law
-from cotune.predict import AccuracyPredictor, Remarking, SecondsPredictor, SelfAware, TooFewSamples
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, WithErrors, WithRemark
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction
 from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
@@ -295,8 +295,8 @@ def _seconds(
         outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
         return outlook, f"time by {found.reason}"
     model = fit_seconds(chosen, job, known, per_node)
-    errors = model.errors if isinstance(model, SelfAware) else seconds_errors(chosen, job, known, per_node)
-    how = model.remark if isinstance(model, Remarking) else f"{name}, as asked"
+    errors = model.errors if isinstance(model, WithErrors) else seconds_errors(chosen, job, known, per_node)
+    how = model.remark if isinstance(model, WithRemark) else f"{name}, as asked"
     return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {how}"
 
 
@@ -320,7 +320,7 @@ def _accuracy(
         return outlook, f"accuracy by {model.reason}{recipes}", False
     fitted = fit_accuracy(chosen, job, alike)
     outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
-    remark = f"; {fitted.remark}" if isinstance(fitted, Remarking) else ""
+    remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
     return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker
 
 

@@ -1,8 +1,8 @@
 """Optimus's loss curve, where it ends, and whether it may be believed.
 
-    loss(k) = 1 / (b0 k + b1) + b2                                        all letters >= 0
+    loss(k) = 1 / (b0 k + b1) + b2                                        all coefficients >= 0
 
-k counts epochs here, and may as well count steps: the letters take up the factor. Single points far
+k counts epochs here, and may as well count steps: the coefficients take up the factor. Single points far
 from their neighbours are taken out first (`without_outliers`). The points are cut into three equal
 parts whose squared errors weigh 1, 4 and 16: later ones tell more of the end. For a given b2 the
 curve is a line in 1 / (loss - b2), weighted by the fourth power of what is inverted, so that it is
@@ -43,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """The three letters, and how much of the losses they explain."""
+    """The three coefficients, and how much of the losses they explain."""
 
     b0: float
     b1: float

@@ -1,4 +1,4 @@
-"""A Gaussian process over configs: how alike their seconds are, and letters that are averaged.
+"""A Gaussian process over configs: how alike their seconds are, and coefficients that are averaged.
 
     cov(x, x') = c^2 + sum_j a_j^2 m5(d_j / s_j)          each axis by itself; `precision` x r(x) r(x')
                + v^2 prod_j m3(d_j / s_j)                 all of them together
@@ -9,7 +9,7 @@
 r is the share of arithmetic that is products of matrices: attention is no faster in a shorter format.
 
 m3 and m5 are Matern's of order 3/2 and 5/2. A worker count with a slow network is slow for all
-batches, in proportion to the network's share: that is the last term. The letters a, s, v, the
+batches, in proportion to the network's share: that is the last term. The coefficients a, s, v, the
 noise and those of the law (`_law`) have log-normal priors. They are not maximised but averaged:
 draws that fill the prior evenly are weighted by their likelihood, the average and the spread
 of the weighted draws make the next and narrower round, and its average is used.
@@ -60,7 +60,7 @@ _NARROWEST = 0.2  # of the prior
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """The letters of some draws: one row each."""
+    """The coefficients of some draws: one row each."""
 
     alone: Floats  # (draws, features)
     reach: Floats  # (draws, features)
@@ -104,10 +104,10 @@ class Kernel:
         return alone, np.log(reach)
 
     def __call__(
-        self, letters: Coefficients, one: Floats, other: Floats, shares: TermShares, others: TermShares
+        self, coefficients: Coefficients, one: Floats, other: Floats, shares: TermShares, others: TermShares
     ) -> Floats:
         """Return the covariance of configs (rows) with others (columns), for each draw."""
-        total = np.full((len(letters.noise), len(one), len(other)), CONSTANT**2)
+        total = np.full((len(coefficients.noise), len(one), len(other)), CONSTANT**2)
         product = np.ones_like(total)
         far = np.zeros((len(one), len(other)))
         for place, kind in enumerate(self.kinds):
@@ -124,12 +124,12 @@ class Kernel:
             if self.places[place]:
                 far += apart
             if not apart.any() and not self.formats[place]:
-                total += letters.alone[:, place, None, None] ** 2
+                total += coefficients.alone[:, place, None, None] ** 2
                 continue
-            alone, together = self._alike(letters.alone[:, place], letters.reach[:, place], apart)
+            alone, together = self._alike(coefficients.alone[:, place], coefficients.reach[:, place], apart)
             total += alone * _outer(shares.matrices, others.matrices) if self.formats[place] else alone
             product *= together
-        total += letters.together[:, None, None] ** 2 * product
+        total += coefficients.together[:, None, None] ** 2 * product
         total += NETWORK**2 * _outer(shares.network, others.network) * np.exp(-far)
         return total
 
@@ -151,14 +151,14 @@ class Kernel:
         pairs = place.reshape(apart.shape)
         return (alone[:, None] ** 2 * _matern5(scaled))[:, pairs], _matern3(scaled)[:, pairs]
 
-    def variance(self, letters: Coefficients, at: Floats, shares: TermShares) -> Floats:
+    def variance(self, coefficients: Coefficients, at: Floats, shares: TermShares) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
         weights = np.array([_POWER.get(kind, 0.0) for kind in self.kinds])
         powers = ((weights * (at - self.middle)) ** 2).sum(axis=1)
         powers = powers + sum(self.named) * (NAMED_LEVEL**2 + NAMED_SLOPE**2 * self._rise(at) ** 2)
         formats = np.array(self.formats)
-        own = CONSTANT**2 + (letters.alone[:, ~formats] ** 2).sum(axis=1) + letters.together**2
-        of_matrices = (letters.alone[:, formats] ** 2).sum(axis=1)[:, None] * shares.matrices**2
+        own = CONSTANT**2 + (coefficients.alone[:, ~formats] ** 2).sum(axis=1) + coefficients.together**2
+        of_matrices = (coefficients.alone[:, formats] ** 2).sum(axis=1)[:, None] * shares.matrices**2
         return np.asarray(own[:, None] + of_matrices + powers[None, :] + NETWORK**2 * shares.network**2)
 
 
@@ -178,7 +178,7 @@ def _matern5(distance: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Prior:
-    """Centres and widths of the logarithms of all letters, in one row; a width of zero fixes a letter."""
+    """Centres and widths of the logarithms of all coefficients, in one row; a width of zero fixes a coefficient."""
 
     centre: Floats
     width: Floats
@@ -199,20 +199,20 @@ class Prior:
         ]
         return cls(np.concatenate(centre), np.concatenate(width), len(alone))
 
-    def letters(self, draws: Floats) -> Coefficients:
-        """Return the letters of draws given as deviations from the centre, in widths."""
+    def coefficients(self, draws: Floats) -> Coefficients:
+        """Return the coefficients of draws given as deviations from the centre, in widths."""
         whole = np.exp(self.centre + self.width * draws)
         count = self.features
         alone, reach, rest = whole[:, :count], whole[:, count : 2 * count], whole[:, 2 * count :]
         return Coefficients(alone, reach, rest[:, 0], rest[:, 1], rest[:, 2:])
 
     def average(self, likelihood: Likelihood) -> Coefficients:
-        """Return the letters averaged over draws weighted by a likelihood."""
+        """Return the coefficients averaged over draws weighted by a likelihood."""
         free = np.flatnonzero(self.width)
         centre, width = np.zeros(len(self.width)), (self.width > 0).astype(np.float64)
         for turn, count in enumerate(_ROUNDS):
             draws = centre + width * _filling(count, len(self.width))
-            score = likelihood(self.letters(draws))
+            score = likelihood(self.coefficients(draws))
             if turn:  # draws lie where the last round was, not where the prior is
                 away = (draws - centre)[:, free] / width[free]
                 score = _CALM * (score - 0.5 * (draws[:, free] ** 2).sum(axis=1) + 0.5 * (away**2).sum(axis=1))
@@ -221,16 +221,16 @@ class Prior:
             centre = np.einsum("d,dl->l", weight, draws)
             spread = np.sqrt(np.einsum("d,dl->l", weight, (draws - centre) ** 2))
             width = np.where(self.width > 0, np.maximum(spread, _NARROWEST), 0.0)
-        return self.letters(centre[None])
+        return self.coefficients(centre[None])
 
 
 @lru_cache(maxsize=64)
-def _filling(count: int, letters: int) -> Floats:
-    """Return standard normal draws, each letter's at the middles of equal shares; the first is all zeros."""
+def _filling(count: int, coefficients: int) -> Floats:
+    """Return standard normal draws, each coefficient's at the middles of equal shares; the first is all zeros."""
     from scipy.special import ndtri
 
     rng = np.random.default_rng(1)
     middles = ndtri((np.arange(count) + 0.5) / count)
-    draws = np.stack([rng.permutation(middles) for _ in range(letters)], axis=1)
+    draws = np.stack([rng.permutation(middles) for _ in range(coefficients)], axis=1)
     draws[0] = 0.0
     return np.asarray(draws)

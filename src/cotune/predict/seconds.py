@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.forecast import Sources
-from cotune.predict import SecondsModel, SelfAware
+from cotune.predict import SecondsModel, WithErrors
 from cotune.predict.constants import CONSTANTS
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.layout import nodes
@@ -37,7 +37,7 @@ _PER_DOUBLING = 0.10
 _UNEVEN = 0.06  # workers that fill their nodes unevenly: where they come to lie is chance
 _NEW_LEVEL = 0.35  # first step from one node to several, or from one worker to several
 _NEW_WORD = 0.75  # a value of a named axis that never ran: bf16 over fp32 goes from 0.6 to 4.5 times as fast
-_ASSUMED = 0.45  # the law with the letters that are usual, through one config: own recordings, Pollux and MLPerf
+_ASSUMED = 0.45  # the law with the coefficients that are usual, through one config: own recordings, Pollux and MLPerf
 # Measured on recordings by benchmarks/calibration.py, each recording left out in turn:
 _USUAL_SURPRISE = CONSTANTS.usual_surprise
 _OTHER_JOBS = 16  # samples that what other jobs showed is worth
@@ -65,7 +65,7 @@ class SecondsOutlook:
         doublings, words = self._outside(configs)
         level = self._new_level(configs)
         wider = np.hypot(_NEW_WORD * words, _UNEVEN * self._uneven(configs))
-        if isinstance(self.model, SelfAware):
+        if isinstance(self.model, WithErrors):
             wider = wider + _PER_DOUBLING_MORE * doublings
         else:
             wider = wider + _PER_DOUBLING * doublings + _NEW_LEVEL * level
@@ -81,7 +81,7 @@ class SecondsOutlook:
     def _inside(self, configs: Configs) -> tuple[Floats, Floats]:
         """Return the median and the spread of each config, not counting what lies outside."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            if isinstance(self.model, SelfAware):
+            if isinstance(self.model, WithErrors):
                 median, own = self.model.outlook(configs)
                 return median, np.hypot(self.spread * own, _ASSUMED) if self.assumed else self.spread * own
             median = self.model.predict(configs)
@@ -141,11 +141,11 @@ def seconds_outlook(
     """Return the outlook of a law whose log errors on configs left out are known."""
     measured = timings(timed(samples))
     features = features_of(measured.configs, per_node)
-    spread = _factor(model) if isinstance(model, SelfAware) else _spread(errors, measured.configs.length)
+    spread = _factor(model) if isinstance(model, WithErrors) else _spread(errors, measured.configs.length)
     return SecondsOutlook(model, features, measured, spread, per_node, assumed, starts(samples))
 
 
-def _factor(model: SelfAware) -> float:
+def _factor(model: WithErrors) -> float:
     """Return how much wider than it says a model's errors are: this job's, shrunk to other jobs'."""
     surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
     count = len(surprises)

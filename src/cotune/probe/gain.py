@@ -3,7 +3,7 @@
     gain(x) = sum over x' of  cov(x, x')^2 / (cov(x, x) + noise^2)       given what was measured
 
 is by how much measuring x shrinks the variance of all seconds together. The covariance is that of
-`gaussian` before any letter is learnt, but rougher along batch sizes and numeric axes: a batch
+`gaussian` before any coefficient is learnt, but rougher along batch sizes and numeric axes: a batch
 size may be odd (another kernel, another padding), and what was never tried cannot show it.
 
 Reference: Cohn, Ghahramani and Jordan, Active learning with statistical models, JAIR 4, 1996.
@@ -47,9 +47,9 @@ class ProbeGain:
     @cached_property
     def _letters(self) -> Coefficients:
         prior = Prior.of(self._kernel, [False] * len(self._kernel.kinds), LAW, np.zeros(len(LAW)))
-        letters = prior.letters(np.zeros((1, len(prior.centre))))
-        letters.reach[:] *= [_REACH.get(kind, 1.0) for kind in self._kernel.kinds]
-        return letters
+        coefficients = prior.coefficients(np.zeros((1, len(prior.centre))))
+        coefficients.reach[:] *= [_REACH.get(kind, 1.0) for kind in self._kernel.kinds]
+        return coefficients
 
     @cached_property
     def _shares(self) -> TermShares:

@@ -17,7 +17,7 @@ import numpy as np
 from cotune.checkpoints import Resumable, joined, take, trained
 from cotune.predict.samples import informative
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch
 from cotune.stamps import new_id, timestamp
 from cotune.types import ProgressUnit, Sample
@@ -61,7 +61,7 @@ class ProfileStep:
         return f"probe {self.number} of at most {self.of}: {self.probe.reason}"
 
 
-def profile(
+def probe_loop(
     engine: Engine,
     design: Chooser,
     known: Sequence[Sample],
@@ -91,7 +91,7 @@ def profile(
             continue
         number += 1
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
-        until = Until(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
+        until = StopRule(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
         begun_by = Resumable.among(whole).of(probe.config) if probe.curve and probe.length is None else None
         launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
         begin = Sample(

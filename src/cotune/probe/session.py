@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cotune.checkpoints import tidy
 from cotune.probe.design import Chooser
-from cotune.probe.measure import Limits, profile
+from cotune.probe.measure import Limits, probe_loop
 from cotune.progress import Display
 from cotune.run.launch import Engine
 from cotune.run.monitor import COUNTS_FROM_ZERO
@@ -31,7 +31,7 @@ def measure(
     finished: dict[str, Sample] = {}
     with display.progress(float(limits.samples) if replayed else limits.seconds) as shown:
         begun = engine.now()
-        for step in profile(engine, design, known, limits, folder, seed=seed, engine_name=engine_name):
+        for step in probe_loop(engine, design, known, limits, folder, seed=seed, engine_name=engine_name):
             sample = step.sample
             finished[sample.id] = sample
             if replayed and not sample.ended:

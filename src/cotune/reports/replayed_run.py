@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cotune.recording.replayed import ReplayedJob
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Launch
 from cotune.stamps import new_id, timestamp
@@ -20,5 +20,5 @@ def replayed_run(replayed: ReplayedJob, plan: Plan, seed: int) -> Sample:
     launch = Launch(id, job, plan.config, epochs, Path(job.name), target, seed)
     start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
     engine = Recorded(replayed.folder, None, seed, recording=replayed.recording)
-    *_, ended = attempt(engine, launch, Until(epochs=epochs), start)
+    *_, ended = attempt(engine, launch, StopRule(epochs=epochs), start)
     return ended

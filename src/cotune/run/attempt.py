@@ -2,7 +2,7 @@
 
 A profile is a short run and a run is a long profile: both are this generator, which
 yields the sample as it grows, so that whoever reads it can store every step. It decides
-when enough was seen (`Until`); what the reports say of speed is `cotune.pace`.
+when enough was seen (`StopRule`); what the reports say of speed is `cotune.pace`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class StopRule:
     """When to stop a start: enough epochs, no budget left, too many seconds in all or without a word.
 
     The first two are no fault of the config; the others are a time-out. After the first two
@@ -63,7 +63,7 @@ class Until:
         return self.grace if self.budget is None else min(self.grace, max(self.reserve, self.budget - spent))
 
 
-def attempt(engine: Engine, launch: Launch, until: Until, sample: Sample) -> Iterator[Sample]:
+def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> Iterator[Sample]:
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
@@ -173,7 +173,7 @@ class Growing:
         times = {name: median(each) for name, each in self.times.items()}
         return Terms(engine=self.up - self.begun, startup=startup, **shares(self.marks), **times)
 
-    def reason_to_stop(self, until: Until, now: float, heard: float | None) -> Stop | None:
+    def reason_to_stop(self, until: StopRule, now: float, heard: float | None) -> Stop | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
@@ -188,7 +188,7 @@ class Growing:
             return Failure(words, Cause.OUTSIDE)
         return None
 
-    def grace(self, until: Until, stopping: Stop, now: float) -> float:
+    def grace(self, until: StopRule, stopping: Stop, now: float) -> float:
         """Return how many seconds a start that is stopped for this reason has to come to an end."""
         if isinstance(stopping, Failure) and stopping.cause is not Cause.INTERRUPTED:
             return _LAST_SECONDS
@@ -197,7 +197,7 @@ class Growing:
             return most
         return checkpoint_seconds(self.launch.job, most, self.sample.epoch_seconds)
 
-    def silence(self, until: Until) -> float | None:
+    def silence(self, until: StopRule) -> float | None:
         """Return how many seconds without a word are too many."""
         if until.silence is not None or until.gaps is None or len(self.marks) < _FEW_MARKS:
             return until.silence

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cotune.run.group_member import GroupMember
 from cotune.run.lease import LOOK_SECONDS, Watch
 from cotune.run.local.messages import Group, Record, Slice, write_whole
 from cotune.run.local.worker import PORT, work
@@ -36,7 +37,6 @@ from cotune.run.processes import (
     signals_as_bytes,
     signals_as_usual,
 )
-from cotune.run.seat import WorkerSeat
 
 RELEASED = "released"
 _EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
@@ -59,30 +59,36 @@ class Begun:
         return cls(**json.loads(path.read_text()))
 
 
-def host(group: Group, seat: WorkerSeat, leash: int | None = None) -> None:
+def host(group: Group, member: GroupMember, leash: int | None = None) -> None:
     """Run one worker to its end; its files are then all in the group's folder."""
     adopt_orphans()
     temporary = tempfile.mkdtemp(prefix="cotune-")
     told = {**os.environ, **group.env}
     env = {
         **told,
-        **seat.env(told),
-        "COTUNE_REPORT": str(Path(group.folder) / f"rank-{seat.rank}.jsonl"),
+        **member.env(told),
+        "COTUNE_REPORT": str(Path(group.folder) / f"rank-{member.rank}.jsonl"),
         "TMPDIR": temporary,
     }
     try:
-        _Host(replace(group, env=env), seat, leash).run()
+        _Host(replace(group, env=env), member, leash).run()
     finally:
         end_descendants()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 class _Host:
-    def __init__(self, group: Group, seat: WorkerSeat, leash: int | None) -> None:
-        self.group, self.seat, self.rank, self.workers, self.leash = group, seat, seat.rank, len(seat.peers), leash
+    def __init__(self, group: Group, member: GroupMember, leash: int | None) -> None:
+        self.group, self.member, self.rank, self.workers, self.leash = (
+            group,
+            member,
+            member.rank,
+            len(member.peers),
+            leash,
+        )
         self.began: float | None = None
         self.exit: Exit | None = None
-        self.watch = Watch(group.env, f"rank-{seat.rank}")
+        self.watch = Watch(group.env, f"rank-{member.rank}")
         self.fenced_off = False
         self.done = False
         self.deadline: float | None = None
@@ -103,7 +109,7 @@ class _Host:
         if self.fenced_off:  # what lies in the folder now is another start's
             return
         peak_bytes = (self.exit or end_descendants()[pid]).peak_bytes
-        leave_behind(self.group.folder, self.rank, self.group.env, as_counted(peak_bytes, self.seat.sharing))
+        leave_behind(self.group.folder, self.rank, self.group.env, as_counted(peak_bytes, self.member.sharing))
         self._record()
 
     def _fork(self) -> int:
@@ -115,9 +121,9 @@ class _Host:
             os.environ.update(self.group.env)
             preload(self.group)
             cores = tuple(sorted(os.sched_getaffinity(0)))
-            server = self.seat.server is not None
+            server = self.member.server is not None
             worker = Slice(self.rank, cores, {}, server=server)
-            work(self.group, worker, self.tell, self.held, self.port, sharing=self.seat.sharing)
+            work(self.group, worker, self.tell, self.held, self.port, sharing=self.member.sharing)
         return pid
 
     def _look(self, pid: int) -> None:
@@ -186,7 +192,7 @@ def main() -> None:
     """Host the worker described on standard input, which then is the leash."""
     described = json.loads(sys.stdin.buffer.readline())
     leash = os.dup(0)
-    host(Group.from_json(described["group"]), WorkerSeat.from_json(described["seat"]), leash)
+    host(Group.from_json(described["group"]), GroupMember.from_json(described["member"]), leash)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Engines: what really happens when a config is started.
+"""What every engine is asked and what it tells: the protocol that `run/engines/` fill in.
 
 An engine starts launches, tells what they do as events, and can stop them. It keeps
 all state; whoever drives it only reads events. Time is the engine's own (`now`), so a

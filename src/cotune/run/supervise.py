@@ -26,7 +26,7 @@ from pathlib import Path
 
 from cotune.checkpoints import has_checkpoint
 from cotune.jobfile.command import may_keep_checkpoints
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
 from cotune.stamps import new_id, timestamp
 from cotune.types import Cause, Config, Failure, Job, Sample, Stage, split_over
@@ -57,7 +57,13 @@ Change = Callable[[Sample], Move | None]
 
 
 def supervise(
-    engine: Engine, launch: Launch, until: Until, sample: Sample, *, restarts: int = 3, change: Change = lambda _: None
+    engine: Engine,
+    launch: Launch,
+    until: StopRule,
+    sample: Sample,
+    *,
+    restarts: int = 3,
+    change: Change = lambda _: None,
 ) -> Iterator[RunMoment]:
     """Run to the end through several starts if need be; yield every sample as it grows."""
     fruitless = 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.placement.pipeline.order import ahead, deeds, rows, shared
+from cotune.placement.pipeline.order import actions, ahead, rows, shared
 
 few = st.integers(1, 6)
 
@@ -11,19 +11,19 @@ few = st.integers(1, 6)
 @given(few, st.integers(1, 9), st.integers(0, 12))
 def test_every_batch_goes_forward_then_backward_once_and_in_order(stages: int, in_flight: int, count: int) -> None:
     for stage in range(stages):
-        done = list(deeds(stage, stages, in_flight, count))
+        done = list(actions(stage, stages, in_flight, count))
         for kind in ("forward", "backward"):
-            assert [number for deed, number in done if deed == kind] == list(range(count))
+            assert [number for action, number in done if action == kind] == list(range(count))
         under_way = 0
-        for deed, _ in done:
-            under_way += 1 if deed == "forward" else -1
+        for action, _ in done:
+            under_way += 1 if action == "forward" else -1
             assert 0 <= under_way <= ahead(stage, stages, in_flight) <= in_flight
 
 
 @given(few, st.integers(1, 9), st.integers(0, 12))
 def test_no_stage_waits_for_one_that_waits_for_it(stages: int, in_flight: int, count: int) -> None:
     """Play all stages with messages as the only coupling; everybody must come to an end."""
-    plays = [list(deeds(stage, stages, in_flight, count)) for stage in range(stages)]
+    plays = [list(actions(stage, stages, in_flight, count)) for stage in range(stages)]
     went, came = [-1] * stages, [-1] * stages
     moved = True
     while moved:
@@ -31,12 +31,12 @@ def test_no_stage_waits_for_one_that_waits_for_it(stages: int, in_flight: int, c
         for stage, play in enumerate(plays):
             if not play:
                 continue
-            deed, number = play[0]
+            action, number = play[0]
             ready = stage == 0 or went[stage - 1] >= number
-            if deed == "backward":
+            if action == "backward":
                 ready = stage == stages - 1 or came[stage + 1] >= number
             if ready:
-                (went if deed == "forward" else came)[stage] = number
+                (went if action == "forward" else came)[stage] = number
                 play.pop(0)
                 moved = True
     assert not any(plays)

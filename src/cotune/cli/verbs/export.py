@@ -24,7 +24,7 @@ from cotune.cli.options import (
 )
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
-from cotune.interop.export import Order, order, use, write
+from cotune.interop.export import LaunchOrder, order, use, write
 from cotune.jobfile.metric import as_measured
 from cotune.run.launch import Launch
 from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
@@ -103,7 +103,7 @@ def _write(output: Path, text: str, *, force: bool) -> None:
         output.write_text(text, encoding="utf-8")
 
 
-def _tell(target: str, asked: Order, text: str, output: Path | None, *, json: bool) -> None:
+def _tell(target: str, asked: LaunchOrder, text: str, output: Path | None, *, json: bool) -> None:
     """Print the file, or where it is and how it is used."""
     if json:
         document = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import PORT, Order, comment, dump, exports, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, comment, dump, exports, torchrun_words
 
 USE = "the command in the first lines of {file}"
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the config, with the command that takes it as a comment."""
     several = order.config.workers > 1
     precision = str(dict(order.config.axes).get("precision", "no"))
@@ -39,5 +39,5 @@ def write(order: Order) -> str:
     return order.head + comment(*shown, indent="  ") + dump(config)
 
 
-def _machines(order: Order) -> str:
+def _machines(order: LaunchOrder) -> str:
     return " --machine_rank RANK_OF_NODE --main_process_ip FIRST_NODE" if order.nodes > 1 else ""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cotune.interop.export import Order, comment, dump, torchrun_words
+from cotune.interop.export import LaunchOrder, comment, dump, torchrun_words
 
 USE = "kubectl create -f {file}"
 _RUNTIME = "torch-distributed"
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the TrainJob's YAML."""
     torchrun, job = torchrun_words(order)
     amount = {"limits": {"nvidia.com/gpu": order.per_node}} if order.gpus else {"requests": {"cpu": order.per_node}}
@@ -44,7 +44,7 @@ def write(order: Order) -> str:
     return order.head + _hints(order) + dump(train_job)
 
 
-def _hints(order: Order) -> str:
+def _hints(order: LaunchOrder) -> str:
     image = () if order.image else ("the script must be in the runtime's image; name another by --image",)
     kind = (f"that the nodes have {order.config.device} is up to the runtime's node selector",) if order.gpus else ()
     return comment(*image, *kind)

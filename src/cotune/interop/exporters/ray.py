@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from pprint import pformat
 
-from cotune.interop.export import PORT, Order, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, torchrun_words
 
 USE = "python {file}  (or: ray job submit --working-dir . -- python {file})"
 _DRIVER = """\
@@ -74,7 +74,7 @@ ray.get([train.options(**on(node, **asked)).remote(node, head, env) for node in 
 """
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the driver's source."""
     torchrun, job = torchrun_words(order)
     plain = torchrun == ["torchrun"]

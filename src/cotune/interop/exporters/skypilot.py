@@ -10,12 +10,12 @@ import shlex
 from typing import Any
 
 from cotune.errors import UsageError
-from cotune.interop.export import PORT, Order, dump, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, dump, torchrun_words
 
 USE = "sky launch {file}"
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the task's YAML."""
     torchrun, job = torchrun_words(order)
     nodes = [
@@ -39,7 +39,7 @@ def write(order: Order) -> str:
     return order.head + dump(task)
 
 
-def _kind(order: Order) -> str:
+def _kind(order: LaunchOrder) -> str:
     """Return the device as SkyPilot's catalogues spell it."""
     name = order.config.device
     if name == "gpu":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import Order, exports
+from cotune.interop.export import LaunchOrder, exports
 from cotune.run.engines.slurm import Slurm
 from cotune.run.slurm.batch import resources, sbatch_lines, time_limit
 
@@ -24,7 +24,7 @@ _EACH = (
 )
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the batch script."""
     asked = Slurm(**(order.settings or {}))
     cpus = asked.cpus_for(order.config.device)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import PORT, Order, exports, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, exports, torchrun_words
 
 USE = "sh {file}"
 
 
-def write(order: Order) -> str:
+def write(order: LaunchOrder) -> str:
     """Return the script; several nodes meet at the one named by HEAD."""
     torchrun, job = torchrun_words(order)
     flags = ["--standalone"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from cotune.bounds import Count
 from cotune.errors import missing_extra
-from cotune.lab.best_seen import Seen
+from cotune.lab.best_seen import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Axis, Space
 
@@ -48,7 +48,7 @@ class Bayesian:
             sampler = optuna.samplers.TPESampler(seed=rng.getrandbits(32), n_startup_trials=self.first)
             study = optuna.create_study(sampler=sampler)
             choices = {f"{place}": distribution(axis) for place, axis in enumerate(space.axes)}
-            seen = Seen(rank)
+            seen = BestSeen(rank)
             for _ in range(self.rounds):
                 trial = study.ask(choices)
                 point = np.array([[int(trial.params[name]) for name in choices]], dtype=np.int64)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Count, Whole
-from cotune.lab.best_seen import Seen
+from cotune.lab.best_seen import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Space
 
@@ -32,7 +32,7 @@ class Genetic:
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
         chance = np.random.default_rng(rng.getrandbits(64))
         shape = np.array(space.shape)
-        seen = Seen(rank)
+        seen = BestSeen(rank)
         points = chance.integers(0, shape, size=(self.population, len(shape)))
         for _ in range(self.rounds):
             order = np.lexsort(seen.judge(points).T[::-1])

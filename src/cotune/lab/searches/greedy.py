@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Count
-from cotune.lab.best_seen import Seen
+from cotune.lab.best_seen import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Space
 
@@ -25,7 +25,7 @@ class Greedy:
     rounds: Count = 100
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:  # noqa: ARG002  # nothing is left to chance
-        seen = Seen(rank)
+        seen = BestSeen(rank)
         steps = np.arange(max(space.shape))[:, None]
         seen.judge(np.minimum(steps, np.array(space.shape) - 1))
         for _ in range(self.rounds):

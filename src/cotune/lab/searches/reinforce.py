@@ -28,7 +28,7 @@ import numpy as np
 
 from cotune.bounds import Count, NotNegative, Positive, Whole
 from cotune.errors import missing_extra
-from cotune.lab.best_seen import Seen
+from cotune.lab.best_seen import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Space
 from cotune.types import Floats, Ints
@@ -73,7 +73,7 @@ class Reinforce:
             policy = _policy(self, space)
             optimiser = torch.optim.Adam(policy.parameters(), lr=self.rate)
             self._train(policy, optimiser, space, rank, rng)
-            seen, reward = Seen(measured), _Reward(self.gamma, self.penalty)
+            seen, reward = BestSeen(measured), _Reward(self.gamma, self.penalty)
             for episode in range(episodes):
                 points, _, _ = policy(1, self.temperature if episode else 0.0, None)
                 if episode:  # the first is what the cost model taught; from then on chance tries its neighbours
@@ -93,7 +93,7 @@ class Reinforce:
     ) -> Point:
         import torch
 
-        seen, reward, same = Seen(rank), _Reward(self.gamma, self.penalty), 0
+        seen, reward, same = BestSeen(rank), _Reward(self.gamma, self.penalty), 0
         for round_ in range(self.pretrain + self.rounds):
             chance = np.random.default_rng(rng.getrandbits(64))
             own = round_ >= self.pretrain

@@ -143,10 +143,10 @@ class Paleo:
         """Return examples / B x T(b, n), seconds per epoch, its counts fitted on relative error."""
         scheme = self.checked_scheme()
         measured = timings(samples, least=2)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         shares = _terms(measured.configs, scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
-        letters, _ = fit_coefficients(shares, np.array([_LEAST, _LEAST, 0.0]))
-        return _Law(letters, examples, scheme)
+        coefficients, _ = fit_coefficients(shares, np.array([_LEAST, _LEAST, 0.0]))
+        return _Law(coefficients, examples, scheme)
 
 
 def _terms(configs: Configs, scheme: Scheme) -> Floats:
@@ -157,9 +157,9 @@ def _terms(configs: Configs, scheme: Scheme) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Law:
-    letters: Floats
+    coefficients: Floats
     examples: int
     scheme: Scheme
 
     def predict(self, configs: Configs) -> Floats:
-        return np.asarray(configs.steps(self.examples) * (_terms(configs, self.scheme) @ self.letters))
+        return np.asarray(configs.steps(self.examples) * (_terms(configs, self.scheme) @ self.coefficients))

@@ -17,7 +17,7 @@ from cotune.modelling.similar_models import distance
 from cotune.modelling.step_law import StepTime
 from cotune.modelling.verbs._model_device import ModelDevice
 from cotune.modelling.verbs._model_query import ModelQuery
-from cotune.run.attempt import Until, attempt
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
 from cotune.stamps import new_id, timestamp
@@ -103,7 +103,7 @@ def _probed(asked: ModelQuery, place: ModelDevice, batch: int, workers: int) -> 
     name = f"probe-{new_id()}"
     launch = Launch(name, job, config, 1, work_folder(Path.cwd()) / "runs" / name)
     try:
-        *_, sample = attempt(engine, launch, Until(timeout=_PROBE_SECONDS), Sample(config, id=name))
+        *_, sample = attempt(engine, launch, StopRule(timeout=_PROBE_SECONDS), Sample(config, id=name))
     finally:
         engine.close()
     if sample.failed or sample.epoch_seconds is None:

@@ -39,7 +39,7 @@ _LEAST, _MOST = 5, 50  # repetitions
 _SLOTS = 4
 
 
-class Still:
+class NullChannel:
     """A line to nobody: it always has the same message, and forgets what it is sent."""
 
     def __init__(self, flow: Flow) -> None:
@@ -56,36 +56,38 @@ class Still:
         """Do nothing."""
 
 
-def compute(model: PipelineNetwork, seat: PipelineRank, batches: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+def compute(
+    model: PipelineNetwork, position: PipelineRank, batches: Sequence[int], seconds: float
+) -> list[dict[str, Any]]:
     """Return the seconds of every layer at every batch; each takes about `seconds` to measure."""
     found: list[dict[str, Any]] = []
     for batch in batches:
-        begin, end = rows(batch, seat.units, seat.unit)
-        flows = _flows(model, end - begin, seat)
+        begin, end = rows(batch, position.units, position.unit)
+        flows = _flows(model, end - begin, position)
         spans: list[tuple[int | None, int, int]] = [(layer, layer, layer) for layer in range(model.depth)]
         for layer, first, last in [*spans, (None, 0, model.depth - 1)]:
-            stage = Stage(seat.device.type, seat.units, first, last)
-            unit = Unit(model, stage, seat, seed=0, optimiser="adam", lr=1e-4)
+            stage = Stage(position.device.type, position.units, first, last)
+            unit = Unit(model, stage, position, seed=0, optimiser="adam", lr=1e-4)
             share = BatchShare(0, 0, end - begin)
-            unit.before = [] if unit.is_first else [StageNeighbour(Still(flows[first]), share)]
-            unit.after = [] if unit.is_last else [StageNeighbour(Still(_like(unit.segment, flows[first])), share)]
+            unit.before = [] if unit.is_first else [StageNeighbour(NullChannel(flows[first]), share)]
+            unit.after = [] if unit.is_last else [StageNeighbour(NullChannel(_like(unit.segment, flows[first])), share)]
             took = _repeated(unit, flows[first], batch, seconds)
-            found.append({"layer": layer, "batch": batch, "units": seat.units} | together(gathered(took)))
+            found.append({"layer": layer, "batch": batch, "units": position.units} | together(gathered(took)))
     return found
 
 
 def cuts(
-    model: PipelineNetwork, placed: Placed, seat: PipelineRank, batches: Sequence[int], seconds: float
+    model: PipelineNetwork, placed: Placed, position: PipelineRank, batches: Sequence[int], seconds: float
 ) -> list[dict[str, Any]]:
     """Return the seconds that the first of two units takes for both ways of every cut at every batch."""
     found: list[dict[str, Any]] = []
     for batch in batches:
-        flows = _flows(model, batch, seat)
+        flows = _flows(model, batch, position)
         for layer in range(1, model.depth):
-            before, after = connect(placed, seat, batch, slots=_SLOTS)
+            before, after = connect(placed, position, batch, slots=_SLOTS)
             channel = (*before, *after)[0].channel
             back = {name: tensor for name, tensor in flows[layer].items() if name not in model.columns}
-            mine, its = (flows[layer], back) if seat.stage == 0 else (back, flows[layer])
+            mine, its = (flows[layer], back) if position.stage == 0 else (back, flows[layer])
             took: list[tuple[float, float]] = []
             began = time.perf_counter()
             while len(took) < _WARM_UP + _LEAST or from_first(_more(took, began, seconds)):
@@ -102,13 +104,13 @@ def cuts(
     return found
 
 
-def _flows(model: PipelineNetwork, examples: int, seat: PipelineRank) -> list[Flow]:
+def _flows(model: PipelineNetwork, examples: int, position: PipelineRank) -> list[Flow]:
     """Return what enters every layer, for so many examples."""
-    columns = made_up(examples, seat.unit)
-    flows: list[Flow] = [{name: columns[name].to(seat.device) for name in model.columns}]
+    columns = made_up(examples, position.unit)
+    flows: list[Flow] = [{name: columns[name].to(position.device) for name in model.columns}]
     with torch.no_grad():
         for layer in range(model.depth - 1):
-            flows.append(Segment(model, layer, layer, seed=0).to(seat.device)(flows[-1]))
+            flows.append(Segment(model, layer, layer, seed=0).to(position.device)(flows[-1]))
     return flows
 
 
@@ -124,7 +126,7 @@ def _repeated(unit: Unit, flow: Flow, batch: int, seconds: float) -> dict[str, f
     began = time.perf_counter()
     _once(unit, flow, batch, 1)
     count = from_first(int(min(max(seconds / (time.perf_counter() - began), _LEAST), _MOST)))
-    if unit.seat.device.type != "cpu":  # it works behind our back: time them all together
+    if unit.position.device.type != "cpu":  # it works behind our back: time them all together
         return _once(unit, flow, batch, count)
     each = [_once(unit, flow, batch, 1) for _ in range(count)]
     return {name: median(took[name] for took in each) for name in each[0]}
@@ -137,8 +139,8 @@ def _once(unit: Unit, flow: Flow, batch: int, count: int) -> dict[str, float]:
         unit.forward(number, flow, batch, stash=not unit.is_last)
         unit.backward(number)
         unit.step(number)
-    if unit.seat.device.type != "cpu":
-        torch.get_device_module(unit.seat.device).synchronize()
+    if unit.position.device.type != "cpu":
+        torch.get_device_module(unit.position.device).synchronize()
     whole = (time.perf_counter() - began) / count
     sync = (unit.spent.seconds["sync"] - before["sync"]) / count
     return {"compute": whole - sync, "sync": sync}
@@ -165,13 +167,13 @@ def measure(asked: argparse.Namespace) -> None:
     batches = [int(batch) for batch in asked.batches.split(",")]
     model = network(asked.model)
     placed = Placed.of_environment(model.depth, "cpu")
-    seat = join(placed)
-    assert isinstance(seat, PipelineRank)  # nothing is measured of table servers
+    position = join(placed)
+    assert isinstance(position, PipelineRank)  # nothing is measured of table servers
     if asked.what == "compute":
-        found = compute(model, seat, batches, asked.seconds)
+        found = compute(model, position, batches, asked.seconds)
     else:
-        found = cuts(model, placed, seat, batches, asked.seconds)
-    if seat.stage == seat.unit == 0:
+        found = cuts(model, placed, position, batches, asked.seconds)
+    if position.stage == position.unit == 0:
         asked.result.write_text(json.dumps(found))
     leave()
 

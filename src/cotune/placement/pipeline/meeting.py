@@ -37,7 +37,7 @@ def join(placed: Placed) -> PipelineRank | int:
         groups = [dist.new_group(list(placed.ranks(each)), backend="gloo") for each in range(len(placed.stages))]
     if (server := placed.server(rank)) is not None:
         return server
-    stage, unit = placed.seat(rank)
+    stage, unit = placed.stage_and_unit(rank)
     device = _device(placed.stages[stage].device)
     return PipelineRank(stage, unit, placed.stages[stage].workers, device, groups[stage], placed.table_servers)
 
@@ -57,20 +57,26 @@ def _device(name: str) -> torch.device:
 
 
 def connect(
-    placed: Placed, seat: PipelineRank | None, rows: int, slots: int
+    placed: Placed, position: PipelineRank | None, rows: int, slots: int
 ) -> tuple[list[StageNeighbour], list[StageNeighbour]]:
     """Return the lines to the stage before and to the stage after; `rows` is what passes at a time.
 
-    A table server, which has no seat, has none; it is here as all processes tell all where they are.
+    A table server, which has no position, has none; it is here as all processes tell all where they are.
     """
     if len(placed.stages) == 1:
         return [], []
-    if seat is None:
+    if position is None:
         _lines(placed, [], [], torch.device("cpu"), slots)
         return [], []
-    calls = [(share, placed.ranks(seat.stage + 1)[share.unit]) for share in _shares(placed, seat, seat.stage + 1, rows)]
-    awaited = {placed.ranks(seat.stage - 1)[share.unit]: share for share in _shares(placed, seat, seat.stage - 1, rows)}
-    lines = _lines(placed, [other for _, other in calls], awaited, seat.device, slots)
+    calls = [
+        (share, placed.ranks(position.stage + 1)[share.unit])
+        for share in _shares(placed, position, position.stage + 1, rows)
+    ]
+    awaited = {
+        placed.ranks(position.stage - 1)[share.unit]: share
+        for share in _shares(placed, position, position.stage - 1, rows)
+    }
+    lines = _lines(placed, [other for _, other in calls], awaited, position.device, slots)
     before = [StageNeighbour(lines[other], share) for other, share in awaited.items()]
     after = [StageNeighbour(lines[other], share) for share, other in calls]
     return before, after
@@ -109,7 +115,7 @@ def _lines(
 def _peer(placed: Placed, rank: int) -> str:
     if (server := placed.server(rank)) is not None:
         return f"table server {server}"
-    stage, unit = placed.seat(rank)
+    stage, unit = placed.stage_and_unit(rank)
     return f"unit {unit} of stage {stage}"
 
 
@@ -127,10 +133,10 @@ def from_first(value: Any) -> Any:
     return gathered(value)[0]
 
 
-def _shares(placed: Placed, seat: PipelineRank, stage: int, rows: int) -> list[BatchShare]:
+def _shares(placed: Placed, position: PipelineRank, stage: int, rows: int) -> list[BatchShare]:
     if not 0 <= stage < len(placed.stages):
         return []
-    return shared(rows, seat.units, seat.unit, placed.stages[stage].workers)
+    return shared(rows, position.units, position.unit, placed.stages[stage].workers)
 
 
 def _own_address() -> str:

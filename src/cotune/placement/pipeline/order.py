@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-Deed = tuple[Literal["forward", "backward"], int]
+Action = tuple[Literal["forward", "backward"], int]
 
 
 class BatchShare(NamedTuple):
@@ -30,7 +30,7 @@ def ahead(stage: int, stages: int, in_flight: int) -> int:
     return 1 if stages == 1 else 1 + round((in_flight - 1) * (stages - 1 - stage) / (stages - 1))
 
 
-def deeds(stage: int, stages: int, in_flight: int, count: int) -> Iterator[Deed]:
+def actions(stage: int, stages: int, in_flight: int, count: int) -> Iterator[Action]:
     """Yield what a stage does for `count` batches, one after another."""
     lead = min(count, ahead(stage, stages, in_flight))
     yield from (("forward", number) for number in range(lead))

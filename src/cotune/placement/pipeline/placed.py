@@ -54,7 +54,7 @@ class Placed:
         first = sum(before.workers for before in self.stages[:stage])
         return range(first, first + self.stages[stage].workers)
 
-    def seat(self, rank: int) -> tuple[int, int]:
+    def stage_and_unit(self, rank: int) -> tuple[int, int]:
         """Return the stage of a rank, and its number there."""
         return next(
             (stage, rank - self.ranks(stage)[0]) for stage in range(len(self.stages)) if rank in self.ranks(stage)

@@ -55,15 +55,15 @@ class SavedLayer:
 def save(folder: Path, unit: Unit) -> list[str]:
     """Write a unit's part and return its files; dense layers are written by the first unit of a stage alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    seat = unit.seat
+    position = unit.position
     names = []
     for place, part in enumerate(unit.segment.parts, start=unit.stage.first):
         tables = tables_of(part)
-        if seat.unit == 0:
+        if position.unit == 0:
             dense = {name: tensor for name, tensor in part.state_dict(keep_vars=True).items() if name not in tables}
             names.append(_write(folder / f"layer-{place}.pt", dense, unit.optimisers))
-        if tables and not seat.table_servers:
-            path = folder / f"layer-{place}.rows-{seat.unit}-of-{seat.units}.pt"
+        if tables and not position.table_servers:
+            path = folder / f"layer-{place}.rows-{position.unit}-of-{position.units}.pt"
             names.append(_write(path, tables, unit.optimisers))
     return names
 
@@ -82,9 +82,9 @@ def restore(folder: Path, unit: Unit) -> None:
     """Give a unit's layers the weights in a folder, and its optimisers their state."""
     for place, part in enumerate(unit.segment.parts, start=unit.stage.first):
         named = part.state_dict(keep_vars=True)
-        if unit.seat.table_servers:
+        if unit.position.table_servers:
             named = {name: tensor for name, tensor in named.items() if name not in tables_of(part)}
-        layer_of(folder, place).put(named, unit.optimisers, unit.seat.unit, unit.seat.units)
+        layer_of(folder, place).put(named, unit.optimisers, unit.position.unit, unit.position.units)
 
 
 def restore_rows(folder: Path, server: TableServer) -> None:

@@ -41,16 +41,16 @@ def train(settings: PipelineFlags) -> None:
     model = network(settings.model)
     placed = Placed.of_environment(model.depth, settings.device)
     placed.check(model.depth, settings.rows, int(os.environ.get("WORLD_SIZE", "1")))
-    seat = join(placed)
-    is_coordinator = isinstance(seat, PipelineRank) and seat.stage == seat.unit == 0
+    position = join(placed)
+    is_coordinator = isinstance(position, PipelineRank) and position.stage == position.unit == 0
     shards, begun = from_first((shards_of(settings.data), _begun(settings)) if is_coordinator else None)
-    if isinstance(seat, int):
-        _serve(settings, model, placed, seat, begun)
+    if isinstance(position, int):
+        _serve(settings, model, placed, position, begun)
         return
-    pipeline = _pipeline(settings, model, placed, seat, begun)
+    pipeline = _pipeline(settings, model, placed, position, begun)
     if pipeline.unit.is_first:
-        places = begun.lanes if begun else (LanePlace(),) * (settings.lanes or seat.units)
-        pipeline.given = _input(settings, model, seat, shards, places)
+        places = begun.lanes if begun else (LanePlace(),) * (settings.lanes or position.units)
+        pipeline.given = _input(settings, model, position, shards, places)
     done = begun.batches if begun else 0
     cotune.report(epoch=done / settings.batches)
     for first, end in checkpoints.spans(done, settings.batches, settings.checkpoint_every):
@@ -83,16 +83,16 @@ def _pipeline(
     settings: PipelineFlags,
     model: PipelineNetwork,
     placed: Placed,
-    seat: PipelineRank,
+    position: PipelineRank,
     begun: PipelineCheckpoint | None,
 ) -> Pipeline:
     """Return this process's unit with its lines, where the checkpoint left it if there is one."""
     unit = Unit(
-        model, placed.stages[seat.stage], seat, seed=settings.seed, optimiser=settings.optimiser, lr=settings.lr
+        model, placed.stages[position.stage], position, seed=settings.seed, optimiser=settings.optimiser, lr=settings.lr
     )
     slots = settings.in_flight + 1
-    unit.before, unit.after = connect(placed, seat, settings.rows, slots)
-    unit.servers += connect_servers(placed, asks=bool(unit.tables), device=seat.device, slots=slots)[0]
+    unit.before, unit.after = connect(placed, position, settings.rows, slots)
+    unit.servers += connect_servers(placed, asks=bool(unit.tables), device=position.device, slots=slots)[0]
     pipeline = Pipeline(settings, placed, unit)
     if begun is not None and settings.checkpoint is not None:
         restore(begun.weights(settings.checkpoint), unit)
@@ -103,7 +103,7 @@ def _pipeline(
 def _input(
     settings: PipelineFlags,
     model: PipelineNetwork,
-    seat: PipelineRank,
+    position: PipelineRank,
     shards: Sequence[str],
     places: Sequence[LanePlace],
 ) -> UnitInput:
@@ -111,7 +111,7 @@ def _input(
     lanes = len(places)
     if lanes > settings.rows:
         raise UsageError(f"{lanes} lanes cannot share the {settings.rows} examples that pass at a time")
-    begin, end = rows(settings.rows, seat.units, seat.unit)
+    begin, end = rows(settings.rows, position.units, position.unit)
 
     def columns(shard: str) -> Flow:
         flow = read(shard)

@@ -18,7 +18,7 @@ import torch
 import cotune
 from cotune.placement.pipeline.channels import Told
 from cotune.placement.pipeline.checkpoint import LanePlace
-from cotune.placement.pipeline.order import ahead, deeds
+from cotune.placement.pipeline.order import actions, ahead
 from cotune.placement.pipeline.placed import Placed
 from cotune.placement.pipeline.shards import Prefetched
 from cotune.placement.pipeline.unit import Unit
@@ -87,20 +87,20 @@ class Pipeline:
 
     def run(self, first: int, end: int) -> None:
         """Train the batches of a stretch."""
-        settings, stage, stages = self.settings, self.unit.seat.stage, len(self.placed.stages)
+        settings, stage, stages = self.settings, self.unit.position.stage, len(self.placed.stages)
         self.finished.append([])
         self._length = end - first
         if settings.mode == "async":
             stash = ahead(stage, stages, settings.in_flight) > 1
-            for deed, number in deeds(stage, stages, settings.in_flight, end - first):
-                self._do(deed, first + number, stash=stash)
-                if deed == "backward":
+            for action, number in actions(stage, stages, settings.in_flight, end - first):
+                self._do(action, first + number, stash=stash)
+                if action == "backward":
                     self._step(first + number, first + number + 1)
         else:
             for batch in range(first, end):
                 begin = batch * settings.micro_batches
-                for deed, micro in deeds(stage, stages, settings.in_flight, settings.micro_batches):
-                    self._do(deed, begin + micro, stash=False)
+                for action, micro in actions(stage, stages, settings.in_flight, settings.micro_batches):
+                    self._do(action, begin + micro, stash=False)
                 self._step(begin + settings.micro_batches - 1, batch + 1)
         self._note(self.unit.pause())
 
@@ -112,8 +112,8 @@ class Pipeline:
         begin, end = self._window(len(times))
         return (end - begin) * self.settings.batch_size / (times[end - 1] - times[begin - 1])
 
-    def _do(self, deed: str, number: int, *, stash: bool) -> None:
-        if deed == "backward":
+    def _do(self, action: str, number: int, *, stash: bool) -> None:
+        if action == "backward":
             self.unit.backward(number)
             return
         flow = {}
@@ -139,8 +139,8 @@ class Pipeline:
 
     def _now(self) -> float:
         """Return the time; where it counts, after the device has done what it was told."""
-        if self.unit.seat.device.type != "cpu" and len(self.finished[-1]) + 1 in self._window(self._length):
-            torch.get_device_module(self.unit.seat.device).synchronize()
+        if self.unit.position.device.type != "cpu" and len(self.finished[-1]) + 1 in self._window(self._length):
+            torch.get_device_module(self.unit.position.device).synchronize()
         return time.perf_counter()
 
     def _window(self, finished: int) -> tuple[int, int]:

@@ -102,9 +102,9 @@ class Unit:
     """The layers of one stage on one unit, with their optimisers and lines."""
 
     def __init__(
-        self, network: PipelineNetwork, stage: Stage, seat: PipelineRank, *, seed: int, optimiser: str, lr: float
+        self, network: PipelineNetwork, stage: Stage, position: PipelineRank, *, seed: int, optimiser: str, lr: float
     ) -> None:
-        self.seat, self.stage = seat, stage
+        self.position, self.stage = position, stage
         self.segment = Segment(network, stage.first, stage.last, seed)
         self.tables = {
             (place, f"{name}.weight".lstrip(".")): table
@@ -114,11 +114,11 @@ class Unit:
         }
         self.servers: list[Wire] = []  # lines to those who hold the tables, where it is not the stage
         for key, table in self.tables.items():
-            if seat.table_servers:
+            if position.table_servers:
                 table.leave_to(ServedRows(key, self.servers))
-            elif seat.units > 1:
-                table.share(seat.unit, seat.units, seat.group)
-        self.segment.to(seat.device)
+            elif position.units > 1:
+                table.share(position.unit, position.units, position.group)
+        self.segment.to(position.device)
         self.is_first, self.is_last = stage.first == 0, stage.last == network.depth - 1
         self.columns = set(network.columns)
         self.before: Sequence[StageNeighbour] = ()
@@ -128,7 +128,7 @@ class Unit:
         rows = [table.weight for table in self.tables.values()]
         self._owned = {id(weights) for weights in rows}
         self.dense = [weights for weights in self.segment.parameters() if id(weights) not in self._owned]
-        self.optimisers = list(optimisers(optimiser, lr, self.dense, [] if seat.table_servers else rows))
+        self.optimisers = list(optimisers(optimiser, lr, self.dense, [] if position.table_servers else rows))
         self._passing: dict[int, _Passing] = {}
         self._losses: dict[int, Tensor] = {}
         self._pending: list[tuple[int, Tensor]] = []
@@ -182,7 +182,7 @@ class Unit:
         """Change the weights by the gradients of the batches since the last step, of which `number` is the last."""
         losses = [self._losses.pop(known) for known in sorted(self._losses) if known <= number]
         loss = torch.stack(losses).sum().reshape(1) if losses else None
-        if self.seat.units > 1:
+        if self.position.units > 1:
             self.spent.on("compute")
             loss = self._summed(loss)
             self.spent.on("sync")
@@ -217,7 +217,7 @@ class Unit:
     def news(self, *, last: bool = False) -> Told:
         """Return what became known of finished batches since the last call."""
         # To read a number off an accelerator is to wait for it: seldom, so that it never runs dry.
-        if last or self.seat.device.type == "cpu" or len(self._pending) >= _READ_AT_ONCE:
+        if last or self.position.device.type == "cpu" or len(self._pending) >= _READ_AT_ONCE:
             self.told += [[number, float(loss)] for number, loss in self._pending]
             self._pending.clear()
         known, self.told = self.told, []
@@ -244,7 +244,7 @@ class Unit:
         self.told += [entry for entry in told if entry[0] not in known]
 
     def _leaf(self, name: str, tensor: Tensor) -> Tensor:
-        mine = tensor.to(self.seat.device).detach()
+        mine = tensor.to(self.position.device).detach()
         return mine.requires_grad_() if name not in self.columns and mine.is_floating_point() else mine
 
     def _summed(self, loss: Tensor | None) -> Tensor | None:
@@ -254,15 +254,15 @@ class Unit:
         if not parts:
             return None
         flat = torch.cat([part.reshape(-1) for part in parts]).cpu()
-        dist.all_reduce(flat, group=self.seat.group)
-        summed = torch.split(flat.to(self.seat.device), [part.numel() for part in parts])
+        dist.all_reduce(flat, group=self.position.group)
+        summed = torch.split(flat.to(self.position.device), [part.numel() for part in parts])
         for weights, values in zip(self.dense, summed, strict=False):
             weights.grad = values.view_as(weights)
         return None if loss is None else summed[-1]
 
     def _settle(self) -> None:
         """Let an emulated core take the time of its arithmetic, and no more for having waited."""
-        if self.seat.device.type == "cpu":
+        if self.position.device.type == "cpu":
             torch.cpu.synchronize()
 
 

@@ -6,7 +6,7 @@
 over samples left out in turn (see `validation`). `CANDIDATES` take part, or those that `among` names.
 The least of many errors is partly luck, so `gaussian` and `curve`, which did best on other jobs, stay
 unless another's error is clearly smaller. Below four configs leaving one out says nothing: `gaussian`
-stands, and for a single config its law with the letters that are usual, which is an assumption and says so. Below
+stands, and for a single config its law with the coefficients that are usual, which is an assumption and says so. Below
 five batches `curve` stands, which expects larger ones to take more epochs, as does what is assumed of a single
 evaluation.
 """
@@ -26,8 +26,8 @@ from cotune.predict import (
     AccuracyPredictor,
     SecondsModel,
     SecondsPredictor,
-    SelfAware,
     TooFewSamples,
+    WithErrors,
 )
 from cotune.predict.fits import fit_accuracy
 from cotune.predict.groups import fit_seconds
@@ -126,7 +126,7 @@ class Auto:
         self, predictor: SecondsPredictor, model: SecondsModel | None, job: Job, samples: Sequence[Sample]
     ) -> Floats:
         """Return the errors on configs left out, of a model that knows them or by fitting anew."""
-        return model.errors if isinstance(model, SelfAware) else seconds_errors(predictor, job, samples, self.per_node)
+        return model.errors if isinstance(model, WithErrors) else seconds_errors(predictor, job, samples, self.per_node)
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> ChosenAccuracy:
         """Return the best model of sign x accuracy."""

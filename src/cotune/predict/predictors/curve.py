@@ -5,7 +5,7 @@
 u is progress in epochs of the best batch: beyond Bc larger batches need more epochs, below
 Bd smaller ones do. Solved for the examples S that reach a target, this is the law of
 samples-to-target, S(B) = s (1 + B / Bc + Bd / B) = a + c B + d / B. All curves share the six
-letters, so one long curve tells how short ones go on. A and C have a closed form once the
+coefficients, so one long curve tells how short ones go on. A and C have a closed form once the
 other four are given; those are found on a grid that is refined around its best point, with
 the weights of a robust (Huber) loss.
 
@@ -122,7 +122,7 @@ def _before_collapse(curve: Measured, share: float) -> Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Law:
-    """The six letters."""
+    """The six coefficients."""
 
     a: float
     c: float

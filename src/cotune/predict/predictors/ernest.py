@@ -4,7 +4,7 @@
 
 s is the input and m the machines: a serial part, a part that is shared out, a tree of
 messages and what every machine costs. Here an iteration is one training step, so its input is
-the global batch, and s / m what one worker takes of it. The letters are found by
+the global batch, and s / m what one worker takes of it. The coefficients are found by
 non-negative least squares on the seconds themselves, as published.
 
 What to measure (A-optimal design): of the candidates i with features f_i, each divided by its
@@ -40,19 +40,19 @@ class Ernest:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Steps:
         """Return the law of a step, and with it the seconds of an epoch."""
         measured = timings(samples, least=2)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         steps = measured.seconds / measured.configs.steps(examples)
         return _Steps(fit(_of(measured.configs), steps), examples, _LEAST * float(np.median(steps)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    letters: Floats
+    coefficients: Floats
     examples: int
     least: float
 
     def predict(self, configs: Configs) -> Floats:
-        steps = np.maximum(_of(configs) @ self.letters, self.least)
+        steps = np.maximum(_of(configs) @ self.coefficients, self.least)
         return np.asarray(steps * configs.steps(self.examples))
 
 
@@ -62,16 +62,16 @@ def _of(configs: Configs) -> Floats:
 
 
 def terms(size: Floats, machines: Floats) -> Floats:
-    """Return what each letter is multiplied with: one row for each pair of input and machines."""
+    """Return what each coefficient is multiplied with: one row for each pair of input and machines."""
     return np.column_stack([np.ones_like(machines), size / machines, np.log(machines), machines])
 
 
 def fit(rows: Floats, seconds: Floats) -> Floats:
-    """Return the letters with the least squared error of those that are not negative."""
+    """Return the coefficients with the least squared error of those that are not negative."""
     scale = np.linalg.norm(rows, axis=0)
     scale[scale == 0] = 1.0  # ln m where all are on one machine
-    letters, _ = nnls(rows / scale, seconds)  # of columns of like size, which is solved more exactly
-    return np.asarray(letters / scale, dtype=np.float64)
+    coefficients, _ = nnls(rows / scale, seconds)  # of columns of like size, which is solved more exactly
+    return np.asarray(coefficients / scale, dtype=np.float64)
 
 
 def design(rows: Floats, costs: Floats, budget: float) -> Floats:

@@ -10,7 +10,7 @@ a sample out has a closed form, so the errors e_i on configs left out, and their
 
 With enough samples one in eight may be told to be odd (memory that thrashes, a neighbour on the machine), and is then
 not followed. Its odds are a small prior times N(e_i; 0, v_i + odd^2) / N(e_i; 0, v_i), and the likelihood of the
-letters is that of at most one more odd sample.
+coefficients is that of at most one more odd sample.
 
 Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006 (5.4.2).
 """
@@ -61,12 +61,12 @@ class Gaussian:
         prior = Prior.of(kernel, varied.tolist(), LAW, LAW_WIDTH * (np.ptp(terms.factors, axis=1) > 0))
         odd, most = np.zeros(len(at)), len(at) // _PER_ODD if len(at) >= _ENOUGH else 0
 
-        def likelihood(letters: Coefficients) -> Floats:
-            left = rest - terms.log(letters)
+        def likelihood(coefficients: Coefficients) -> Floats:
+            left = rest - terms.log(coefficients)
             left -= left.mean(axis=1, keepdims=True)
-            shares = terms.shares(letters)
-            covariance = kernel(letters, at[few], at[few], shares, shares)
-            covariance += letters.noise[:, None, None] ** 2 * np.eye(len(few)) + np.diag(odd[few])
+            shares = terms.shares(coefficients)
+            covariance = kernel(coefficients, at[few], at[few], shares, shares)
+            covariance += coefficients.noise[:, None, None] ** 2 * np.eye(len(few)) + np.diag(odd[few])
             return _log_likelihood(covariance, left)
 
         while True:
@@ -116,12 +116,12 @@ def kernel_of(features: Sequence[Feature], at: Floats) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class GaussianModel:
-    """What a process has learnt: its samples, its letters, and how each sample pulls."""
+    """What a process has learnt: its samples, its coefficients, and how each sample pulls."""
 
     law: Law
     features: tuple[Feature, ...]
     kernel: Kernel
-    letters: Coefficients
+    coefficients: Coefficients
     at: Floats
     shares: TermShares
     level: float
@@ -141,27 +141,31 @@ class GaussianModel:
 
     def _block(self, configs: Configs) -> tuple[Floats, Floats]:
         terms, at = self.law.terms(configs), columns(self.features, configs)
-        shares = terms.shares(self.letters)
-        near = self.kernel(self.letters, at, self.at, shares, self.shares)[0]
-        law = self.law.base(configs) + terms.log(self.letters)[0]
-        variance = self.kernel.variance(self.letters, at, shares)[0] + self.letters.noise[0] ** 2
+        shares = terms.shares(self.coefficients)
+        near = self.kernel(self.coefficients, at, self.at, shares, self.shares)[0]
+        law = self.law.base(configs) + terms.log(self.coefficients)[0]
+        variance = self.kernel.variance(self.coefficients, at, shares)[0] + self.coefficients.noise[0] ** 2
         known = np.einsum("ij,ij->i", near @ self.precision, near)
-        return law + self.level + near @ self.pull, np.sqrt(np.maximum(variance - known, self.letters.noise[0] ** 2))
+        return law + self.level + near @ self.pull, np.sqrt(
+            np.maximum(variance - known, self.coefficients.noise[0] ** 2)
+        )
 
 
-def _through(measured: Timings, law: Law, kernel: Kernel, letters: Coefficients, odd: Floats) -> GaussianModel:
+def _through(measured: Timings, law: Law, kernel: Kernel, coefficients: Coefficients, odd: Floats) -> GaussianModel:
     """Return the process that went through what was measured; `odd` is what is added to the variance of each."""
     features, terms = features_of(measured.configs, law.per_node), law.terms(measured.configs)
     at = columns(features, measured.configs)
-    shares = terms.shares(letters)
-    covariance = kernel(letters, at, at, shares, shares)[0] + np.diag(letters.noise[0] ** 2 / measured.repeats + odd)
+    shares = terms.shares(coefficients)
+    covariance = kernel(coefficients, at, at, shares, shares)[0] + np.diag(
+        coefficients.noise[0] ** 2 / measured.repeats + odd
+    )
     precision = np.linalg.inv(covariance)
-    left = np.log(measured.seconds) - law.base(measured.configs) - terms.log(letters)[0]
+    left = np.log(measured.seconds) - law.base(measured.configs) - terms.log(coefficients)[0]
     level = float(left.mean())
     pull = precision @ (left - level)
     errors = -pull / np.diag(precision)
     surprises = errors / np.sqrt(1 / np.diag(precision) - odd)
-    return GaussianModel(law, features, kernel, letters, at, shares, level, pull, precision, errors, surprises)
+    return GaussianModel(law, features, kernel, coefficients, at, shares, level, pull, precision, errors, surprises)
 
 
 def _thinned(measured: Timings, most: int) -> Timings:

@@ -6,7 +6,7 @@ M is the global batch, so M / w is what one worker takes, and q the share of the
 the slowest server: 1 / p where they are cut into equal pieces, more where whole tensors lie on
 one server. Without servers (all-reduce) every worker is one: p = w. Asynchronous workers take
 such steps of their own without waiting, so the speed of all is w / T, which is the same seconds
-per epoch; as published their batch is fixed and a M / w is left out. The letters are fitted
+per epoch; as published their batch is fixed and a M / w is left out. The coefficients are fitted
 by non-negative least squares on relative errors; measured configs are not used as they are, unlike
 in the paper, so that what is judged is the law.
 
@@ -47,14 +47,14 @@ class Optimus:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
         """Return the law that fits the samples best; `auto` reads from their axis whether workers wait."""
         measured = timings(samples, least=2)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         steps = measured.seconds / measured.configs.steps(examples)
         law = self.law
         if law == "auto":
             law = "async" if _asynchronous(measured.configs) else "sync"
         factors = _factors(measured.configs, law, self.tensors)
-        letters, _ = nnls(factors / steps[:, None], np.ones(len(steps)))
-        return _Speed(examples, np.asarray(letters, dtype=np.float64), law, self.tensors)
+        coefficients, _ = nnls(factors / steps[:, None], np.ones(len(steps)))
+        return _Speed(examples, np.asarray(coefficients, dtype=np.float64), law, self.tensors)
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> _Learning:
         """Return the loss curve of each measured batch."""
@@ -81,12 +81,12 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
 @dataclass(frozen=True, slots=True)
 class _Speed:
     examples: int
-    letters: Floats
+    coefficients: Floats
     law: Law
     tensors: tuple[int, ...]
 
     def predict(self, configs: Configs) -> Floats:
-        steps = _factors(configs, self.law, self.tensors) @ self.letters
+        steps = _factors(configs, self.law, self.tensors) @ self.coefficients
         return np.asarray(steps * configs.steps(self.examples))
 
 

@@ -48,19 +48,19 @@ class Pollux:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:
         """Return examples / B x (s T_acc + T_step), seconds per epoch."""
         measured = timings(samples, least=2)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         table = _Table.of(measured.configs, self.per_node)
         steps = measured.seconds / measured.configs.steps(examples)
         unit = float(np.median(steps))
         typical = float(np.median(table.batch))
         fits = [_descend(table, np.log(steps / unit), _start(shares, typical), typical) for shares in _STARTS]
-        letters = min(fits, key=lambda fit: fit[0])[1]
-        return _Model(_completed(letters, table), unit, examples, self.per_node)
+        coefficients = min(fits, key=lambda fit: fit[0])[1]
+        return _Model(_completed(coefficients, table), unit, examples, self.per_node)
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What the law reads from configs, as columns; `terms` is what multiplies each letter, one row each."""
+    """What the law reads from configs, as columns; `terms` is what multiplies each coefficient, one row each."""
 
     batch: Floats
     more: Floats  # accumulation steps before the last
@@ -78,18 +78,18 @@ class _Table:
         terms = np.stack([np.ones_like(batch), batch, spread, spread * growth, inside, inside * growth])
         return cls(batch, configs.accumulate.astype(np.float64) - 1, growth, inside, spread, terms)
 
-    def parts(self, letters: Floats) -> Floats:
+    def parts(self, coefficients: Floats) -> Floats:
         """Return the seconds of compute and of the network in a step, one row each."""
-        products = letters[:G, None] * self.terms
+        products = coefficients[:G, None] * self.terms
         parts = products[:AN]
         parts[0] += parts[1]
         np.add.reduce(products[AN:], axis=0, out=parts[1])
         return parts
 
-    def step(self, letters: Floats) -> Floats:
+    def step(self, coefficients: Floats) -> Floats:
         """Return the seconds of an optimiser step."""
-        parts = self.parts(letters)
-        result: Floats = self.more * parts[0] + (parts ** letters[G]).sum(axis=0) ** (1 / letters[G])
+        parts = self.parts(coefficients)
+        result: Floats = self.more * parts[0] + (parts ** coefficients[G]).sum(axis=0) ** (1 / coefficients[G])
         return result
 
 
@@ -100,12 +100,12 @@ def _start(shares: tuple[float, ...], typical: float) -> Floats:
 
 
 def _descend(table: _Table, target: Floats, start: Floats, typical: float) -> tuple[float, Floats]:
-    """Return the error and the letters reached from a start: logarithms, and g as it is."""
+    """Return the error and the coefficients reached from a start: logarithms, and g as it is."""
     low = np.append(np.full(G, _NONE), 1.0)
     high = np.append(np.full(G, 6.0), 10.0)
     fixed = _fixed(table, target)
-    for letter, value in fixed.items():
-        start[letter] = low[letter] = high[letter] = value
+    for coefficient, value in fixed.items():
+        start[coefficient] = low[coefficient] = high[coefficient] = value
     low[BC] -= np.log(typical)
     found = minimize(
         _loss,
@@ -120,7 +120,7 @@ def _descend(table: _Table, target: Floats, start: Floats, typical: float) -> tu
 
 
 def _fixed(table: _Table, target: Floats) -> dict[int, float]:
-    """Return the letters that the samples cannot tell."""
+    """Return the coefficients that the samples cannot tell."""
     fixed: dict[int, float] = {}
     if np.ptp(table.batch) == 0:
         fixed[AC] = float(target.min()) - np.log(2.0)
@@ -132,9 +132,9 @@ def _fixed(table: _Table, target: Floats) -> dict[int, float]:
     return fixed
 
 
-def _completed(letters: Floats, table: _Table) -> Floats:
-    """Return the letters with those of an unseen link level guessed from the other."""
-    whole = letters.copy()
+def _completed(coefficients: Floats, table: _Table) -> Floats:
+    """Return the coefficients with those of an unseen link level guessed from the other."""
+    whole = coefficients.copy()
     if not table.across.any():
         whole[[AN, BN]] = 1.1 * whole[[AR, BR]]
     elif not table.inside.any():
@@ -143,10 +143,10 @@ def _completed(letters: Floats, table: _Table) -> Floats:
 
 
 def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
-    """Return the loss and its gradient; x holds logarithms of the letters, and g."""
-    letters = np.exp(x)
-    letters[G] = g = float(x[G])
-    parts = table.parts(letters)
+    """Return the loss and its gradient; x holds logarithms of the coefficients, and g."""
+    coefficients = np.exp(x)
+    coefficients[G] = g = float(x[G])
+    parts = table.parts(coefficients)
     np.maximum(parts[1], 1e-12, out=parts[1])
     powers = parts**g
     both = powers[0] + powers[1]
@@ -155,9 +155,9 @@ def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
 
     by_part = (parts / last) ** (g - 1)
     by_part[0] += table.more
-    slopes = np.empty((len(letters), len(last)))
+    slopes = np.empty((len(coefficients), len(last)))
     slopes[:AN], slopes[AN:G] = by_part
-    slopes[:G] *= letters[:G, None]
+    slopes[:G] *= coefficients[:G, None]
     slopes[:G] *= table.terms
     powers *= np.log(parts)
     slopes[G] = last * ((powers[0] + powers[1]) / (g * both) - np.log(both) / g**2)
@@ -168,7 +168,7 @@ def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
     loss = rmse + 1e-3 * (g - 1) ** 2
     gradient[G] += 2e-3 * (g - 1)
     for first, growth in ((AN, BN), (AR, BR)):
-        ratio = 1e-2 * (letters[growth] / letters[first]) ** 2 if x[growth] > _NONE else 0.0
+        ratio = 1e-2 * (coefficients[growth] / coefficients[first]) ** 2 if x[growth] > _NONE else 0.0
         loss += ratio
         gradient[growth] += 2 * ratio
         gradient[first] -= 2 * ratio
@@ -177,11 +177,11 @@ def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    letters: Floats
+    coefficients: Floats
     unit: float
     examples: int
     per_node: int | None
 
     def predict(self, configs: Configs) -> Floats:
         table = _Table.of(configs, self.per_node)
-        return configs.steps(self.examples) * self.unit * table.step(self.letters)
+        return configs.steps(self.examples) * self.unit * table.step(self.coefficients)

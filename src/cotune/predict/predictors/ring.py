@@ -8,7 +8,7 @@ Where workers share the cores or the bus of a machine their compute slows each o
 
     a + c b   becomes   a + c b + (l - 1) (a' + c' b)        cores = shared, or `shared_ring`
 
-The letters are found by non-negative least squares on the relative error, with a whisper
+The coefficients are found by non-negative least squares on the relative error, with a whisper
 of a ridge: it shares out what the samples cannot tell apart (one batch size only: half to
 a, half to c b).
 
@@ -47,12 +47,12 @@ class Ring:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:
         """Return examples / B x T(b, n, N), seconds per epoch."""
         measured = timings(samples, least=2)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         terms = _terms(measured.configs, self.per_node, self.cores)
         shares = terms * (measured.configs.steps(examples) / measured.seconds)[:, None]
         least = np.where(np.arange(shares.shape[1]) < 2, _LEAST, 0.0)
-        letters, _ = fit_coefficients(shares, least, self.ridge)
-        return _Model(letters, examples, self.per_node, self.cores)
+        coefficients, _ = fit_coefficients(shares, least, self.ridge)
+        return _Model(coefficients, examples, self.per_node, self.cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SharedRing:
 
 
 def _terms(configs: Configs, per_node: int | None, cores: Literal["own", "shared"]) -> Floats:
-    """Return what each letter is multiplied with, one row per config."""
+    """Return what each coefficient is multiplied with, one row per config."""
     batch, rounds = configs.batch_size.astype(np.float64), configs.accumulate.astype(np.float64)
     across = nodes(configs, per_node)
     local = configs.workers / across
@@ -79,10 +79,10 @@ def _terms(configs: Configs, per_node: int | None, cores: Literal["own", "shared
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    letters: Floats
+    coefficients: Floats
     examples: int
     per_node: int | None
     cores: Literal["own", "shared"]
 
     def predict(self, configs: Configs) -> Floats:
-        return configs.steps(self.examples) * (_terms(configs, self.per_node, self.cores) @ self.letters)
+        return configs.steps(self.examples) * (_terms(configs, self.per_node, self.cores) @ self.coefficients)

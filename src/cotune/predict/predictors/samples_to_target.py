@@ -65,8 +65,8 @@ def line(batches: Floats, needed: Floats) -> Callable[[Floats], Floats]:
 def _line(batch: Floats, needed: Floats) -> Floats:
     rows = np.column_stack([1 / needed, batch / needed])
     scale = rows.max(axis=0)
-    letters, _ = nnls(rows / scale, np.ones(len(rows)))
-    return np.asarray(letters / scale, dtype=np.float64)
+    coefficients, _ = nnls(rows / scale, np.ones(len(rows)))
+    return np.asarray(coefficients / scale, dtype=np.float64)
 
 
 def _passed(curve: LearningCurve, levels: Floats) -> Floats:

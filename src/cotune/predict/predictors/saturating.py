@@ -3,7 +3,7 @@
     T(b, n, N) = c (b0^g + b^g)^(1/g) + k1 (l - 1) / l + k2 (N - 1) / N      c, k1, k2 >= 0
 
 b0 is the batch that fills the device and g how sharp the bend is: 1 is the affine law a + c b, large g
-a corner. With gradient accumulation the first term is paid each time. The letters c, k1, k2 come
+a corner. With gradient accumulation the first term is paid each time. The coefficients c, k1, k2 come
 from non-negative least squares on the relative error for every pair (b0, g) of a grid; the pair
 with the least error wins, a mild bend being preferred where the samples do not tell.
 """
@@ -39,7 +39,7 @@ class Saturating:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Bent:
         """Return the law with the least relative error, on a grid that is refined around its best point."""
         measured = timings(samples, least=3)
-        examples = job.examples or 1  # unknown, it is a factor of every letter
+        examples = job.examples or 1  # unknown, it is a factor of every coefficient
         configs = measured.configs
         weight = configs.steps(examples) / measured.seconds
         low, high = float(configs.batch_size.min()), float(configs.batch_size.max())
@@ -58,11 +58,11 @@ class Saturating:
         return _Bent(best[1], best[2], best[3], examples, self.per_node)
 
     def _fit(self, configs: Configs, weight: Floats, fill: float, bend: float) -> _Fit:
-        """Return the error of a pair with its doubt, the pair, and its letters."""
+        """Return the error of a pair with its doubt, the pair, and its coefficients."""
         terms = _terms(configs, fill, bend, self.per_node) * weight[:, None]
-        letters, missed = fit_coefficients(terms, np.array([_LEAST, 0.0, 0.0]), _RIDGE)
+        coefficients, missed = fit_coefficients(terms, np.array([_LEAST, 0.0, 0.0]), _RIDGE)
         doubt = _DOUBT * np.log(bend / _USUAL_BEND) ** 2
-        return float(missed**2 / len(weight) + doubt), fill, bend, letters
+        return float(missed**2 / len(weight) + doubt), fill, bend, coefficients
 
 
 _Fit = tuple[float, float, float, Floats]
@@ -76,12 +76,12 @@ def _error(fit: _Fit) -> float:
 class _Bent:
     fill: float
     bend: float
-    letters: Floats
+    coefficients: Floats
     examples: int
     per_node: int | None
 
     def predict(self, configs: Configs) -> Floats:
-        steps = _terms(configs, self.fill, self.bend, self.per_node) @ self.letters
+        steps = _terms(configs, self.fill, self.bend, self.per_node) @ self.coefficients
         return np.asarray(steps * configs.steps(self.examples))
 
 

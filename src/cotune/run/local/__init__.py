@@ -1,1 +1,4 @@
-"""What the local engine is made of: fork server, shares of the machine, emulated nodes."""
+"""What the local engine is made of: fork server, shares of the machine, emulated nodes.
+
+engines/local.py ─connection▶ keeper ─▶ forkserver ─fork▶ leader, one a launch ─fork▶ worker, one a rank
+"""

@@ -68,14 +68,14 @@ class Worker:
         sees_job, sees_run = Path(job).is_dir(), Path(run).is_dir()
         return Place(context.get_node_id(), host, port, gpus, sees_job, sees_run, str(Path.cwd()))
 
-    def begin(self, group: dict[str, Any], seat: dict[str, Any]) -> None:
+    def begin(self, group: dict[str, Any], member: dict[str, Any]) -> None:
         """Start the worker's host; its standard input is the leash by which it ends with this actor."""
-        self._rank = seat["rank"]
+        self._rank = member["rank"]
         own = {"COTUNE_STOP": str(self._folder / "stop")}
         if "COTUNE_CHECKPOINT" not in group["env"]:
             own["COTUNE_CHECKPOINT"] = str(self._folder / "checkpoint")
             (self._folder / "checkpoint").mkdir()
-        described = {"group": {**group, "folder": str(self._folder), "env": {**group["env"], **own}}, "seat": seat}
+        described = {"group": {**group, "folder": str(self._folder), "env": {**group["env"], **own}}, "member": member}
         with (self._folder / f"rank-{self._rank}.log").open("ab") as log:
             self._host = subprocess.Popen(
                 [sys.executable, "-P", "-m", "cotune.run.host"],

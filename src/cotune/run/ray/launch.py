@@ -22,6 +22,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from cotune.errors import UsageError
+from cotune.run.group_member import GroupMember, Peer
 from cotune.run.host import RELEASED
 from cotune.run.local.messages import Group, Record, write_whole
 from cotune.run.ray.actor import News, Place, Worker
@@ -29,7 +30,6 @@ from cotune.run.ray.cluster import first_line, listens
 from cotune.run.ray.placing import bundle, fitting
 from cotune.run.reasons import last_line, reason
 from cotune.run.remote import STOP, RemoteLaunch
-from cotune.run.seat import Peer, WorkerSeat
 from cotune.types import Cause, Config, Failure
 
 _NEWS_SECONDS = 1.0
@@ -190,8 +190,8 @@ class RayLaunch:
         for rank, (actor, place) in enumerate(zip(self.actors, self.places, strict=True)):
             threads = max(1, int(self.asked.bundles[0]["CPU"]))
             group = replace(self.group, cwd=self.group.cwd if place.sees_job else place.cwd, env=self._env(place))
-            seat = WorkerSeat(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
-            self.expected[actor.begin.remote(group.to_json(), seat.to_json())] = rank
+            member = GroupMember(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
+            self.expected[actor.begin.remote(group.to_json(), member.to_json())] = rank
             self._ask_news(rank)
         if self.away.stopped:
             self.ask_to_stop()

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from cotune.run.environment import free_ports
+from cotune.run.group_member import GroupMember, Peer
 from cotune.run.host import host
 from cotune.run.lease import current
 from cotune.run.local.messages import Group, write_whole
-from cotune.run.seat import Peer, WorkerSeat
 from cotune.run.slurm.batch import GROUP
 
 _LOOK_SECONDS = 0.05
@@ -34,7 +34,7 @@ def main() -> None:
     write_whole(folder / f"rank-{rank}.address.json", json.dumps(own))
     threads = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
     group = Group.from_json(json.loads((folder / GROUP).read_text()))
-    host(group, WorkerSeat(rank, _peers(folder, workers), threads))
+    host(group, GroupMember(rank, _peers(folder, workers), threads))
 
 
 def _address() -> str:

@@ -1,4 +1,4 @@
-"""Where a worker sits in a group that spans machines, as torchrun's variables tell it.
+"""A worker as a member of a group that spans machines, as torchrun's variables tell it.
 
     rank, local rank, node     from the node of every rank
     MASTER_ADDR, MASTER_PORT   the address of rank 0
@@ -32,8 +32,8 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSeat:
-    """One process's place among its peers, the workers, which are listed by rank; servers count on after them."""
+class GroupMember:
+    """One process among its peers, the workers, which are listed by rank; servers count on after them."""
 
     rank: int
     peers: tuple[Peer, ...]
@@ -92,7 +92,7 @@ class WorkerSeat:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> WorkerSeat:
+    def from_json(cls, value: dict[str, Any]) -> GroupMember:
         peers, servers = (tuple(Peer(**peer) for peer in value[kind]) for kind in ("peers", "servers"))
         return cls(value["rank"], peers, value["threads"], servers)
 
