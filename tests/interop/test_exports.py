@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cli.jobs import cotune, environment
 from cotune.errors import UsageError
-from cotune.interop.export import LaunchOrder, names, order, use, write
+from cotune.interop.export import LaunchOrder, going_on, names, order, use, write
 from cotune.run.launch import Launch
 from cotune.types import Cluster, Config, Device, Job
 from interop import environments
@@ -140,19 +140,66 @@ print(task.name, task.num_nodes, dict(found.accelerators), found.max_hourly_cost
 
 
 @environments.needs("sky")
+def test_skypilot_recovers_spot_machines_from_a_bucket(tmp_path: Path) -> None:
+    (tmp_path / "sky.yaml").write_text(write("skypilot", replace(gpu_order(), secrets=(), spot=True)))
+    code = """
+import sky, yaml
+task = sky.Task.from_yaml_config({**yaml.safe_load(open("sky.yaml")), "workdir": None})
+(found,) = task.resources
+print(found.use_spot, found.job_recovery["strategy"], found.job_recovery["max_restarts_on_errors"])
+print(list(task.storage_mounts))
+"""
+    said = environments.run("sky", code, folder=tmp_path)
+    assert said.splitlines()[-2:] == ["True EAGER_NEXT_REGION 3", "['/checkpoint']"]
+
+
+@environments.needs("sky")
 def test_kubeflow_accepts_the_train_job(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(write("kubeflow", replace(gpu_order(), image="me/train:1")))
+    (tmp_path / "job.yaml").write_text(
+        write("kubeflow", replace(gpu_order(), image="me/train:1", queue="team", volume="kept"))
+    )
     code = """
 import yaml
 from kubeflow_trainer_api import models
 job = models.TrainerV1alpha1TrainJob.from_dict(yaml.safe_load(open("job.yaml")))
 spec = job.spec
+assert job.metadata.labels == {"kueue.x-k8s.io/queue-name": "team"}
 print(job.metadata.generate_name, spec.runtime_ref.name, spec.active_deadline_seconds, spec.trainer.num_nodes,
       spec.trainer.num_proc_per_node, spec.trainer.args, spec.trainer.image)
 assert job.to_dict()["spec"] == yaml.safe_load(open("job.yaml"))["spec"], "nothing was dropped"
 """
     said = environments.run("sky", code, folder=tmp_path)
     assert said == "big-job- torch-distributed 3660 2 4 ['-m', 'package.train', '16'] me/train:1\n"
+
+
+@pytest.mark.parametrize("target", names())
+def test_every_export_names_a_checkpoint_folder_and_goes_on_from_it(target: str) -> None:
+    text = write(target, gpu_order())
+    assert "big-job-batch128-checkpoint" in text
+    assert "COTUNE_CHECKPOINT" in text
+    assert "COTUNE_RESUME" in text
+
+
+def test_a_second_start_goes_on_from_what_the_first_left(tmp_path: Path) -> None:
+    shown = Job("x", ("sh", "-c", 'echo "resume=$COTUNE_RESUME"; touch "$COTUNE_CHECKPOINT/weights"'))
+    made = order(launch(replace(shown, folder=str(tmp_path)), Config.data_parallel(4, 1)), Cluster())
+    script = "\n".join(["cd " + str(tmp_path), *going_on(made), *made.command[2:]])
+    said = [subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert said == ["resume=\n", "resume=1\n"]
+
+
+def test_a_preempted_slurm_job_is_requeued_and_its_log_kept() -> None:
+    text = write("slurm", gpu_order())
+    assert "#SBATCH --requeue\n" in text
+    assert "#SBATCH --open-mode=append\n" in text
+
+
+def test_kueue_finds_its_queue_and_the_checkpoint_a_volume() -> None:
+    plain = yaml.safe_load(write("kubeflow", gpu_order()))
+    assert "labels" not in plain["metadata"]
+    made = yaml.safe_load(write("kubeflow", replace(gpu_order(), queue="team", volume="kept")))
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}
+    assert "claimName': 'kept'" in str(made["spec"]["runtimePatches"])
 
 
 @pytest.mark.parametrize("target", names())

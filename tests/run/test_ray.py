@@ -311,11 +311,12 @@ def test_a_private_cluster_is_gone_after_close(tmp_path: Path) -> None:
         "engine.start(Launch('x', job, Config.data_parallel(1, 2), 1, folder / 'run'))\n"
         "while not isinstance(event := engine.wait(60), Ended): assert event\n"
         "temporary = engine._cluster._temporary\n"
+        "import signal; by_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"  # Ray's would dump its stack
         "engine.close()\n"
-        "print(event.outcome, Path(temporary).exists(), descendants(os.getpid()))"
+        "print(event.outcome, Path(temporary).exists(), descendants(os.getpid()), by_default)"
     )
     shown = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert shown.stdout == "done False []\n", shown.stderr
+    assert shown.stdout == "done False [] True\n", shown.stderr
     assert shown.stderr == ""
 
 

@@ -5,7 +5,8 @@
 A writer is one file with `write(order) -> str` and `USE`, the command that takes the
 file. Workers are spread over the fewest nodes that hold equally many each; without
 `per_node` of the device they share one node. Values of secret variables are never
-written: the file asks for them by name.
+written: the file asks for them by name. Every file names a checkpoint folder, and a
+start that finds something in it goes on from there.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class LaunchOrder:
     limit: float | None = None
     max_hourly_cost: float | None = None
     image: str | None = None
+    queue: str | None = None
+    volume: str | None = None
+    spot: bool = False
     settings: Mapping[str, Any] | None = None
     about: tuple[str, ...] = ()
 
@@ -59,6 +63,11 @@ class LaunchOrder:
     def label(self) -> str:
         """Return the job's name in the letters that every cluster allows."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")[:50].strip("-") or "job"
+
+    @property
+    def checkpoint(self) -> str:
+        """Return the folder of what the job keeps, the same for every layout of one global batch."""
+        return f"{self.label}-batch{self.config.global_batch}-checkpoint"
 
     @property
     def head(self) -> str:
@@ -152,6 +161,15 @@ def exports(order: LaunchOrder) -> list[str]:
     asked = [f': "${{{name}:?must be set; it is secret, so it is not written here}}"' for name in order.secrets]
     given = [f"export {name}={shlex.quote(value)}" for name, value in order.env]
     return [*asked, *([f"export {' '.join(order.secrets)}"] if order.secrets else []), *given]
+
+
+def going_on(order: LaunchOrder, below: str = "$PWD") -> list[str]:
+    """Return the lines of a shell script that name the checkpoint folder, and have a start go on from what is in it."""
+    return [
+        f'export COTUNE_CHECKPOINT="${{COTUNE_CHECKPOINT:-{below}/{order.checkpoint}}}"',
+        'mkdir -p "$COTUNE_CHECKPOINT"',
+        '[ -z "$(ls -A "$COTUNE_CHECKPOINT")" ] || export COTUNE_RESUME=1  # remove the folder to begin anew',
+    ]
 
 
 def dump(document: Mapping[str, Any]) -> str:

@@ -58,7 +58,19 @@ def export(
     limit: Annotated[
         str | None, typer.Option("--limit", rich_help_panel=GOAL, help="Time to ask for, instead of the forecast's.")
     ] = None,
-    image: Annotated[str | None, typer.Option("--image", help="The container image (kubeflow).")] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", rich_help_panel=rare("Options"), help="The container image (kubeflow).")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", rich_help_panel=rare("Options"), help="Kueue's local queue (kubeflow).")
+    ] = None,
+    volume: Annotated[
+        str | None,
+        typer.Option("--volume", rich_help_panel=rare("Options"), help="The claim that keeps checkpoints (kubeflow)."),
+    ] = None,
+    spot: Annotated[
+        bool, typer.Option("--spot", rich_help_panel=rare("Options"), help="On spot machines, recovered (skypilot).")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing file.")
     ] = False,
@@ -89,6 +101,9 @@ def export(
     asked = replace(
         order(launch, settings.cluster, forecast, max_cost=goal.max_cost, per_node=per_node),
         image=image,
+        queue=queue,
+        volume=volume,
+        spot=spot,
         settings=settings.engine_settings if settings.engine == target == "slurm" else None,
     )
     text = write(target, asked)

@@ -19,6 +19,7 @@ import numpy as np
 from cotune.bounds import Interval
 from cotune.cluster.ordered import asked_on
 from cotune.cluster.policy import COUNTED, Active, capacity
+from cotune.cluster.solver import quietly
 from cotune.types import Cluster, Config, Floats
 
 
@@ -85,7 +86,8 @@ def fair_shares(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) ->
     matrix = coo_array((values, (rows, columns)), shape=(2 * jobs + kinds, last + 1)).tocsr()
     # A touch of total speed makes use of what max-min leaves undecided.
     objective = np.concatenate([-1e-4 * scaled.ravel() / jobs, [-1.0]])
-    found = linprog(objective, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs-ipm")
+    with quietly():
+        found = linprog(objective, A_ub=matrix, b_ub=limits, bounds=(0, None), method="highs-ipm")
     if not found.success:
         raise RuntimeError(f"the linear programme of gavel failed: {found.message}")
     shares: Floats = found.x[:last].reshape(jobs, kinds)

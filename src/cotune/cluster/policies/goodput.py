@@ -21,6 +21,7 @@ import numpy as np
 from cotune.bounds import Interval, NotNegative, Number, Positive
 from cotune.cluster.options import choices
 from cotune.cluster.policy import COUNTED, Active, capacity
+from cotune.cluster.solver import quietly
 from cotune.types import Cluster, Config, Floats
 
 
@@ -84,13 +85,14 @@ def _solve(value: Floats, jobs: list[int], held: list[int], gpus: int) -> list[i
     columns = np.concatenate([np.arange(count), np.arange(count)])
     matrix = coo_array((np.concatenate([np.ones(count), np.array(held)]), (rows, columns))).tocsr()
     limits = np.concatenate([np.ones(max(jobs) + 1), [gpus]])
-    found = milp(
-        value,
-        constraints=LinearConstraint(matrix, ub=limits),
-        integrality=np.ones(count),
-        bounds=Bounds(0, 1),
-        options={"time_limit": 10.0, "mip_rel_gap": 1e-3},
-    )
+    with quietly():
+        found = milp(
+            value,
+            constraints=LinearConstraint(matrix, ub=limits),
+            integrality=np.ones(count),
+            bounds=Bounds(0, 1),
+            options={"time_limit": 10.0, "mip_rel_gap": 1e-3},
+        )
     if found.x is None:
         raise RuntimeError(f"the integer programme of goodput failed: {found.message}")
     return np.flatnonzero(found.x > 0.5).tolist()

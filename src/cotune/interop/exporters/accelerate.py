@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import PORT, LaunchOrder, comment, dump, exports, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, comment, dump, exports, going_on, torchrun_words
 
 USE = "the command in the first lines of {file}"
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
@@ -33,7 +33,7 @@ def write(order: LaunchOrder) -> str:
     }
     _, job = torchrun_words(order)
     words = [word.replace("--no-python", "--no_python") for word in job[:1]] + job[1:]
-    lines = [f"cd {shlex.quote(order.folder)}", *exports(order)]
+    lines = [f"cd {shlex.quote(order.folder)}", *exports(order), *going_on(order)]
     launch = f"accelerate launch --config_file THIS_FILE{_machines(order)} {shlex.join(words)}"
     shown = "\n".join([*lines, launch]).split("\n")  # a quoted value may have several lines, each a comment
     return order.head + comment(*shown, indent="  ") + dump(config)

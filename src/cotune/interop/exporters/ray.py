@@ -26,6 +26,7 @@ LIMIT_SECONDS = {limit}
 FOLDER = {folder!r}  # where the nodes share no disk, submit this as a job with a working directory
 ENV = {env}
 SECRETS = {secrets}
+CHECKPOINT = {checkpoint!r}
 TORCHRUN = {torchrun}
 JOB = {job}
 
@@ -41,8 +42,12 @@ def train(rank, head, env):
     if NODES > 1:
         meet = [f"--nnodes={{NODES}}", f"--node-rank={{rank}}", f"--master-addr={{head}}", "--master-port={port}"]
     command = [*TORCHRUN, f"--nproc-per-node={{WORKERS_PER_NODE}}", *meet, *JOB]
-    folder = FOLDER if os.path.isdir(FOLDER) else None
-    done = subprocess.run(command, env={{**os.environ, **env}}, cwd=folder)
+    folder = FOLDER if os.path.isdir(FOLDER) else os.getcwd()
+    checkpoint = os.environ.get("COTUNE_CHECKPOINT") or os.path.join(folder, CHECKPOINT)
+    os.makedirs(checkpoint, exist_ok=True)
+    resume = {{"COTUNE_RESUME": "1"}} if os.listdir(checkpoint) else {{}}  # remove the folder to begin anew
+    env = {{**os.environ, **env, **resume, "COTUNE_CHECKPOINT": checkpoint}}
+    done = subprocess.run(command, env=env, cwd=folder)
     if done.returncode:
         raise SystemExit(f"node {{rank}}: torchrun ended with exit code {{done.returncode}}")
 
@@ -86,6 +91,7 @@ def write(order: LaunchOrder) -> str:
         folder=order.folder,
         env=pformat(dict(order.env)),
         secrets=list(order.secrets),
+        checkpoint=order.checkpoint,
         torchrun='[sys.executable, "-m", "torch.distributed.run"]' if plain else pformat(torchrun),
         job=pformat(job),
         port=PORT,

@@ -1,7 +1,8 @@
 """SkyPilot: a task whose nodes run torchrun; its optimiser then finds the cloud.
 
 A budget becomes the hourly price at which it lasts for the forecast's upper end. How long
-the task takes on other machines is told by `cotune.interop.skypilot.time_estimator`.
+the task takes on other machines is told by `cotune.interop.skypilot.time_estimator`. On
+spot machines the checkpoint is kept in a bucket, from which a recovered job goes on.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ import shlex
 from typing import Any
 
 from cotune.errors import UsageError
-from cotune.interop.export import PORT, LaunchOrder, dump, torchrun_words
+from cotune.interop.export import PORT, LaunchOrder, comment, dump, going_on, torchrun_words
 
 USE = "sky launch {file}"
+_FIRST = 'head="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
+_BUCKET = "/checkpoint"
+_RECOVERED = {"use_spot": True, "job_recovery": {"strategy": "EAGER_NEXT_REGION", "max_restarts_on_errors": 3}}
+_MANAGED = (
+    "sky jobs launch THIS_FILE  recovers from preemption (sky launch does not)",
+    f"{_BUCKET} is a bucket that outlives the machines: give it a name that nobody else has",
+)
 
 
 def write(order: LaunchOrder) -> str:
@@ -30,13 +38,14 @@ def write(order: LaunchOrder) -> str:
     task: dict[str, Any] = {
         "name": order.label,
         "num_nodes": order.nodes,
-        "resources": {**wanted, **hourly},
+        "resources": {**wanted, **hourly, **(_RECOVERED if order.spot else {})},
         "workdir": order.folder,
+        **({"file_mounts": {_BUCKET: {"name": f"{order.label}-checkpoints", "mode": "MOUNT"}}} if order.spot else {}),
         **({"envs": dict(order.env)} if order.env else {}),
         **({"secrets": dict.fromkeys(order.secrets)} if order.secrets else {}),
-        "run": f'head="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"\n{command}\n',
+        "run": "\n".join([*going_on(order, _BUCKET if order.spot else "$HOME"), _FIRST, command, ""]),
     }
-    return order.head + dump(task)
+    return order.head + (comment(*_MANAGED) if order.spot else "") + dump(task)
 
 
 def _kind(order: LaunchOrder) -> str:

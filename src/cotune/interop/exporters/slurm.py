@@ -4,14 +4,15 @@
     LOCAL_RANK          SLURM_LOCALID                     MASTER_PORT   from the job's number
 
 The limit is the forecast's upper end and half as much again. Partition, account and how
-to ask for a device are those of the slurm engine, where the job file has it.
+to ask for a device are those of the slurm engine, where the job file has it. A job that
+is preempted goes back into the queue and on from its checkpoint.
 """
 
 from __future__ import annotations
 
 import shlex
 
-from cotune.interop.export import LaunchOrder, exports
+from cotune.interop.export import LaunchOrder, exports, going_on
 from cotune.run.engines.slurm import Slurm
 from cotune.run.slurm.batch import resources, sbatch_lines, time_limit
 
@@ -39,6 +40,8 @@ def write(order: LaunchOrder) -> str:
         *time_limit(order.limit),
         f"--chdir={order.folder}",
         "--output=%x-%j.log",
+        "--open-mode=append",
+        "--requeue",
         *asked.options,
     ]
     each = ["srun", "--kill-on-bad-exit=1", "--mpi=none", "sh", "-c", _EACH, "sh", *order.command]
@@ -48,6 +51,7 @@ def write(order: LaunchOrder) -> str:
             *sbatch_lines(options),
             order.head.rstrip(),
             *exports(order),
+            *going_on(order),
             f"export {_HEAD}",
             f"export {_PORTS} LOCAL_WORLD_SIZE={order.per_node} GROUP_WORLD_SIZE={order.nodes}",
             f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{cpus}}}"',

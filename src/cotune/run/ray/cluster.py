@@ -11,8 +11,10 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ class RayCluster:
             if address == "local":
                 self._start(private)
             else:
-                ray.init(address, **_QUIET)
+                _join(address=address)
         except Exception as error:  # Ray tells the same trouble by many classes
             self.close()
             raise EngineError(f"no Ray cluster at {address!r}: {first_line(error)}{_hint(error)}") from None
@@ -57,7 +59,15 @@ class RayCluster:
         keep_token_in_memory()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._temporary = tempfile.mkdtemp(prefix="cotune-ray-", dir="/tmp")  # short: Ray makes sockets in it
-        ray.init("local", include_dashboard=False, _temp_dir=self._temporary, **_QUIET, **private)
+        _join(address="local", include_dashboard=False, _temp_dir=self._temporary, **private)
+
+
+def _join(**asked: Any) -> None:
+    """Connect, and end by SIGTERM as before: Ray's own handler would dump its stack on our standard error."""
+    before = signal.getsignal(signal.SIGTERM)
+    ray.init(**asked, **_QUIET)
+    if threading.current_thread() is threading.main_thread() and before is not None:
+        signal.signal(signal.SIGTERM, before)
 
 
 def keep_token_in_memory() -> None:
