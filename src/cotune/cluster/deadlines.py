@@ -11,7 +11,7 @@ Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPL
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,12 +34,12 @@ class Share:
     met: bool
 
 
-def fill(active: Sequence[Active], gpus: int, options: Callable[[Active], Options]) -> list[Share]:
-    """Return the shares of jobs with deadlines, in order of their deadlines."""
+def fill(active: Sequence[Active], gpus: int, options: Callable[[Active], Options]) -> Iterator[Share]:
+    """Yield the shares of jobs with deadlines, in order of their deadlines."""
     urgent = [job for job in active if math.isfinite(job.deadline_left)]
     urgent.sort(key=lambda job: (job.deadline_left, job.number))
     room = _Room(np.unique([_limit(job) for job in urgent]) if urgent else np.zeros(0), gpus)
-    return [_share(job, room, options(job)) for job in urgent]
+    return (_share(job, room, options(job)) for job in urgent)
 
 
 def _limit(job: Active) -> float:
@@ -63,7 +63,9 @@ class _Room:
         self.ends = _twice(self.ends, place)
         self.ends[place] = end
         self.free = _twice(self.free, place)
-        self.lasts = np.diff(self.ends, prepend=0.0)
+        self.lasts = _twice(self.lasts, place)
+        self.lasts[place] = end - (self.ends[place - 1] if place else 0.0)
+        self.lasts[place + 1] = self.ends[place + 1] - end
 
     def end(self, options: Options, chosen: Ints) -> tuple[int, float]:
         """Return the stretch in which a job ends and how much of it is left then; the last and -inf if it does not."""
@@ -92,10 +94,9 @@ def _share(job: Active, room: _Room, options: Options) -> Share:
     if not len(room.ends):
         return Share(job, None, met=False)
     last = int(room.ends.searchsorted(_limit(job) - 1e-9)) + 1 if _limit(job) > 0 else 0
-    limits = np.broadcast_to(options.sizes[:, None], (len(options.sizes), last))
-    chosen = options.within(np.minimum(room.free[:last], limits))
+    chosen = options.within(np.minimum(room.free[:last], options.sizes[:, None]))
     done = (options.speed[chosen] * options.working(chosen, room.lasts[:last])).sum(axis=1)
-    enough = np.flatnonzero(done >= 1.0 - 1e-9)
+    enough = (done >= 1.0 - 1e-9).nonzero()[0]
     if not len(enough):
         rest = options.within(room.free)
         room.take(options, rest)

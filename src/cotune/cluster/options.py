@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from cotune.cluster.policy import COUNTED, Active, rigid_config
+from cotune.cluster.work import Believed, Steady
 from cotune.types import Cluster, Config, Floats, Ints
 
 _NEAR = 0.02  # of the whole
@@ -81,46 +82,99 @@ def _whole(active: Active, config: Config) -> float:
     return active.total if active.belief is None else active.belief.seconds(0.0, config)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a job can run in, by units, as far as that stays the same while it gets on."""
+
+    configs: tuple[Config | None, ...]  # from the smallest up, and nothing
+    sizes: Ints  # units of each config, rising
+    units: Ints  # the same, and of nothing
+    whole: Floats | None  # seconds from the start to the end where speeds never change; else they are to be asked for
+    total: float = 0.0  # work that is to be done
+    rates: Floats | None = None  # of it per second
+    factor: float = 1.0  # how many times as long it is believed to take
+    best: Ints | None = None  # the fastest of the first so many configs, where speeds never change
+
+    @classmethod
+    def of(cls, active: Active, allowed: Sequence[Config]) -> Sizes:
+        """Return the configs in order of their units; of as many units the fastest comes first."""
+        took = {config: seconds_left(active, config) for config in allowed}
+        configs = sorted(took, key=lambda config: (config.units, took[config]))
+        sizes = np.array([config.units for config in configs], dtype=np.int64)
+        units = np.append(sizes, 0)
+        belief, factor = active.belief, 1.0
+        if isinstance(belief, Believed):
+            factor, belief = belief.factor, belief.truth
+        if not isinstance(belief, Steady) or belief.across_racks != 1.0 or not all(map(belief.rates.get, configs)):
+            return cls((*configs, None), sizes, units, None)
+        rates = np.array([belief.rates[config] for config in configs])
+        whole = belief.total / rates
+        surplus = (factor - 1.0) * whole if factor != 1.0 else 0.0
+        best = _fastest_within(1.0 / np.maximum(surplus + whole, 1e-9))
+        return cls((*configs, None), sizes, units, surplus + whole, belief.total, rates, factor, best)
+
+    def seconds(self, active: Active) -> Floats:
+        """Return the believed time to the end in each config; a job past its forecast is taken to be near its end."""
+        if self.whole is None or self.rates is None:
+            return np.array([seconds_left(active, config) for config in self.configs if config is not None])
+        left: Floats = (self.total - active.done) / self.rates
+        if self.factor != 1.0:
+            left = (self.factor - 1.0) * (self.total / self.rates) + left
+        return left if left[-1] > 0 and left.min() > 0 else np.where(left > 0, left, _NEAR * self.whole)
+
+    def row(self, config: Config | None) -> int:
+        """Return where a config stands; -1 for nothing, and for one that is not there."""
+        for place, one in enumerate(self.configs):
+            if one is config:
+                return place if config is not None else -1
+        return self.configs.index(config) if config in self.configs else -1
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
-    """What a job can run in, by units; row -1 is to run in nothing."""
+    """What a job can run in, by units, and how fast it would get on there now; row -1 is to run in nothing."""
 
     configs: Sequence[Config | None]
     sizes: Ints  # units of each config, rising
     units: Ints  # the same, and of nothing
-    speed: Floats  # how much of what is left is done per second
+    seconds: Floats  # to the end in each config
+    speed: Floats  # how much of what is left is done per second, and by nothing
     best: Ints  # the fastest of the first so many configs
     held: int  # the row it runs in now
     waits: float  # seconds until it is at work there
     restart: float  # seconds that it takes to get to work in another
 
     @classmethod
-    def of(cls, active: Active, allowed: Sequence[Config]) -> Options:
-        took = {config: seconds_left(active, config) for config in allowed}
-        configs = sorted(took, key=lambda config: (config.units, took[config]))
-        sizes = np.array([config.units for config in configs], dtype=np.int64)
-        speed = np.array([*(1.0 / max(took[config], 1e-9) for config in configs), 0.0])
-        held = configs.index(active.config) if active.config in took else -1
+    def of(cls, active: Active, allowed: Callable[[], Sequence[Config]]) -> Options:
+        """Return a job's options; what it may run in is asked for once."""
+        known = active.sizes
+        if known is None:
+            known = active.sizes = Sizes.of(active, allowed())
+        seconds = known.seconds(active)
+        speed = np.zeros(len(seconds) + 1)
+        np.divide(1.0, np.maximum(seconds, 1e-9), out=speed[:-1])
         return cls(
-            (*configs, None),
-            sizes,
-            np.append(sizes, 0),
+            known.configs,
+            known.sizes,
+            known.units,
+            seconds,
             speed,
-            _fastest_within(speed[:-1]),
-            held,
+            _fastest_within(speed[:-1]) if known.best is None else known.best,
+            known.row(active.config),
             max(active.ready - active.synced, 0.0) if active.running else 0.0,
             active.restart,
         )
 
     def within(self, units: Ints) -> Ints:
         """Return the row of the fastest config within each of some units."""
-        return self.best[np.searchsorted(self.sizes, units, side="right")]
+        return self.best[self.sizes.searchsorted(units, side="right")]
 
     def working(self, chosen: Ints, lasts: Floats) -> Floats:
         """Return the seconds of each stretch less those that getting to work in another config takes."""
         if not self.restart:
             return lasts
-        lost = np.where(chosen != np.roll(chosen, 1, axis=-1), self.restart, 0.0)
+        lost = np.empty(chosen.shape)
+        lost[..., 1:] = np.where(chosen[..., 1:] != chosen[..., :-1], self.restart, 0.0)
         lost[..., :1] = np.where(chosen[..., :1] == self.held, self.waits, self.restart)
         return lasts - lost
 
@@ -128,6 +182,6 @@ class Options:
 def _fastest_within(speed: Floats) -> Ints:
     """Return, for each number of configs from none to all, which of the first so many is the fastest; -1 for none."""
     best = [-1]
-    for place, value in enumerate(speed):
+    for place, value in enumerate(speed.tolist()):
         best.append(place if best[-1] < 0 or value > speed[best[-1]] else best[-1])
     return np.array(best, dtype=np.int64)

@@ -26,6 +26,7 @@ from cotune.errors import UsageError
 from cotune.types import Cluster, Config
 
 if TYPE_CHECKING:
+    from cotune.cluster.options import Sizes
     from cotune.cluster.prospects import Prospects
 
 Rank = tuple[float, ...]
@@ -165,6 +166,7 @@ class Active:
     declined: bool = False
     promise: Promise | None = None  # by which its deadline is kept, see `joint`
     prospects: Prospects | None = field(default=None, repr=False)  # what it can run in, as worked out last
+    sizes: Sizes | None = field(default=None, repr=False)  # the same for `elasticflow`
     synced: float = 0.0  # the present, on the cluster's clock
     ready: float = 0.0  # when it gets to work after its last start
     token: int = field(default=0, repr=False)

@@ -80,8 +80,10 @@ class Room:
             order = np.argsort(times, kind="stable")
             times = times[order]
             free = self._units + np.cumsum(np.array(self._changes, dtype=np.int64)[order])
-            last = np.append(np.diff(times) > HAIR, True)
-            first = np.flatnonzero(np.append(True, last[:-1]))
+            last = np.ones(len(times), dtype=bool)
+            np.greater(times[1:] - times[:-1], HAIR, out=last[:-1])
+            first = np.ones(len(times), dtype=bool)
+            first[1:] = last[:-1]
             self._stretches = times[first], free[last]
         return self._stretches
 
@@ -89,7 +91,7 @@ class Room:
         """Return the unit-seconds that are free until a time."""
         begins, free = self.stretches()
         count = int(begins.searchsorted(until))
-        return float(free[:count] @ np.diff(begins[:count], append=until)) if count else 0.0
+        return float(free[:count] @ _lasts(begins[:count], until)) if count else 0.0
 
     def latest(self, ladder: Ladder, until: float, job: Standing) -> Promise | None:
         """Return the latest promise by which a job ends at a time, as cheap as can be; None if there is no room."""
@@ -98,7 +100,7 @@ class Room:
         if not count or not ladder.units:
             return None
         begins, free = begins[:count], free[:count]
-        lasts = np.diff(begins, append=until)
+        lasts = _lasts(begins, until)
         within = ladder.sizes.searchsorted(free, side="right")
         speed = ladder.speed
         if float(speed[within - 1] @ lasts) < _ENOUGH:
@@ -107,12 +109,22 @@ class Room:
         for row in rows:
             chosen = np.minimum(within, row + 1) - 1
             found = _from_the_end(chosen, speed, lasts, job)
-            if found is not None and np.count_nonzero(np.diff(chosen[found[0] :])) < _TURNS:
-                first, begin = found
+            if found is None:
+                continue
+            first, begin = found
+            if np.count_nonzero(chosen[first + 1 :] != chosen[first:-1]) < _TURNS:
                 units = ladder.counted[chosen[first:]]
                 ends = np.append(begins[first + 1 :], until)
                 return _promise(float(begins[first]) + begin, ends, units, ladder.device)
         return None
+
+
+def _lasts(begins: Floats, until: float) -> Floats:
+    """Return how long each stretch lasts, the last of them until a time."""
+    lasts = np.empty(len(begins))
+    np.subtract(begins[1:], begins[:-1], out=lasts[:-1])
+    lasts[-1] = until - begins[-1]
+    return lasts
 
 
 def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: Standing) -> tuple[int, float] | None:

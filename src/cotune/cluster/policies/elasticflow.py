@@ -11,13 +11,13 @@ Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPL
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
 from cotune.cluster.deadlines import Share, fill
-from cotune.cluster.options import Options, choices, packing, seconds_left
+from cotune.cluster.options import Options, choices, packing
 from cotune.cluster.policy import Active, capacity
 from cotune.types import Cluster, Config
 
@@ -38,29 +38,36 @@ class Elasticflow:
         return active.deadline_left if active.deadline_left > 0 else math.inf
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
-        free = sum(capacity(cluster).values())
-        shares = _least(active, cluster)
+        there = sum(capacity(cluster).values())
+        free = there
+        known = {job.number: _options(job, cluster) for job in active}
+        shares = list(fill(active, there, lambda job: known[job.number]))
         given: dict[int, Config] = {}
         for share in shares:
             if share.config is not None and share.config.units <= free:
                 given[share.active.number] = share.config
                 free -= share.config.units
-        hand_out([share.active for share in shares], given, free, cluster)
-        free = sum(capacity(cluster).values()) - sum(config.units for config in given.values())
-        hand_out([job for job in active if job.job.deadline is None], given, free, cluster)
+        _hand_out([share.active for share in shares], given, free, known)
+        free = there - sum(config.units for config in given.values())
+        _hand_out([job for job in active if job.job.deadline is None], given, free, known)
         return {job.job.name: given[job.number] for job in active if job.number in given}
 
 
-def _least(active: Sequence[Active], cluster: Cluster) -> list[Share]:
-    """Return the least shares with which deadlines are met."""
-    gpus = sum(capacity(cluster).values())
-    return fill(active, gpus, lambda job: Options.of(job, packing(choices(job, cluster), cluster)))
+def _options(job: Active, cluster: Cluster) -> Options:
+    return Options.of(job, lambda: packing(choices(job, cluster), cluster))
 
 
-def hand_out(active: Sequence[Active], given: dict[int, Config], free: int, cluster: Cluster) -> None:
+def _least(active: Sequence[Active], cluster: Cluster) -> Iterator[Share]:
+    """Yield the least shares with which deadlines are met."""
+    return fill(active, sum(capacity(cluster).values()), lambda job: _options(job, cluster))
+
+
+def _hand_out(active: Sequence[Active], given: dict[int, Config], free: int, known: Mapping[int, Options]) -> None:
     """Give free GPUs, step by step, to the job whose time left falls the most per GPU."""
-    jobs = {job.number: (job, packing(choices(job, cluster), cluster)) for job in active}
-    heap = [step for job, allowed in jobs.values() if (step := _step(job, allowed, given.get(job.number), free))]
+    if free <= 0:
+        return
+    jobs = {job.number: job for job in active}
+    heap = [step for job in active if (step := _step(job, known[job.number], given.get(job.number), free))]
     heapify(heap)
     while heap and free > 0:
         _, number, more, config = heappop(heap)
@@ -68,21 +75,20 @@ def hand_out(active: Sequence[Active], given: dict[int, Config], free: int, clus
             continue
         given[number] = config
         free -= more
-        if step := _step(*jobs[number], config, free):
+        if step := _step(jobs[number], known[number], config, free):
             heappush(heap, step)
 
 
-def _step(
-    job: Active, allowed: Sequence[Config], config: Config | None, free: int
-) -> tuple[float, int, int, Config] | None:
+def _step(job: Active, options: Options, config: Config | None, free: int) -> tuple[float, int, int, Config] | None:
     """Return the best next step up: minus the seconds saved per GPU, whose, GPUs, config."""
     held = 0 if config is None else config.units
-    now = float(job.total) * 1e3 + 1e9 if config is None else seconds_left(job, config)
+    seconds = options.seconds.tolist()
+    now = float(job.total) * 1e3 + 1e9 if config is None else seconds[options.configs.index(config)]
     best: tuple[float, int, int, Config] | None = None
-    for bigger in allowed:
-        more = bigger.units - held
-        if 0 < more <= free:
-            saved = (now - seconds_left(job, bigger)) / more
+    for bigger, units, left in zip(options.configs, options.sizes.tolist(), seconds, strict=False):
+        more = units - held
+        if 0 < more <= free and bigger is not None:
+            saved = (now - left) / more
             if saved > 1e-9 and (best is None or -saved < best[0]):
                 best = (-saved, job.number, more, bigger)
     return best

@@ -20,7 +20,7 @@ from cotune.bounds import Interval
 from cotune.cluster.ordered import asked_on
 from cotune.cluster.policy import COUNTED, Active, capacity
 from cotune.cluster.solver import quietly
-from cotune.types import Cluster, Config, Floats
+from cotune.types import Cluster, Config, Floats, Mask
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class Gavel:
         if not active or not any(there.values()):
             return {}
         kinds = list(there)
+        asked = [[asked_on(job, kind) for kind in kinds] for job in active]
         share = fair_shares(
-            np.array([[speed(job, kind) for kind in kinds] for job in active]),
+            np.array([[_speed(job, config) for config in row] for job, row in zip(active, asked, strict=True)]),
             np.array([job.job.gpus for job in active], dtype=np.float64),
             np.array([job.job.weight for job in active]),
             np.array([there[kind] for kind in kinds], dtype=np.float64),
@@ -43,26 +44,27 @@ class Gavel:
         received = np.array([job.executed / max(job.age, 1.0) for job in active])
         urgency = share / (received[:, None] + 1e-3)
         given: dict[str, Config] = {}
-        for place in np.argsort(-urgency, axis=None, kind="stable"):
-            row, column = divmod(int(place), len(kinds))
-            job, kind = active[row].job, kinds[column]
-            if share[row, column] > 1e-9 and job.name not in given and there[kind] >= job.gpus:
-                config = asked_on(active[row], kind)
-                assert config is not None  # its speed there is not 0
+        for place in np.argsort(-urgency, axis=None, kind="stable").tolist():
+            if not any(there.values()):
+                break
+            row, column = divmod(place, len(kinds))
+            job, config = active[row].job, asked[row][column]
+            fits = config is not None and there[config.device] >= job.gpus
+            if config is not None and fits and share[row, column] > 1e-9 and job.name not in given:
                 given[job.name] = config
-                there[kind] -= job.gpus
-        for waiting in active:  # what the shares leave idle
-            kind = max(kinds, key=lambda kind: (speed(waiting, kind) > 0, there[kind]))
-            idle = asked_on(waiting, kind)
-            if waiting.job.name not in given and there[kind] >= waiting.job.gpus and idle is not None:
+                there[config.device] -= job.gpus
+        for waiting, row_asked in zip(active, asked, strict=True):  # what the shares leave idle
+            if not any(there.values()):
+                break
+            idle = max(row_asked, key=lambda one: (one is not None, 0 if one is None else there[one.device]))
+            if idle is not None and waiting.job.name not in given and there[idle.device] >= waiting.job.gpus:
                 given[waiting.job.name] = idle
-                there[kind] -= waiting.job.gpus
+                there[idle.device] -= waiting.job.gpus
         return given
 
 
-def speed(active: Active, kind: str) -> float:
-    """Return the believed speed of a job on a kind of device, on as many as it asked for; 0 where it cannot run."""
-    config = asked_on(active, kind)
+def _speed(active: Active, config: Config | None) -> float:
+    """Return the believed speed of a job in a config; 0 where there is none."""
     if config is None:
         return 0.0
     return 1.0 if active.belief is None else active.belief.rate(config, COUNTED, active.done)
@@ -70,6 +72,30 @@ def speed(active: Active, kind: str) -> float:
 
 def fair_shares(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) -> Floats:
     """Return the share of its time that each job (rows) should spend on each type (columns)."""
+    if speeds.shape[1] == 1:
+        return _of_one_kind(speeds[:, 0] > 0, gpus, weights, float(there[0]))[:, None]
+    return _by_programme(speeds, gpus, weights, there)
+
+
+def _of_one_kind(runs: Mask, gpus: Floats, weights: Floats, there: float) -> Floats:
+    """Return the same on one type of device, where nothing is left to choose: shares as the weights are, up to all.
+
+    What that leaves goes to those who need the fewest GPUs for their weight, as the programme's touch of speed has it.
+    """
+    wanted = np.where(runs, weights, 0.0)
+    needs = float(gpus @ wanted)
+    if not needs:
+        return wanted
+    shares = wanted * min(1.0 / float(wanted.max()), there / needs)
+    left = there - float(gpus @ shares)
+    for row in np.argsort(gpus * weights, kind="stable").tolist() if left > 1e-9 and (shares[runs] < 1.0).any() else ():
+        more = min(1.0 - shares[row], left / gpus[row]) if runs[row] else 0.0
+        shares[row] += more
+        left -= more * gpus[row]
+    return shares
+
+
+def _by_programme(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) -> Floats:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 

@@ -1,4 +1,4 @@
-"""Goodput (Pollux, Sia): one config per job, batch and workers together, by an integer programme.
+"""Goodput (Pollux, Sia): one config per job, batch and workers together, the best of all choices.
 
     minimise  sum_jc A[j,c] * (r * g[j,c] / best g[j])^p + penalty * sum_j (1 - sum_c A[j,c])
     such that each job has at most one config and the GPUs suffice,       p = -0.5
@@ -21,13 +21,12 @@ import numpy as np
 from cotune.bounds import Interval, NotNegative, Number, Positive
 from cotune.cluster.options import choices
 from cotune.cluster.policy import COUNTED, Active, capacity
-from cotune.cluster.solver import quietly
 from cotune.types import Cluster, Config, Floats
 
 
 @dataclass(frozen=True)
 class Goodput:
-    """Give each job the batch and workers that make the most progress together, by an integer programme."""
+    """Give each job the batch and workers that make the most progress together."""
 
     interval: Interval | None = 60.0
     power: Number = -0.5
@@ -37,19 +36,19 @@ class Goodput:
     one_kind: ClassVar[bool] = True  # of device
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
-        if not active:
-            return {}
         gpus = sum(capacity(cluster).values())
-        options = [(row, config) for row, job in enumerate(active) for config in steps(job, cluster, gpus)]
-        if not options:
-            return {}
-        worth = np.array([self._worth(active[row], config) for row, config in options])
-        least = {row: min(worth[place] for place, (one, _) in enumerate(options) if one == row) for row, _ in options}
-        relative = np.array([worth[place] / max(least[row], 1e-12) for place, (row, _) in enumerate(options)])
-        # Against its slowest config every job counts alike; a job left out counts as slower still.
-        value = np.maximum(relative, 1e-3) ** self.power - self.penalty
-        chosen = _solve(value, [row for row, _ in options], [config.units for _, config in options], gpus)
-        return {active[options[place][0]].job.name: options[place][1] for place in chosen}
+        configs: list[tuple[Active, Sequence[Config], Floats]] = []
+        for job in active:
+            allowed = steps(job, cluster, gpus)
+            if allowed:
+                worth = np.array([self._worth(job, config) for config in allowed])
+                # Against its slowest config every job counts alike; a job left out counts as slower still.
+                relative = worth / max(float(worth.min()), 1e-12)
+                configs.append((job, allowed, np.maximum(relative, 1e-3) ** self.power - self.penalty))
+        chosen = _least_value(
+            [[one.units for one in allowed] for _, allowed, _ in configs], [v for *_, v in configs], gpus
+        )
+        return {configs[row][0].job.name: configs[row][1][place] for row, place in chosen}
 
     def _worth(self, job: Active, config: Config) -> float:
         pace = 1.0 if job.belief is None else job.belief.rate(config, COUNTED, job.done)
@@ -75,24 +74,40 @@ def steps(job: Active, cluster: Cluster, gpus: int) -> list[Config]:
     return list(best.values())
 
 
-def _solve(value: Floats, jobs: list[int], held: list[int], gpus: int) -> list[int]:
-    """Return which options to take: at most one per job, within the GPUs, of the least total value."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array
+def _least_value(units: Sequence[Sequence[int]], values: Sequence[Floats], gpus: int) -> list[tuple[int, int]]:
+    """Return which option each of some jobs takes, within the GPUs, for the least total value: a knapsack with choices.
 
-    count = len(value)
-    rows = np.concatenate([np.array(jobs), np.full(count, max(jobs) + 1)])
-    columns = np.concatenate([np.arange(count), np.arange(count)])
-    matrix = coo_array((np.concatenate([np.ones(count), np.array(held)]), (rows, columns))).tocsr()
-    limits = np.concatenate([np.ones(max(jobs) + 1), [gpus]])
-    with quietly():
-        found = milp(
-            value,
-            constraints=LinearConstraint(matrix, ub=limits),
-            integrality=np.ones(count),
-            bounds=Bounds(0, 1),
-            options={"time_limit": 10.0, "mip_rel_gap": 1e-3},
-        )
-    if found.x is None:
-        raise RuntimeError(f"the integer programme of goodput failed: {found.message}")
-    return np.flatnonzero(found.x > 0.5).tolist()
+    The best total within c GPUs is worked out job by job, for all c at once; who takes what is then read backwards.
+    """
+    rows = _worth_looking_at(units, values, gpus)
+    best = np.zeros(gpus + 1)
+    taken = np.full((len(rows), gpus + 1), -1, dtype=np.int16)
+    for turn, row in enumerate(rows):
+        before, best = best, best.copy()
+        for place, (held, value) in enumerate(zip(units[row], values[row].tolist(), strict=True)):
+            found = before[: gpus + 1 - held] + value
+            better = found < best[held:] - 1e-12
+            best[held:][better] = found[better]
+            taken[turn, held:][better] = place
+    chosen, left = [], gpus
+    for turn in range(len(rows) - 1, -1, -1):
+        place = int(taken[turn, left])
+        if place >= 0:
+            chosen.append((rows[turn], place))
+            left -= units[rows[turn]][place]
+    return chosen[::-1]
+
+
+def _worth_looking_at(units: Sequence[Sequence[int]], values: Sequence[Floats], gpus: int) -> list[int]:
+    """Return the jobs that can be in the answer: of each size no more can be than there are GPUs, the best of them.
+
+    No more jobs run than there are GPUs. So where one that is not among the best so many of its size is in an answer,
+    one of these is not, and may take its place for no worse a value.
+    """
+    if len(units) <= gpus:
+        return list(range(len(units)))
+    by_size: dict[int, list[tuple[float, int]]] = {}
+    for row, (sizes, worth) in enumerate(zip(units, values, strict=True)):
+        for held, value in zip(sizes, worth.tolist(), strict=True):
+            by_size.setdefault(held, []).append((value, row))
+    return sorted({row for found in by_size.values() for _, row in sorted(found)[:gpus]})

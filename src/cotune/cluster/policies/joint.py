@@ -68,10 +68,10 @@ class Joint:
 
     def gives_up(self, active: Active) -> bool:
         """Return whether a job that has no firm promise can no longer be in time."""
-        known, promise = active.prospects, active.promise
-        if active.job.deadline is None or known is None or (promise is not None and promise.firm):
+        known, promise, deadline = active.prospects, active.promise, active.job.deadline
+        if deadline is None or known is None or (promise is not None and promise.firm):
             return False
-        limit = active.deadline_left + TIGHT - (0.0 if active.running else active.restart)
+        limit = deadline - active.synced + TIGHT - (0.0 if active.config is not None else active.restart)
         if known.quickest <= limit:
             return False
         return brought_up_to_date(active, known, known.margin, self.hope).quickest > limit
@@ -86,10 +86,10 @@ class Joint:
         An uncertain job is looked at halfway to its deadline too, but no more often than each `look` of the time it was
         given.
         """
-        known, due = active.prospects, active.deadline_left
-        if known is None or not 0 < due < math.inf:
+        known, deadline = active.prospects, active.job.deadline
+        if known is None or deadline is None or deadline <= active.synced:
             return math.inf
-        wake = known.wake
+        due, wake = deadline - active.synced, known.wake
         if wake is None or wake.promise is not active.promise or wake.config is not active.config or active.spread:
             wake = known.wake = Wake(active.promise, active.config, active.synced + self._soonest(active, known))
         soonest = wake.at - active.synced
