@@ -193,7 +193,7 @@ def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None
 
 def test_a_store_of_a_newer_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with open_store(str(path)) as store, store._writing() as connection:
+    with open_store(str(path)) as store, store.writing() as connection:
         connection.execute(applied.insert().values(version=99, applied="later"))
     assert "has schema version 99" in cotune(tmp_path, "--store", path, code=4)
 
@@ -224,7 +224,7 @@ def test_a_store_that_breaks_while_somebody_looks_is_told_in_one_line(
     path = tmp_path / "store.db"
     open_store(str(path)).close()
     broken = Served(serve(path), path)
-    with open_store(str(path)) as store, store._writing() as connection:
+    with open_store(str(path)) as store, store.writing() as connection:
         connection.execute(text("DROP TABLE evaluations"))
         connection.execute(text("DROP TABLE samples"))
     status, shown, _ = broken.get("/api/overview")

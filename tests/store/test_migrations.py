@@ -113,7 +113,7 @@ def test_tables_of_someone_else_are_not_touched(url: str) -> None:
 
 def test_a_row_that_makes_no_sense_is_named_in_one_line(store: Store) -> None:
     store.save(JOB, sample("a"))
-    with store._writing() as connection:
+    with store.writing() as connection:
         connection.execute(schema.samples.update().values(config={"batch_size": CONFIG.batch_size}))
     with pytest.raises(InvalidFile, match=r"holds a row that cannot be read \('stages'\)"):
         store.samples()

@@ -19,7 +19,8 @@ from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.file import flagged_axis, parse_yaml, wrong_setting
-from cotune.jobfile.settings import MOST_UNITS, Settings
+from cotune.jobfile.search_space import MOST_UNITS
+from cotune.jobfile.settings import Settings
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Config, Value

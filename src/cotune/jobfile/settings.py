@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import platform
 import re
 import shlex
@@ -13,40 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import numpy as np
-
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names, script
-from cotune.jobfile.command import instead, require_settable, takes
-from cotune.jobfile.file import MOST_VALUES, DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.schedule import schedule_of
-from cotune.laid_out import layout_space
+from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.printable import printable
-from cotune.space import LAYOUT, Axis, Space
-from cotune.types import (
-    ASYNCHRONOUS,
-    SPREADING,
-    STOP_GRACE,
-    Cluster,
-    Device,
-    Goal,
-    Job,
-    LargeModel,
-    LearningRate,
-    ProgressUnit,
-    Unit,
-    Value,
-)
+from cotune.space import Axis, Space
+from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
-BATCH_SIZES = (16, 32, 64, 128, 256, 512)
-MOST_UNITS = 10**9  # workers, examples of a batch
-MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +88,7 @@ def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
     changed |= {"max_cost": file.budget.max_cost} if file.budget.max_cost is not None else {}
     changed |= {"max_epochs": file.epochs or file.max_epochs} if {"epochs", "max_epochs"} & given.keys() else {}
     for name, values in file.search.items():
-        _check_axis(name, values, job, "what is asked")
+        check_axis(name, values, job, "what is asked")
     axes = {axis.name: axis.values for axis in settings.space.axes} | file.search
     space = replace(settings.space, axes=tuple(Axis(name, values) for name, values in axes.items()), only=None)
     if job.large is not None:
@@ -177,13 +156,12 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         prefer=file.prefer,
     )
     if file.layout is not None:
-        job = replace(job, large=_large_model(file, cluster, folder, source))
-    space = _space(file, cluster, job, source) if job.large is None else _layouts(file, cluster, job, source)
+        job = replace(job, large=large_model(file, cluster, folder, source))
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
     return Settings(
         job,
         goal,
-        space,
+        space_of(file, cluster, job, source),
         cluster,
         file.budget.profile,
         file.timeout,
@@ -223,14 +201,9 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> Cut:
 
 def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:
     """Return what a job gets whose file names no devices: this machine's GPUs where it has any, else cores."""
-    there = visible_gpus()[: _whole(settings.get("gpus"))] if engine == "local" and "nodes" not in settings else ()
-    slices = _whole(settings.get("gpu_slices")) or 1
+    there = visible_gpus()[: whole(settings.get("gpus"))] if engine == "local" and "nodes" not in settings else ()
+    slices = whole(settings.get("gpu_slices")) or 1
     return {"gpu": DeviceSection(count=len(there) * slices)} if there else {"cpu": DeviceSection()}
-
-
-def _whole(value: object) -> int | None:
-    """Return a count of the engine's settings; what is none the engine itself will refuse."""
-    return value if isinstance(value, int) and value >= 0 else None
 
 
 def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> Device:
@@ -316,98 +289,3 @@ def _engine(file: JobFile, source: str) -> tuple[str, Mapping[str, Any]]:
     if len(file.engine) != 1:
         raise InvalidFile(f"{source}: engine: expected one engine, not {', '.join(file.engine) or 'none'}")
     return next(iter(file.engine.items()))
-
-
-def _space(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
-    axes: dict[str, tuple[Value, ...]] = {"workers": tuple(range(1, _most_workers(file, cluster) + 1))}
-    axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
-    axes |= {"device": tuple(device.name for device in cluster.devices)}
-    for name, values in file.search.items():
-        _check_axis(name, values, job, source)
-        axes[name] = values
-    _check_asynchronous(axes, source)
-    if file.global_batch is not None and "batch_size" in file.search:
-        raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
-    if job.command:
-        require_settable(job, source)
-    if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
-        raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
-    return _distinct(Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch))
-
-
-def _large_model(file: JobFile, cluster: Cluster, folder: Path, source: str) -> LargeModel:
-    """Return the model whose layout is to be chosen, or raise what is missing to know its layouts."""
-    given = {"model": file.model, "sequence": file.sequence, "global_batch": file.global_batch, "run": file.run}
-    missing = [name for name, value in given.items() if value is None]
-    if missing or file.model is None or file.sequence is None:
-        raise InvalidFile(
-            f"{source}: layout: auto needs {', '.join(missing)} too; `model` is a config.json or a name (llama-3-8b), "
-            "`sequence` the tokens of an example"
-        )
-    shape = str(folder / file.model) if (folder / file.model).exists() else file.model
-    nodes = tuple((device.name, device.per_node or 0) for device in cluster.devices)
-    return LargeModel(shape, file.sequence, nodes)
-
-
-def _layouts(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
-    """Return every layout that is right: on as many workers as there are, with what the command takes."""
-    assert job.large is not None
-    assert file.global_batch is not None
-    require_settable(job, source)
-    strange = set(file.search) - {"workers", "accumulate", "micro_batch", *SPREADING}
-    if strange:
-        raise InvalidFile(
-            f"{source}: search.{min(strange)}: with layout: auto only workers, accumulate, micro_batch, "
-            f"{', '.join(SPREADING)} are searched"
-        )
-    fixed: dict[str, tuple[Value, ...]] = {"tp": (1,), "pp": (1,), "shard": (0,), "recompute": (0,), "accumulate": (1,)}
-    allowed = {name: values for name, values in fixed.items() if not takes(job, name)}
-    for name, values in file.search.items():
-        _check_axis("accumulate" if name == "micro_batch" else name, values, job, source)
-        allowed[name] = values
-    most = _most_workers(file, cluster)
-    counted = Cluster(tuple(replace(device, count=device.count or most) for device in cluster.devices))
-    space = layout_space(job.large, counted, file.global_batch, allowed)
-    if not len(space):
-        raise InvalidFile(f"{source}: no layout of {file.model} on up to {most} workers is right for this global batch")
-    return space
-
-
-def _most_workers(file: JobFile, cluster: Cluster) -> int:
-    counts = [device.count for device in cluster.devices if device.count]
-    if isinstance(file.engine, dict) and not counts:
-        counts = [nodes for settings in file.engine.values() if (nodes := _whole(settings.get("nodes")))]
-    return min(max(counts), MOST_VALUES) if counts else len(os.sched_getaffinity(0))
-
-
-def _check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
-    if name not in LAYOUT and not takes(job, name):
-        raise InvalidFile(
-            f"{source}: search.{name}: the command has no {{{name}}}{instead(name) or suggestion(name, LAYOUT)}"
-        )
-    least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
-    for value in values:
-        if least is not None and (type(value) is not int or value < least):
-            raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
-        if type(value) is int and abs(value) > MOST_UNITS:
-            raise InvalidFile(f"{source}: search.{name}: expected numbers of at most {MOST_UNITS:,}, not {value}")
-
-
-def _check_asynchronous(axes: Mapping[str, tuple[Value, ...]], source: str) -> None:
-    """Refuse workers that shall not wait where nothing holds the weights for them."""
-    asked = any(str(value).lower() == "true" for value in axes.get(ASYNCHRONOUS, ()))
-    if asked and not any(axes.get("servers", ())):
-        raise InvalidFile(
-            f"{source}: search.{ASYNCHRONOUS}: without parameter servers workers always wait for each other; "
-            "say search.servers too, such as [1]"
-        )
-
-
-def _distinct(space: Space) -> Space:
-    """Return a space without the configs that are another one's twins: none to wait for, and told not to wait."""
-    configs = space.configs()
-    told = configs.named.get(ASYNCHRONOUS)
-    if told is None or len(set(map(str, told))) == 1 or configs.servers.all():
-        return space
-    twin = np.array([str(value).lower() == "true" for value in told]) & (configs.servers == 0)
-    return replace(space, only=tuple(map(tuple, space.points[~twin].tolist())))

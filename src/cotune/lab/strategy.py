@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotune.forecast import Forecaster
+from cotune.planner import Question
 from cotune.predict import LAWS, TooFewSamples
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Job, Sample
+from cotune.types import Config, Floats, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,9 @@ class Decision:
     reason: str
 
 
-class Lab(Protocol):
+class Lab(Question, Protocol):
     """Where a strategy measures; whoever offers it keeps account of what was spent."""
 
-    @property
-    def job(self) -> Job: ...
-    @property
-    def goal(self) -> Goal: ...
-    @property
-    def space(self) -> Space: ...
-    @property
-    def cluster(self) -> Cluster: ...
     @property
     def seed(self) -> int: ...
 

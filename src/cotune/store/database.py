@@ -2,47 +2,34 @@
 
 Samples grow: `save` is called again and again with the same id and adds what is new. A
 sample whose writer died is closed as interrupted when the store is next opened; the
-epochs it had measured stay. While a team's database is away, samples wait on disk and readers
-wait for it (`spool`).
+epochs it had measured stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol
 
 from sqlalchemy import URL, ColumnElement, Connection, and_, func, select, true, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from cotune import redact
-from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.errors import NotFound, UsageError
 from cotune.space import Space
 from cotune.stamps import new_id
-from cotune.store import rows, schema, steps, writer
-from cotune.store.location import (
-    WRITE,
-    OutOfReach,
-    connect,
-    is_read_only,
-    label,
-    locate,
-    one_line_errors,
-    work_folder,
-    write_ahead,
-)
+from cotune.store import rows, steps, writer
+from cotune.store.connection import StoreConnection
+from cotune.store.inserts import append, insert, introduce, of_job, upsert
+from cotune.store.location import is_read_only, locate
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
-from cotune.store.spool import OUTAGE, OutagePolicy, Spool, SpooledSample
+from cotune.store.spool import OUTAGE, OutagePolicy, SpooledSample
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
-Answer = TypeVar("Answer")
-Point = TypeVar("Point")
 
 
 class Named(Protocol):
@@ -94,128 +81,32 @@ def open_store(url: str | None = None, start: Path = Path()) -> Store:
     return Store(locate(url, start))
 
 
-class Store:
+class Store(StoreConnection):
     """An open store."""
 
     def __init__(self, url: URL, outage: OutagePolicy = OUTAGE) -> None:
-        self.url = url
-        self.label = label(url)
-        self._engine = connect(url)
-        dialect = self._engine.dialect.name
-        self._writes = self._engine.execution_options(begin=WRITE)
-        # Both queries of a read see the same moment; SQLite's transactions always do.
-        snapshot = {"isolation_level": "REPEATABLE READ"} if dialect == "postgresql" else {}
-        self._reads = self._engine.execution_options(**snapshot)
-        self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
         self._writer = writer.me()
         self._known: set[tuple[str, str, CountedModel | None]] = set()
-        self._spool = Spool(work_folder(Path()), self.label, outage) if dialect == "postgresql" else None
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self) -> None:
-        """Make the store ready; one that is just starting up is waited for, one that is not there is not."""
-        try:
-            self._prepare()
-        except OutOfReach as error:
-            if self._spool is None or "the database system is" not in str(error):
-                raise
-            self._spool.until_back(self._prepare)
-        if self._spool is not None:
-            self._spool.adopt(self._put)
+        super().__init__(url, outage)
         if not is_read_only(self.url):
-            self.close_orphans()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._catch_up(None if kind is None else 0.0)
-        except OutOfReach:
-            if kind is None:  # else there is something worse to tell
+            try:
+                self.close_orphans()
+            except BaseException:
+                self.close()
                 raise
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Let go of the database; what still waits for it is written by whoever opens it next."""
-        self._engine.dispose()
-
-    def _catch_up(self, patience: float | None = None) -> None:
-        """Write what waits for the database, if anything does."""
-        spool = self._spool
-        if spool is not None and spool.waiting:
-            spool.until_back(lambda: spool.flush(self._put), patience=patience)
-
-    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
-        """Return what the store answers, all that was saved included, waiting for one that is away."""
-
-        def ask() -> Answer:
-            with self.reading() as connection:
-                return question(connection)
-
-        self._catch_up()
-        return ask() if self._spool is None else self._spool.until_back(ask)
-
-    def transact(self, write: Callable[[Connection], Answer]) -> Answer:
-        """Write in a transaction, waiting for a store that is away; what is told twice must change nothing."""
-
-        def tell() -> Answer:
-            with self._writing() as connection:
-                return write(connection)
-
-        self._catch_up()
-        return tell() if self._spool is None else self._spool.until_back(tell)
-
-    def _prepare(self) -> None:
-        with self.reading() as connection:
-            if schema.version(connection, self.label) == schema.VERSION:
-                return
-        if self.url.get_backend_name() == "sqlite":
-            with one_line_errors(self.url):
-                write_ahead(self._engine)
-        with self._writing() as connection:
-            schema.migrate(connection, self.label)
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Yield a connection that sees one moment of the store; its errors are one line each."""
-        try:
-            with one_line_errors(self.url), self._reads.begin() as connection:
-                yield connection
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = " ".join(str(error).split())
-            raise InvalidFile(f"the store {self.label} holds a row that cannot be read ({reason})") from None
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with one_line_errors(self.url), self._writes.begin() as connection:
-            yield connection
 
     @contextmanager
     def _writing_of(self, job: Job) -> Iterator[Connection]:
         """Yield a connection to write what belongs to a job; the definition of a new one is kept, secrets masked."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             if _definition(job) not in self._known:
-                self._introduce(connection, _job_row(job))
+                introduce(connection, _job_row(job))
             yield connection
         self._known.add(_definition(job))  # only now is it committed
 
-    def _introduce(self, connection: Connection, row: Mapping[str, Any]) -> None:
-        connection.execute(self._insert(jobs).on_conflict_do_nothing(), row)
-        if row["definition"].get("model") is not None:  # a job may name its model later
-            own = and_(jobs.c.name == row["name"], jobs.c.fingerprint == row["fingerprint"])
-            connection.execute(update(jobs).where(own).values(definition=row["definition"]))
-
     def jobs(self) -> tuple[KnownJob, ...]:
         """Return every job there is, first seen first."""
-        count = select(func.count()).where(_of(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
+        count = select(func.count()).where(of_job(samples, jobs.c.name, jobs.c.fingerprint)).scalar_subquery()
         query = select(jobs, count.label("samples")).order_by(jobs.c.first_seen, jobs.c.fingerprint)
         return self.ask(
             lambda connection: tuple(
@@ -232,53 +123,21 @@ class Store:
 
         def write() -> None:
             with self._writing_of(job) as connection:
-                self._upsert(connection, row)
-                self._append(connection, sample.id, sample.curve, rows.of_evaluation)
+                upsert(connection, row)
+                append(connection, sample.id, sample.curve, rows.of_evaluation)
 
         def entry() -> SpooledSample:
             points = (rows.of_evaluation(point, sample.id, place) for place, point in enumerate(sample.curve))
             return SpooledSample(_job_row(job), row, tuple(points))
 
-        if self._spool is None:
+        if self.spool is None:
             write()
         else:
-            self._spool.save(write, entry, self._put)
-
-    def _put(self, entry: SpooledSample) -> None:
-        """Write what had to wait."""
-        with self._writing() as connection:
-            self._introduce(connection, entry.job)
-            self._upsert(connection, entry.sample)
-            self._append(connection, entry.id, entry.curve, lambda point, *_: point)
-
-    def _upsert(self, connection: Connection, row: Mapping[str, Any]) -> None:
-        insert = self._insert(samples).values(row)
-        upsert = insert.on_conflict_do_update(
-            index_elements=["id"],
-            set_={name: insert.excluded[name] for name in row if name != "id"},
-            where=_of(samples, insert.excluded.job, insert.excluded.fingerprint),
-        ).returning(samples.c.number)
-        if connection.scalar(upsert) is None:
-            raise ValueError(f"sample {row['id']} belongs to another job")
-
-    def _append(
-        self,
-        connection: Connection,
-        id: str,
-        curve: Sequence[Point],
-        of: Callable[[Point, str, int], Mapping[str, Any]],
-    ) -> None:
-        """Add the points of a sample's curve that are not there yet; `of` returns the columns of one."""
-        if not curve:
-            return
-        stored = connection.scalar(select(func.count()).where(evaluations.c.sample == id)) or 0
-        points = [dict(of(point, id, place)) for place, point in enumerate(curve[stored:], stored)]
-        if points:
-            connection.execute(evaluations.insert(), points)
+            self.spool.save(write, entry, self.put)
 
     def samples(self, job: Named | None = None, purpose: Literal["probe", "run"] | None = None) -> tuple[Sample, ...]:
         """Return the samples of a job with this very fingerprint (of all jobs by default), oldest first."""
-        wanted = true() if job is None else _of(samples, job.name, job.fingerprint)
+        wanted = true() if job is None else of_job(samples, job.name, job.fingerprint)
         return self._samples(wanted if purpose is None else and_(wanted, samples.c.purpose == purpose))
 
     def samples_named(self, ids: Collection[str]) -> tuple[Sample, ...]:
@@ -322,7 +181,7 @@ class Store:
         """Return the runs that failed or were interrupted and not taken up again since, newest first."""
         resumed = select(samples.c.resumed_from).where(samples.c.resumed_from.is_not(None))
         stopped = and_(samples.c.purpose == "run", samples.c.ended, samples.c.failure.is_not(None))
-        wanted = and_(_of(samples, job.name, job.fingerprint), stopped, samples.c.id.not_in(resumed))
+        wanted = and_(of_job(samples, job.name, job.fingerprint), stopped, samples.c.id.not_in(resumed))
         return self._samples(wanted)[::-1]
 
     def _samples(self, wanted: ColumnElement[bool]) -> tuple[Sample, ...]:
@@ -358,7 +217,7 @@ class Store:
                     cause=func.coalesce(samples.c.cause, gone.cause.value),
                 )
             )
-            with self._writing() as connection:
+            with self.writing() as connection:
                 connection.execute(close)
         return orphans
 
@@ -377,15 +236,15 @@ class Store:
         }
 
         def write(connection: Connection) -> None:
-            self._introduce(connection, _job_row(job))
-            connection.execute(self._insert(plans).on_conflict_do_nothing(), row)
+            introduce(connection, _job_row(job))
+            connection.execute(insert(connection, plans).on_conflict_do_nothing(), row)
 
         self.transact(write)
         return id
 
     def plans(self, job: Named | None = None, last: int | None = None) -> tuple[StoredPlan, ...]:
         """Return the plans of a job (of all jobs by default), newest first, at most `last` of them."""
-        wanted = true() if job is None else _of(plans, job.name, job.fingerprint)
+        wanted = true() if job is None else of_job(plans, job.name, job.fingerprint)
         query = select(plans).where(wanted).order_by(plans.c.number.desc()).limit(last)
         return self.ask(lambda connection: tuple(_plan(row) for row in connection.execute(query).all()))
 
@@ -396,7 +255,7 @@ class Store:
 
     def save_model_step(self, step: steps.ModelStep) -> None:
         """Keep a measured step of a model."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute(model_steps.insert(), steps.of_step(step))
 
     def steps_of_models(self, device: str, precision: str) -> tuple[steps.ModelStep, ...]:
@@ -409,7 +268,7 @@ class Store:
         """Keep what another verb found, as plain JSON; return its id."""
         id = new_id()
         row = {"id": id, "kind": kind, "name": name, "created": _now(), "document": rows.plain(document)}
-        self.transact(lambda connection: connection.execute(self._insert(results).on_conflict_do_nothing(), row))
+        self.transact(lambda connection: connection.execute(insert(connection, results).on_conflict_do_nothing(), row))
         return id
 
     def result(self, id: str) -> StoredResult:
@@ -435,10 +294,6 @@ def _job_row(job: Job) -> dict[str, Any]:
 def _definition(job: Job) -> tuple[str, str, CountedModel | None]:
     """Return what of a job's definition may be new to a store."""
     return job.name, job.fingerprint, job.model
-
-
-def _of(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:
-    return and_(table.c.job == name, table.c.fingerprint == fingerprint)
 
 
 def _now() -> str:

@@ -1,0 +1,131 @@
+"""An open database: one transaction at a time, errors of one line, and patience with one that is away.
+
+A team's database may be away for a while: samples then wait on disk (`spool`), readers wait for it, and what waited is
+written before anything else is asked. A store of the last release is migrated as it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sqlalchemy import URL, Connection
+
+from cotune.errors import InvalidFile
+from cotune.store import schema
+from cotune.store.inserts import append, introduce, upsert
+from cotune.store.location import WRITE, OutOfReach, connect, label, one_line_errors, work_folder, write_ahead
+from cotune.store.spool import OUTAGE, OutagePolicy, Spool, SpooledSample
+
+Answer = TypeVar("Answer")
+
+
+class StoreConnection:
+    """An open database with the tables of a store."""
+
+    def __init__(self, url: URL, outage: OutagePolicy = OUTAGE) -> None:
+        self.url = url
+        self.label = label(url)
+        self._engine = connect(url)
+        dialect = self._engine.dialect.name
+        self._writes = self._engine.execution_options(begin=WRITE)
+        # Both queries of a read see the same moment; SQLite's transactions always do.
+        snapshot = {"isolation_level": "REPEATABLE READ"} if dialect == "postgresql" else {}
+        self._reads = self._engine.execution_options(**snapshot)
+        self.spool = Spool(work_folder(Path()), self.label, outage) if dialect == "postgresql" else None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        """Make the store ready; one that is just starting up is waited for, one that is not there is not."""
+        try:
+            self._prepare()
+        except OutOfReach as error:
+            if self.spool is None or "the database system is" not in str(error):
+                raise
+            self.spool.until_back(self._prepare)
+        if self.spool is not None:
+            self.spool.adopt(self.put)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._catch_up(None if kind is None else 0.0)
+        except OutOfReach:
+            if kind is None:  # else there is something worse to tell
+                raise
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the database; what still waits for it is written by whoever opens it next."""
+        self._engine.dispose()
+
+    def _catch_up(self, patience: float | None = None) -> None:
+        """Write what waits for the database, if anything does."""
+        spool = self.spool
+        if spool is not None and spool.waiting:
+            spool.until_back(lambda: spool.flush(self.put), patience=patience)
+
+    def ask(self, question: Callable[[Connection], Answer]) -> Answer:
+        """Return what the store answers, all that was saved included, waiting for one that is away."""
+
+        def ask() -> Answer:
+            with self.reading() as connection:
+                return question(connection)
+
+        self._catch_up()
+        return ask() if self.spool is None else self.spool.until_back(ask)
+
+    def transact(self, write: Callable[[Connection], Answer]) -> Answer:
+        """Write in a transaction, waiting for a store that is away; what is told twice must change nothing."""
+
+        def tell() -> Answer:
+            with self.writing() as connection:
+                return write(connection)
+
+        self._catch_up()
+        return tell() if self.spool is None else self.spool.until_back(tell)
+
+    def _prepare(self) -> None:
+        with self.reading() as connection:
+            if schema.version(connection, self.label) == schema.VERSION:
+                return
+        if self.url.get_backend_name() == "sqlite":
+            with one_line_errors(self.url):
+                write_ahead(self._engine)
+        with self.writing() as connection:
+            schema.migrate(connection, self.label)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that sees one moment of the store; its errors are one line each."""
+        try:
+            with one_line_errors(self.url), self._reads.begin() as connection:
+                yield connection
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = " ".join(str(error).split())
+            raise InvalidFile(f"the store {self.label} holds a row that cannot be read ({reason})") from None
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection whose changes are one transaction."""
+        with one_line_errors(self.url), self._writes.begin() as connection:
+            yield connection
+
+    def put(self, entry: SpooledSample) -> None:
+        """Write a sample that had to wait."""
+        with self.writing() as connection:
+            introduce(connection, entry.job)
+            upsert(connection, entry.sample)
+            append(connection, entry.id, entry.curve, lambda point, *_: point)
