@@ -12,6 +12,11 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
+from left_behind import mark, nothing_left_by_a_failure, pytest_runtest_makereport, pytest_sessionfinish
+
+__all__ = ["nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_sessionfinish"]
+mark()
+
 # The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", max_examples=1000)

@@ -184,3 +184,7 @@ def test_the_algorithms_shown_for_adding_one_work() -> None:
     active = [Active(job, number, 10.0) for number, job in enumerate((first, second))]
     cluster = Cluster((Device("gpu", count=1),))
     assert list(made["Youngest"]().allocate(active, cluster)) == ["second"]
+
+
+def test_no_page_is_longer_than_two_hundred_lines() -> None:
+    assert [str(page) for page in PAGES if len(page.read_text(encoding="utf-8").splitlines()) > 200] == []

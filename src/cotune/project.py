@@ -266,6 +266,7 @@ class Project:
         project = self.asking(**asked)
         predictors = Predictors(predictor, accuracy_predictor, seed)
         plan = project.planner(project.evidence(history=history), predictors).plan(search)
+        plan = replace(plan, notes=(*plan.notes, *_price_notes(project.settings.cluster)))
         project.save(plan)
         return plan
 
@@ -365,3 +366,11 @@ def open_project(
 
 def _no_job_file(folder: Path) -> NotFound:
     return NotFound(f"there is no {job_settings.FILE_NAME} here or above ({folder})", remedy="init")
+
+
+def _price_notes(cluster: Cluster) -> tuple[str, ...]:
+    """Return by which prices a plan was chosen that nobody gave, or that there are none."""
+    if not cluster.priced:
+        return ("no device has a price: cost is counted in device-seconds",)
+    listed = (device for device in cluster.devices if device.price_source)
+    return tuple(f"{device.name} is priced at {device.price_source}, as none was given" for device in listed)

@@ -42,3 +42,11 @@ def test_a_metric_that_nobody_has_named_may_be_another_that_is_held_out() -> Non
     found = suggested(lines, "accuracy", named=False)
     assert found is not None
     assert (found.metric, found.value) == ("val_loss", 0.7)
+
+
+def test_a_line_that_begins_with_a_bare_count_counts_epochs_if_it_tells_a_held_out_value() -> None:
+    found = suggested(["[3/20] loss=1.2 val_top1=41.01%"], "accuracy")
+    assert found is not None
+    assert (found.progress, found.metric, found.value) == (3.0, "accuracy", 41.01)
+    assert re.search(found.pattern, "[12/20] loss=0.9 val_top1=55%")
+    assert suggested(["[3/20] loss=1.2"], "loss") is None, "these may be steps"

@@ -337,13 +337,13 @@ def test_a_worker_asks_for_what_its_device_is_called() -> None:
             bundle(device, 1, [cpus, typed])
 
 
-def test_wrong_settings_are_explained() -> None:
+def test_wrong_settings_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="strategy is one of PACK"):
         Ray(strategy="pack")
     with pytest.raises(UsageError, match="cpus above 0"):
         Ray(cpus=0)
     with pytest.raises(UsageError, match="parameter servers"):
-        Ray().start(Launch("x", Job("x", ("sh", "-c", "true")), Config.data_parallel(1, 1, servers=1), 1, Path("x")))
+        Ray().start(Launch("x", Job("x", ("sh", "-c", "true")), Config.data_parallel(1, 1, servers=1), 1, tmp_path))
 
 
 def test_nothing_of_ours_is_left_below_this_process(engine: Ray) -> None:

@@ -4,6 +4,7 @@ A number belongs to the name right before it on its line (`loss: 0.3`, `'loss': 
 that follows it or stands elsewhere. A name is held-out by its own words (`val_loss`) or by the part of the line that it
 is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is told within an
 epoch is not believed, since its number is of a part of the training data. Two numbers that could be meant are none.
+A line that begins with a bare count (`[3/20]`) counts epochs if it tells a held-out value, else it may count steps.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _STEP = re.compile(
     r"(?<![\w/])(?P<name>(?:global[_ ])?(?:step|iter|iteration)|num_updates)s?(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$",
     re.IGNORECASE,
 )
+_BARE = re.compile(r"^\s*(?P<opening>[\[(]\s*)(?P<count>\d+)\s*/\s*\d+")  # of so many, without a name
 _TRAINING = re.compile(r"(?<![A-Za-z])(?:train|training)(?![A-Za-z])", re.IGNORECASE)
 _HELD_OUT = re.compile(r"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|dev|test)(?![A-Za-z])", re.IGNORECASE)
 _WITHIN = re.compile(r"\d\s*/\s*\d|\d+%\|", re.IGNORECASE)  # of so many steps
@@ -89,7 +91,7 @@ def _in_line(line: str, metric: str, *, only_held_out: bool) -> tuple[SuggestedP
         return None
     unit, counted = progress
     value = _meant(list(_labelled(line, counted)), metric, within=_is_within(line, unit, counted))
-    if value is None or (only_held_out and not value.held_out):
+    if value is None or ((only_held_out or not counted.name) and not value.held_out):
         return None
     section = _section(line, value) if value.held_out and not metric_names.is_held_out(value.name) else None
     own = only_held_out and not metric_names.is_held_out(metric)
@@ -160,7 +162,10 @@ def _progress(line: str) -> tuple[str, _Labelled] | None:
             said = sign.search(line, 0, number.start())
             if said is not None and float(number[0]) >= 0:
                 return unit, _Labelled((), said["name"], said.start("name"), number.start(), number.end(), None)
-    return None
+    bare = _BARE.match(line)
+    if bare is None:
+        return None
+    return "epoch", _Labelled((), "", bare.start("opening"), bare.start("count"), bare.end("count"), None)
 
 
 def _is_within(line: str, unit: str, counted: _Labelled) -> bool:
@@ -189,8 +194,9 @@ def _pattern(
     number = r"[-+.\deE]+" if re.search(r"[-+eE]", line[told.start : told.end]) else r"[\d.]+"
     if line[told.end : told.end + 1] == "." and number == r"[\d.]+":  # the end of a sentence
         number = r"\d+(?:\.\d+)?"
+    of = "" if counted.name else "/"
     parts = {
-        counted.begin: f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count})",
+        counted.begin: f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count}){of}",
         told.begin: rf"\b{_literal(line[told.begin : told.start])}(?P<{group}>{number}){per_cent}",
     }
     if section is not None and not counted.begin <= section.start() < counted.start:
