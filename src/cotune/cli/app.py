@@ -50,6 +50,8 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "hold",
     "release",
     "cancel",
+    "rules",
+    "token",
     "bench",
 )
 

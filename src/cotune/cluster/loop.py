@@ -33,6 +33,14 @@ class Moment:
     struck: Sequence[Active] = ()  # whose nodes failed
 
 
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """On what a live cluster decides now: its policy may be another one, and it may be smaller at times."""
+
+    policy: Policy
+    cluster: Cluster
+
+
 class World(Protocol):
     """Where jobs arrive, run and end."""
 
@@ -78,20 +86,26 @@ def drive(
     placer: Placer,
     watch: Callable[[Changes], None] | None = None,
     *,
-    resized: Callable[[], Cluster] | None = None,
+    footing: Callable[[], Footing] | None = None,
 ) -> Iterator[Active]:
     """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves.
 
-    A cluster that is smaller at times is asked for, by `resized`, before every decision; who arrives is judged by the
-    whole of it.
+    Where policy and cluster may change, `footing` is asked for them before every decision; who arrives is judged by
+    the whole cluster.
     """
-    desk = _desk(policy, cluster, world, placer) if resized is None else Round(policy, cluster, world.sync, placer)
+    desk = _desk(policy, cluster, world, placer) if footing is None else Round(policy, cluster, world.sync, placer)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
     waits: bool = getattr(policy, "waits", False)  # whoever is not admitted may still find room later
     fruitless = 0
     stirred = False
     while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
+        if footing is not None and isinstance(desk, Round):
+            now_on = footing()
+            if now_on.policy is not policy:
+                policy, interval = now_on.policy, interval_of(now_on.policy)
+                admit, waits = getattr(policy, "admit", None), getattr(policy, "waits", False)
+            desk.stand_on(now_on.policy, now_on.cluster)
         for active in moment.ended:
             desk.end(active)
             placer.release(active)
@@ -113,8 +127,6 @@ def drive(
         stirred = interval is not None and world.now() % interval != 0
         if stirred:
             continue
-        if resized is not None and isinstance(desk, Round):
-            desk.resize(resized())
         before = perf_counter()
         stops, starts = desk.decide(world.now())
         latency = perf_counter() - before

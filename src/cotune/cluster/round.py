@@ -21,17 +21,12 @@ class Round:
     rests = False  # a round may change its mind although nothing happened
 
     def __init__(self, policy: Policy, cluster: Cluster, sync: Callable[[Active], None], placer: Placer) -> None:
-        self._policy = policy
         self._cluster = cluster
         self._sync = sync
         self._placer = placer
         self._active: dict[str, Active] = {}
         self._turn = 0
-        self._level_of: Callable[[Active], int] | None = getattr(policy, "level_of", None)
-        self._level_lasts: Callable[[Active], float] | None = getattr(policy, "level_lasts", None)
-        self._gives_up: Callable[[Active], bool] | None = getattr(policy, "gives_up", None)
-        self._patient: Callable[[Active], bool] = getattr(policy, "patient", lambda _: False)
-        self._half_life: float | None = getattr(policy, "half_life", None)
+        self._ask(policy)
         self._usage: dict[str, float] = {}
         self._used_at = 0.0
         self._at = -math.inf  # when all were brought up to the present last
@@ -40,9 +35,23 @@ class Round:
     def busy(self) -> bool:
         return bool(self._active)
 
-    def resize(self, cluster: Cluster) -> None:
-        """Decide for a cluster of another size from now on."""
+    def stand_on(self, policy: Policy, cluster: Cluster) -> None:
+        """Decide by a policy for a cluster from now on; under another policy nobody has a standing or a promise yet."""
         self._cluster = cluster
+        if policy is self._policy:
+            return
+        self._ask(policy)
+        for active in self._active.values():
+            active.level, active.settled, active.promise, active.prospects = 0, active.running, None, None
+
+    def _ask(self, policy: Policy) -> None:
+        """Note whom to ask, and which of the questions it answers that not every policy does."""
+        self._policy = policy
+        self._level_of: Callable[[Active], int] | None = getattr(policy, "level_of", None)
+        self._level_lasts: Callable[[Active], float] | None = getattr(policy, "level_lasts", None)
+        self._gives_up: Callable[[Active], bool] | None = getattr(policy, "gives_up", None)
+        self._patient: Callable[[Active], bool] = getattr(policy, "patient", lambda _: False)
+        self._half_life: float | None = getattr(policy, "half_life", None)
 
     def everybody(self, now: float) -> list[Active]:
         """Return all who are there at a time, in order of arrival."""

@@ -3,6 +3,7 @@
     version 8   cotune 0.1.0
     version 9   samples know what else their machine did meanwhile; the queue of the service
     version 10  samples know the epochs that they were told to train
+    version 11  the rules of the service
 
 An empty store gets the tables as they are; one of the last release its migration, all in one transaction. A
 change of tables is a new version with a migration from the release before it. Versions below 8 were never released.
@@ -184,6 +185,14 @@ leaders = Table(
     Column("expires", Double, nullable=False),
     Column("about", JSON, nullable=False),
 )
+service_rules = Table(
+    "service_rules",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("by", String, nullable=False),
+    Column("rules", JSON, nullable=False),
+)
 applied = Table(
     "cotune_schema",
     MetaData(),
@@ -205,8 +214,16 @@ def _remember_length(connection: Connection) -> None:
     connection.execute(text('ALTER TABLE samples ADD COLUMN "length" BIGINT'))
 
 
-VERSION = 10
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {8: _from_8, 9: _remember_length}  # from which version
+def _add_rules(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[service_rules])
+
+
+VERSION = 11
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {  # from which version
+    8: _from_8,
+    9: _remember_length,
+    10: _add_rules,
+}
 
 
 def version(connection: Connection, label: str) -> int:

@@ -89,8 +89,9 @@ def test_the_specification_is_published_and_names_every_route(service: Service) 
     found = Client(service.app).get("/api/v1/openapi.json")
     assert found.status == 200
     paths = found.json["paths"]
-    actions = {f"/api/v1/jobs/{{id}}{tail}" for tail in ("", "/why", "/wait", "/cancel", "/hold", "/release")}
-    assert actions | {"/api/v1/jobs", "/api/v1/events", "/api/v1/service", "/api/v1/health"} == set(paths)
+    actions = {f"/api/v1/jobs/{{id}}{tail}" for tail in ("", "/why", "/wait", "/logs", "/cancel", "/hold", "/release")}
+    others = {f"/api/v1/{name}" for name in ("jobs", "events", "service", "health", "rules", "dry-run")}
+    assert actions | others == set(paths)
 
 
 def test_without_a_token_nothing_is_told_or_done(service: Service) -> None:
@@ -126,6 +127,39 @@ def test_another_teams_jobs_are_not_there(service: Service) -> None:
     assert text.get("/api/v1/events?after=0&seconds=0").body.count(b"data: ") == 1
     (ahead,) = text.get(f"/api/v1/jobs/{own}/why").json["ahead"]
     assert (ahead["id"], ahead["name"]) == (None, "another team's job")
+
+
+def test_rules_and_quotas_are_for_admins_of_all_teams(service: Service) -> None:
+    admin, vision, submit = service.caller("admin"), service.caller("admin", "vision"), service.caller("submit", "text")
+    change = {"policy": "las", "quotas": {"text": {"jobs": 1}, "vision": {"workers": 2}}}
+    assert [one.ask("PATCH", "/api/v1/rules", change).status for one in (submit, vision, admin)] == [403, 403, 200]
+    assert submit.get("/api/v1/rules").json["quotas"] == {"text": {"workers": None, "jobs": 1}}
+    assert submit.post("/api/v1/jobs", {"text": TEXT}).status == 201
+    full = submit.post("/api/v1/jobs", {"text": TEXT})
+    assert (full.status, full.json["exit_code"]) == (429, 8)
+    assert admin.ask("PATCH", "/api/v1/rules", {"policy": "nobody"}).status == 404
+    assert admin.ask("PATCH", "/api/v1/rules", {"quotas": {"text": {"jobs": None}}}).json["policy"] == "las"
+    assert submit.post("/api/v1/jobs", {"text": TEXT}).status == 201
+
+
+def test_logs_are_for_those_who_see_the_job_and_end_with_what_came_last(service: Service, tmp_path: Path) -> None:
+    vision, text = service.caller("submit", "vision"), service.caller("read", "text")
+    id = vision.post("/api/v1/jobs", {"text": TEXT}).json["job"]
+    (tmp_path / "profile.log").write_text("probe 1\n")
+    (tmp_path / "rank-0.log").write_text("epoch 1\nepoch 2\n")
+    service.queue.change(id, lambda one: one, "measured", folder=str(tmp_path))
+    found = vision.get(f"/api/v1/jobs/{id}/logs?last=2").json
+    assert found["lines"] == ["epoch 1", "epoch 2"]
+    assert [event["words"] for event in found["events"]] == ["submitted", "measured"]
+    assert text.get(f"/api/v1/jobs/{id}/logs").status == 404
+
+
+def test_a_dry_run_hands_nothing_in(service: Service) -> None:
+    refused = service.here.post("/api/v1/dry-run", {"text": TEXT})
+    assert refused.status == 404
+    assert "measure it first" in refused.json["error"]
+    assert service.caller("read").post("/api/v1/dry-run", {"text": TEXT}).status == 403
+    assert service.queue.last_event() == 0
 
 
 def test_a_token_that_is_revoked_is_out_at_once(service: Service) -> None:

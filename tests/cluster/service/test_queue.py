@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ import pytest
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
 from cotune.cluster.service.leadership import Leadership, LeaseTerms
-from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.queue import NoLongerLeading, Queue, QuotaFull
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import IllegalMove, State
-from cotune.errors import InvalidFile, NotFound
+from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.store import open_store
 
 
@@ -84,3 +85,21 @@ def test_nobody_waits_for_a_pipe_that_is_handed_in(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "job.yaml")
     with pytest.raises(InvalidFile, match="not a regular file"):
         JobSnapshot.take(tmp_path / "job.yaml")
+
+
+def test_rules_are_changed_for_all_who_look_and_a_full_team_waits(queue: Queue, snapshot: JobSnapshot) -> None:
+    assert queue.rules().document() == {"policy": "joint", "quotas": {}}
+    queue.change_rules("las", {"vision": {"jobs": 2, "workers": 4}}, by="ada")
+    queue.change_rules(quotas={"vision": {"workers": None}})
+    assert queue.rules().document() == {"policy": "las", "quotas": {"vision": {"workers": None, "jobs": 2}}}
+    first, _ = queue.submit(snapshot), queue.submit(snapshot)
+    with pytest.raises(QuotaFull, match="team vision: 2 of 2 open jobs"):
+        queue.submit(snapshot)
+    queue.submit(replace(snapshot, team="text"))
+    queue.cancel(first)
+    queue.submit(snapshot)
+    with pytest.raises(NotFound, match="no policy"):
+        queue.change_rules("nobody")
+    with pytest.raises(UsageError, match="at most 0 jobs or more"):
+        queue.change_rules(quotas={"vision": {"jobs": -1}})
+    assert queue.change_rules(quotas={"vision": {"jobs": None}}).quotas == {}

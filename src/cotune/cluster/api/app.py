@@ -24,11 +24,11 @@ from cotune import __version__
 from cotune.cluster.api.desk import Forbidden, HandedIn, QueueDesk, require
 from cotune.cluster.api.gate import Gate
 from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
-from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queue import Queue, QuotaFull
 from cotune.cluster.service.snapshot import MOST_BYTES
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.dashboard.beats import as_json
-from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
+from cotune.errors import CotuneError, Infeasible, InvalidFile, NotFound, UsageError
 
 THREADS = 8  # that answer at the same time, fewer than the connections of a store
 MOST_STREAMS = 64
@@ -36,12 +36,15 @@ _LOOK = 0.5  # seconds between two looks for what is new
 _BEAT = 15.0  # seconds after which a stream says that it still lives
 _MOST_EVENTS = 1000  # in one look
 _MOST_PRIORITY = 1_000_000
+_MOST_LIMIT = 1_000_000
 _STATUS: dict[type[CotuneError], int] = {
     NotFound: 404,
     IllegalMove: 409,
     UsageError: 400,
     InvalidFile: 422,
     Forbidden: 403,
+    QuotaFull: 429,
+    Infeasible: 409,
 }
 
 
@@ -73,6 +76,24 @@ class NewJob(BaseModel):
     epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     max_epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     held: bool = Field(False, description="Keep it from starting until it is released.")
+
+
+class NewLimits(BaseModel):
+    """What a team may have at a time; null takes a limit away, and what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workers: Annotated[int, Field(ge=0, le=_MOST_LIMIT)] | None = None
+    jobs: Annotated[int, Field(ge=0, le=_MOST_LIMIT)] | None = None
+
+
+class NewRules(BaseModel):
+    """What the service shall go by from now on; what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: Name | None = Field(None, examples=["las"])
+    quotas: Annotated[dict[Name, NewLimits], Field(max_length=1000)] = Field({}, description="By team.")
 
 
 class NewPriority(BaseModel):
@@ -173,14 +194,37 @@ def _looking(app: FastAPI, desk: QueueDesk) -> None:
         """Tell why a job stands where it does, as `cotune why --json` does."""
         return _answer("why", desk.why(caller, id))
 
+    @app.get("/api/v1/jobs/{id}/logs", tags=["jobs"], dependencies=[_bearer])
+    def logs(
+        caller: Reader,
+        id: JobId,
+        rank: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+        last: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+    ) -> Response:
+        """Tell the events of a job, and the last lines of its measuring and of a worker, as `cotune logs --json`."""
+        return _answer("logs", desk.logs(caller, id, rank, last))
+
+    @app.get("/api/v1/rules", tags=["service"], dependencies=[_bearer])
+    def rules(caller: Reader) -> Response:
+        """Tell the policy and the teams' quotas, as `cotune rules --json` does."""
+        return _answer("rules", desk.rules(caller))
+
 
 def _changing(app: FastAPI, desk: QueueDesk) -> None:
     @app.post("/api/v1/jobs", tags=["jobs"], status_code=201, dependencies=[_bearer])
     def submit(caller: Submitter, new: NewJob) -> Response:
         """Hand in a job, as `cotune submit --json` does; its deadline counts from now."""
-        asked = new.model_dump(exclude={"text", "path", "folder", "held"}, exclude_none=True)
-        given = HandedIn(new.text, new.path, new.folder, asked, new.held)
-        return _answer("submit", desk.submit(caller, given), 201)
+        return _answer("submit", desk.submit(caller, _handed(new)), 201)
+
+    @app.post("/api/v1/dry-run", tags=["jobs"], dependencies=[_bearer])
+    def dry_run(caller: Submitter, new: NewJob) -> Response:
+        """Tell when a job would start and end, as `cotune submit --dry-run --json` does; nothing is handed in."""
+        return _answer("submit.dry_run", desk.foresee(caller, _handed(new)))
+
+    @app.patch("/api/v1/rules", tags=["service"], dependencies=[_bearer])
+    def change_rules(caller: Admin, change: NewRules) -> Response:
+        """Change the policy or quotas of the service while it runs, as `cotune rules` does."""
+        return _answer("rules", desk.change_rules(caller, change.policy, change.model_dump(exclude_unset=True)))
 
     @app.patch("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
     def prioritise(caller: Admin, id: JobId, change: NewPriority) -> Response:
@@ -189,6 +233,11 @@ def _changing(app: FastAPI, desk: QueueDesk) -> None:
 
     for name, ask in (("cancel", desk.cancel), ("hold", desk.hold), ("release", desk.release)):
         _asking(app, name, ask)
+
+
+def _handed(new: NewJob) -> HandedIn:
+    asked = new.model_dump(exclude={"text", "path", "folder", "held"}, exclude_none=True)
+    return HandedIn(new.text, new.path, new.folder, asked, new.held)
 
 
 def _asking(app: FastAPI, name: str, ask: Any) -> None:

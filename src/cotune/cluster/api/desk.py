@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from cotune.cluster.api.tokens import AccessScope, Caller
+from cotune.cluster.service.adopting import adopt_samples
 from cotune.cluster.service.documents import event_document, job_document, leader_document, status_document
 from cotune.cluster.service.documents import why_document as whole_why
+from cotune.cluster.service.foresight import foresee
+from cotune.cluster.service.logs import last_lines
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.jobfile.settings import FILE_NAME
+
+ANOTHERS = "another team's job"
 
 
 class Forbidden(CotuneError):
@@ -59,13 +64,46 @@ class QueueDesk:
         ahead: list[dict[str, Any]] = document["ahead"]
         if caller.team and ahead:
             own = {job.id for job in self.queue.jobs(team=caller.team, ids=[one["id"] for one in ahead])}
-            document["ahead"] = [
-                one if one["id"] in own else {**one, "id": None, "name": "another team's job"} for one in ahead
-            ]
+            document["ahead"] = [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in ahead]
         return document
+
+    def logs(self, caller: Caller, id: str, rank: int, last: int) -> dict[str, Any]:
+        """Return what happened to a job, and the last lines that it wrote."""
+        job = self.job(caller, id)
+        events = [event_document(event) for event in self.queue.events(job.id)]
+        return {"job": job.id, "events": events, "lines": last_lines(job, rank, last) if last else []}
+
+    def rules(self, caller: Caller) -> dict[str, Any]:
+        """Return what the service goes by; a caller of a team sees that team's quota alone."""
+        rules = self.queue.rules().document()
+        own = {team: quota for team, quota in rules["quotas"].items() if caller.team in ("", team)}
+        return {**rules, "quotas": own}
+
+    def change_rules(self, caller: Caller, policy: str | None, change: Mapping[str, Any]) -> dict[str, Any]:
+        """Change what the service goes by; a token of one team has no say in it."""
+        if caller.team:
+            raise Forbidden(f"this token is of team {caller.team}; the rules are for all teams")
+        self.queue.change_rules(policy, change.get("quotas"), by=caller.name)
+        return self.rules(caller)
 
     def submit(self, caller: Caller, given: HandedIn) -> dict[str, Any]:
         """Hand in a job for the caller; return its id."""
+        snapshot = self._snapshot(caller, given)
+        adopt_samples(self.queue.store, snapshot)
+        id = self.queue.submit(snapshot, held=given.held)
+        return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
+
+    def foresee(self, caller: Caller, given: HandedIn) -> dict[str, Any]:
+        """Return what would become of a job; others' jobs are not named."""
+        snapshot = self._snapshot(caller, given)
+        adopt_samples(self.queue.store, snapshot)
+        seen = foresee(self.queue, snapshot)
+        own = {job.id for job in self.queue.jobs(team=caller.team or None, ids=[one["id"] for one in seen["moved"]])}
+        seen["moved"] = [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in seen["moved"]]
+        return seen
+
+    def _snapshot(self, caller: Caller, given: HandedIn) -> JobSnapshot:
+        """Return a job as the caller may hand it in."""
         if (given.text is None) == (given.path is None):
             raise UsageError("a job is handed in by its `text`, or by the `path` of its file on the service's machine")
         if given.path is not None:
@@ -78,9 +116,7 @@ class QueueDesk:
         if caller.team and snapshot.team not in ("", caller.team):
             raise Forbidden(f"this token hands in jobs of team {caller.team}, not of {snapshot.team}")
         asked = {**snapshot.asked, "team": caller.team} if caller.team else snapshot.asked
-        snapshot = replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
-        id = self.queue.submit(snapshot, held=given.held)
-        return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
+        return replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
 
     def cancel(self, caller: Caller, id: str) -> dict[str, Any]:
         return self._told(self.queue.cancel(self.job(caller, id).id, caller.name))

@@ -4,7 +4,7 @@
 
     read      look at jobs, and follow what happens to them
     submit    also hand in, hold, release and cancel
-    admin     also change priorities
+    admin     also change priorities, and the rules of the service
 
 A token of a team sees and touches the jobs of that team alone. Tokens are 32 random bytes, so that a plain hash is
 enough: there is nothing to guess. The file is looked at before every answer; whoever is taken out is out at once.

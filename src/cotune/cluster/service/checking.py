@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cotune import registry
 from cotune.cluster.service.daemon import ServiceOptions
 from cotune.cluster.service.documents import leader_document
 from cotune.cluster.service.queue import Queue
@@ -15,14 +14,14 @@ from cotune.store import open_store, schema
 
 def checked(url: str | None, options: ServiceOptions) -> dict[str, Any]:
     """Return what a service would work with, or raise what keeps it from starting."""
-    registry.create("policy", options.policy)
     with open_store(url, Path()) as store:
         queue = Queue(store)
         counts, leader = queue.counts(), queue.leader()
+        rules = queue.rules().changed(options.policy)
         return {
             "store": store.label,
             "version": schema.VERSION,
-            "policy": options.policy,
+            "policy": rules.policy,
             "slots": options.size,
             "open": sum(count for state, count in counts.items() if state not in FINAL),
             "leader": leader_document(leader) if leader and leader.is_alive else None,

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune import __version__, registry
+from cotune import __version__
 from cotune.cluster.live import LiveWorld, Queued
 from cotune.cluster.loop import drive
 from cotune.cluster.node_packing import Count
-from cotune.cluster.policy import Policy
 from cotune.cluster.service.bookkeeping import Bookkeeper
 from cotune.cluster.service.leadership import TERMS, Leadership
 from cotune.cluster.service.metrics import exposition, metrics_server
@@ -34,6 +33,8 @@ from cotune.cluster.service.preparers import Preparers
 from cotune.cluster.service.queue import NoLongerLeading, Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
+from cotune.cluster.service.rules import ServiceRules
+from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
 from cotune.run.launch import Launch
 from cotune.stamps import timestamp
@@ -50,7 +51,7 @@ _PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up
 class ServiceOptions:
     """How a queue is worked off."""
 
-    policy: str = "joint"
+    policy: str | None = None  # put into the rules when it begins to lead; as they are
     slots: int | None = None  # workers there are for all jobs; the cores of this machine
     profilers: int = 1  # jobs that are measured at a time
     drain: bool = False  # end when no job is left
@@ -68,16 +69,15 @@ class Service:
     def __init__(self, url: str | None, options: ServiceOptions) -> None:
         self._url = locate(url, Path())
         self._options = options
-        registry.create("policy", options.policy)  # said now, and not when the first job comes
+        ServiceRules().changed(options.policy)  # what is wrong is said now, and not when the first job comes
         self._closing = threading.Event()
         self._tidied = -math.inf
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; jobs that run are stopped at their checkpoints, and kept."""
-        about = {
+        about: dict[str, Any] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "policy": self._options.policy,
             "slots": self._options.size,
             "version": __version__,
             "since": timestamp(),
@@ -88,6 +88,7 @@ class Service:
             metrics_server(lambda: exposition(Queue(lease)), self._options.metrics),
             self._until_told(),
         ):
+            about["policy"] = self._options.policy or Queue(store).rules().policy
             log("up", store=store.label, **about)
             waiting = False
             while not self._closing.is_set():
@@ -117,10 +118,10 @@ class Service:
     def _work_off(self, store: Store, leadership: Leadership) -> None:
         options, queue = self._options, Queue(store)
         url = self._url.render_as_string(hide_password=False)
+        queue.change_rules(options.policy, by="cotune serve")
         preparers = Preparers(url, leadership.term, options.size, options.profilers)
-        books = Bookkeeper(
-            queue, leadership.term, policy=self._policy, slots=options.size, preparers=preparers, log=log
-        )
+        books = Bookkeeper(TermQueue(queue, leadership.term), preparers, slots=options.size, log=log)
+        log("rules", **books.rules.document())
 
         def engine_of(launch: Launch) -> tuple[str, Any]:
             return books.engine_of(launch.folder)
@@ -134,6 +135,7 @@ class Service:
                 world.halt("the service is going down")
                 return None
             self._tidy(queue)
+            leadership.say(policy=books.rules.policy, slots=books.slots)
             return books.arrivals()
 
         try:
@@ -141,7 +143,7 @@ class Service:
                 world = LiveWorld(engines, arrivals, Path(), store.save, engine_name="local", journal=books)
                 books.world = world
                 books.begin()
-                for active in drive(self._policy(), books.whole, world, Count(), resized=lambda: books.free):
+                for active in drive(books.policy, books.whole, world, Count(), footing=lambda: books.footing):
                     books.left(active)
         finally:
             preparers.close()
@@ -155,10 +157,6 @@ class Service:
         removed = tidy_ended(queue, self._options.keep)
         if removed:
             log("tidied", jobs=removed)
-
-    def _policy(self) -> Policy:
-        made: Policy = registry.create("policy", self._options.policy)
-        return made
 
     @contextmanager
     def _until_told(self) -> Iterator[None]:

@@ -6,7 +6,6 @@ import math
 import os
 from typing import Any
 
-from cotune import registry
 from cotune.cluster.service.belief import SLOT, Belief, within_slots
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
 from cotune.cluster.service.queue import Queue, QueuedJob
@@ -24,8 +23,8 @@ _MOVED = 0.5  # seconds later that count as being moved
 def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     """Return start and end in seconds from now with intervals, and whose end would be later, by how much."""
     leader, now = queue.leader(), queue.now()
-    about = dict(leader.about) if leader else {}
-    name, size = str(about.get("policy", "joint")), int(about.get("slots", len(os.sched_getaffinity(0))))
+    rules, about = queue.rules(), dict(leader.about) if leader else {}
+    name, size = rules.policy, int(about.get("slots", len(os.sched_getaffinity(0))))
     there = queue.jobs(states=set(State) - FINAL)
     planned = [job for job in there if job.belief is not None and not job.standing.held]
     unmeasured = sum(job.belief is None and not job.standing.held for job in there)
@@ -38,7 +37,7 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     submission = belief.submission(
         _NEW, submit=0.0, deadline=snapshot.deadline, team=snapshot.team, priority=snapshot.priority
     )
-    cluster, chosen = Cluster((Device(SLOT, size),)), registry.create("policy", name)
+    cluster, chosen = Cluster((Device(SLOT, size),)), rules.decider()
     before = spans(present, chosen, cluster, 0.0) if present else {}
     after = spans([*present, Remaining(submission, 1.0, belief.spread)], chosen, cluster, 0.0)
     names = {job.id: job.name for job in planned}

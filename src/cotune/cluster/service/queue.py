@@ -17,17 +17,22 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
 
 from cotune.cluster.service import states
+from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.snapshot import JobSnapshot
-from cotune.cluster.service.states import JobStanding, State
-from cotune.errors import EngineError, NotFound, UsageError
+from cotune.cluster.service.states import FINAL, JobStanding, State
+from cotune.errors import EngineError, NotFound, OverBudget, UsageError
 from cotune.printable import printable
 from cotune.stamps import new_id
 from cotune.store import Store, writer
-from cotune.store.schema import leaders, queue, queue_events
+from cotune.store.schema import leaders, queue, queue_events, service_rules
 
 SERVICE = "service"  # the name of the lease
 _SHOWN = 5
 _MOST_WORDS = 4000  # letters of a reason
+
+
+class QuotaFull(OverBudget):
+    """A job more than its team may have at a time."""
 
 
 class NoLongerLeading(EngineError):
@@ -101,6 +106,7 @@ class Queue:
         def write(connection: Connection) -> None:
             if connection.scalar(select(queue.c.id).where(queue.c.id == id)) is not None:
                 return  # the answer to an earlier try was lost
+            require_room(connection, file.team)
             now = clock(connection)
             row = {
                 "id": id,
@@ -215,6 +221,29 @@ class Queue:
 
         return self._asked(id, unless_final, f"priority {priority}", by, priority=priority)
 
+    def rules(self) -> ServiceRules:
+        """Return what a service goes by, as it was changed last."""
+        return self.store.ask(_rules)
+
+    def change_rules(
+        self,
+        policy: str | None = None,
+        quotas: Mapping[str, Mapping[str, int | None]] | None = None,
+        *,
+        by: str = "",
+    ) -> ServiceRules:
+        """Change the policy, or some limits of some teams (None takes one away); return what holds now."""
+
+        def write(connection: Connection) -> ServiceRules:
+            before = _rules(connection)
+            after = before.changed(policy, quotas)
+            if after != before:
+                row = {"at": clock(connection), "by": by, "rules": after.document()}
+                connection.execute(service_rules.insert(), row)
+            return after
+
+        return self.store.transact(write)
+
     def leader(self) -> Leader | None:
         """Return who leads, or led last."""
 
@@ -309,6 +338,27 @@ def require_term(connection: Connection, term: int | None) -> None:
     latest = connection.scalar(select(leaders.c.term).where(leaders.c.name == SERVICE).with_for_update())
     if latest != term:
         raise NoLongerLeading(f"another service leads (term {latest}, this one had {term})")
+
+
+def _rules(connection: Connection) -> ServiceRules:
+    latest = select(service_rules.c.rules).order_by(service_rules.c.number.desc()).limit(1)
+    found = connection.scalar(latest)
+    return ServiceRules() if found is None else ServiceRules.of(found)
+
+
+def require_room(connection: Connection, team: str) -> None:
+    """Refuse another job of a team that has as many as it may."""
+    most = _rules(connection).of_team(team).jobs
+    if most is None:
+        return
+    if connection.dialect.name == "postgresql":  # of two that come at once the second counts the first
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue.name))))
+    final = [state.value for state in FINAL]
+    there = select(func.count()).select_from(queue).where(queue.c.team == team, queue.c.state.not_in(final))
+    count = connection.scalar(there) or 0
+    if count >= most:
+        name = f"team {team}" if team else "jobs without a team"
+        raise QuotaFull(f"{name}: {count} of {most} open jobs are there; wait for one to end, or cancel one")
 
 
 def _tell(connection: Connection, id: str, now: float, standing: JobStanding, words: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cotune.cluster.loop import Changes, drive
+from cotune.cluster.loop import Changes, Footing, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
 from cotune.cluster.simulate.failures import Failures, outages
@@ -142,12 +142,12 @@ def simulate(
     out = outages(failures, there, places, seed)
     world = Simulated(asking, believe, restart, until, out)
     record = _Record(len(ordered), there, restart, keep_spells, places)
-    resized = None if out is None else out.there
+    footing = None if out is None else lambda: Footing(decides, out.there())
 
     def watch(changes: Changes) -> None:
         record.watch(changes, len(world.present))
 
-    for active in drive(decides, there, world, places, watch, resized=resized):
+    for active in drive(decides, there, world, places, watch, footing=footing):
         record.left(active, world.now())
         if not active.declined:
             record.columns["end"][active.number] = world.now()

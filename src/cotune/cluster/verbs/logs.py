@@ -32,9 +32,10 @@ def logs(
         found = queue.get(job)
         if json:
             from cotune.cluster.service.documents import event_document
+            from cotune.cluster.service.logs import log_lines
 
             events = [event_document(event) for event in queue.events(found.id)]
-            emit_json("logs", {"job": found.id, "events": events, "lines": list(_lines(found, rank))})
+            emit_json("logs", {"job": found.id, "events": events, "lines": list(log_lines(found, rank))})
             return
         for line in _followed(queue, found, rank) if follow else _told(queue, found, rank):
             show(line)
@@ -42,39 +43,23 @@ def logs(
 
 def _told(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
     from cotune.cluster.service.documents import moment
+    from cotune.cluster.service.logs import log_lines
 
     for event in queue.events(job.id):
         yield f"{moment(event.at)} [{event.state}] {event.words}"
-    yield from _lines(job, rank)
-
-
-def _files(rank: int) -> list[str]:
-    from cotune.cluster.service.preparers import LOG
-
-    return [LOG, f"rank-{rank}.log"]
-
-
-def _lines(job: QueuedJob, rank: int) -> Iterator[str]:
-    from pathlib import Path
-
-    from cotune.run.tail import Tail
-
-    for name in _files(rank) if job.folder else ():
-        yield from Tail(Path(str(job.folder)) / name, whole=True).lines(last=True)
+    yield from log_lines(job, rank)
 
 
 def _followed(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
     import time
-    from pathlib import Path
 
     from cotune.cluster.service.documents import moment
-    from cotune.run.tail import Tail
+    from cotune.cluster.service.logs import log_tails
 
-    seen, tails = 0, list[Tail]()
+    seen, tails = 0, log_tails(job, rank)
     while True:
         now = queue.get(job.id)
-        if not tails and now.folder:
-            tails = [Tail(Path(now.folder) / name, whole=True) for name in _files(rank)]
+        tails = tails or log_tails(now, rank)
         for event in queue.events(job.id, after=seen):
             seen = event.number
             yield f"{moment(event.at)} [{event.state}] {event.words}"

@@ -33,9 +33,9 @@ def serve(
         ),
     ] = None,
     policy: Annotated[
-        str,
-        typer.Option("--policy", rich_help_panel=SPACE, help="Who runs on what: joint, fifo, srtf, elasticflow, ..."),
-    ] = "joint",
+        str | None,
+        typer.Option("--policy", rich_help_panel=SPACE, help="Who runs on what: joint (the default), fifo, srtf, ..."),
+    ] = None,
     slots: Annotated[
         int | None,
         typer.Option(
@@ -122,6 +122,7 @@ def serve(
         with _http(store, listen if not check else None, tokens, folders or ()):
             _service(store, options, check=check, json=json)
         return
+    policy = policy or "joint"
     chosen: Any = registry.create("policy", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
     with Stores(store) as stores:
@@ -168,7 +169,7 @@ def _service(store: str | None, options: ServiceOptions, *, check: bool, json: b
     if json:
         from cotune.cli.output import emit_json
 
-        emit_json("serve", {"policy": options.policy, "slots": options.size, "jobs": [], "declined": []})
+        emit_json("serve", {"policy": options.policy or "joint", "slots": options.size, "jobs": [], "declined": []})
 
 
 def _check(store: str | None, options: ServiceOptions, json: bool) -> None:

@@ -1,0 +1,105 @@
+"""Any policy under an operator's rules: higher priority first, no team beyond its quota, and changed while jobs run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotune import registry
+from cotune.cluster.governed import Governed
+from cotune.cluster.loop import Changes, Footing, drive
+from cotune.cluster.node_packing import Count
+from cotune.cluster.policies.orders import Fifo, Srtf
+from cotune.cluster.policy import Active, Policy, Submission, rigid_config
+from cotune.cluster.simulate import simulate
+from cotune.cluster.simulate.world import Simulated
+from cotune.cluster.work import Steady
+from cotune.types import Cluster, Device
+
+CLUSTER = Cluster((Device("gpu", 8, 1.0),))
+POLICIES = [name for name in registry.names("policy") if not hasattr(registry.load("policy", name), "history")]
+
+
+def job(number: int, team: str, priority: int, gpus: int) -> Active:
+    rates = {rigid_config(units): float(units) for units in (1, 2, 4, 8)}
+    submission = Submission(
+        f"job-{number}",
+        0.0,
+        gpus,
+        100.0,
+        work=Steady(400.0, rates),
+        wants=rigid_config(gpus),
+        team=team,
+        priority=priority,
+    )
+    return Active(submission, number, 100.0, submission.work)
+
+
+jobs = st.lists(
+    st.tuples(st.sampled_from(["", "red", "blue"]), st.integers(-1, 2), st.sampled_from([1, 2, 4])), max_size=9
+).map(lambda drawn: [job(number, *one) for number, one in enumerate(drawn)])
+
+
+def held(given: Any, active: list[Active], team: str) -> int:
+    return sum(given[one.job.name].units for one in active if one.job.team == team and one.job.name in given)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=15)
+@given(active=jobs, red=st.integers(0, 8), blue=st.integers(0, 8))
+def test_no_team_holds_more_than_its_quota_nor_all_more_than_there_is(
+    name: str, active: list[Active], red: int, blue: int
+) -> None:
+    policy: Policy = registry.create("policy", name)
+    shares = Governed(policy, {"red": red, "blue": blue}).allocate(active, CLUSTER)
+    assert held(shares, active, "red") <= red
+    assert held(shares, active, "blue") <= blue
+    assert sum(config.units for config in shares.values()) <= 8
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_without_quotas_and_with_one_priority_it_is_the_policy_itself(name: str) -> None:
+    policy: Policy = registry.create("policy", name)
+    active = [job(number, "red", 0, 2) for number in range(6)]
+    again = [job(number, "red", 0, 2) for number in range(6)]
+    assert Governed(policy).allocate(active, CLUSTER) == policy.allocate(again, CLUSTER)
+
+
+def test_a_higher_priority_is_served_first_and_what_is_left_goes_to_the_others() -> None:
+    active = [job(0, "", 0, 4), job(1, "", 0, 4), job(2, "", 5, 4)]
+    assert set(Governed(Fifo()).allocate(active, CLUSTER)) == {"job-2", "job-0"}
+
+
+def test_a_policy_that_stops_nobody_does_not_stop_one_of_lower_priority() -> None:
+    running, urgent = job(0, "", 0, 8), job(1, "", 9, 8)
+    running.config, running.held = running.job.config, 8
+    assert set(Governed(Fifo()).allocate([running, urgent], CLUSTER)) == {"job-0"}
+    assert set(Governed(Srtf()).allocate([running, urgent], CLUSTER)) == {"job-1"}
+
+
+def test_what_a_team_may_not_have_is_for_the_others() -> None:
+    active = [job(0, "red", 0, 4), job(1, "red", 0, 4), job(2, "blue", 0, 4)]
+    assert set(Governed(Fifo(), {"red": 4}).allocate(active, CLUSTER)) == {"job-0", "job-2"}
+
+
+def test_a_simulation_takes_it_like_any_policy() -> None:
+    trace = [replace(job(number, "red", 0, 4).job, work=None, seconds=10.0) for number in range(4)]
+    assert max(simulate(trace, CLUSTER, Governed(Fifo())).end) == 20.0
+    assert max(simulate(trace, CLUSTER, Governed(Fifo(), {"red": 4})).end) == 40.0
+
+
+def test_the_policy_is_changed_while_jobs_run() -> None:
+    long = Submission("long", 0.0, 8, 100.0)
+    short = [Submission(f"short-{number}", 10.0 + number, 8, 5.0) for number in range(3)]
+    policies: Iterator[Policy] = iter([Fifo(), Fifo()])
+    last = Srtf()
+    seen: list[Changes] = []
+    world = Simulated([long, *short])
+    footing = lambda: Footing(next(policies, last), CLUSTER)  # noqa: E731
+    ended = [active.job.name for active in drive(Fifo(), CLUSTER, world, Count(), seen.append, footing=footing)]
+    assert ended == ["short-0", "short-1", "short-2", "long"], "under fifo the long one would have ended first"
