@@ -7,7 +7,6 @@ start is a measurement: it begins anew or from cotune's own checkpoint, never fr
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,6 @@ _ARGUMENTS = {
     "steps": "max_steps",
     "epochs": "num_train_epochs",
 }
-_TIMES_WORKERS = (
-    "transformers multiplies the loss of a model that takes **kwargs by the number of workers, also in evaluations, "
-    "and this model is none of its own: pass average_tokens_across_devices=False if its loss grows with the workers"
-)
 
 
 def arguments() -> dict[str, Any]:
@@ -57,15 +52,15 @@ def change_trainer(module: Any) -> None:
         begin(self, *args, **kwargs)
         if not injected.reports():
             return
-        from cotune.callbacks.huggingface import Report
+        from cotune.callbacks.huggingface import TIMES_WORKERS, Report, loss_grows
 
         has = [one for one in self.callback_handler.callbacks if isinstance(one, Report)]
         own = has[0] if has else Report(required=False)
         own.trainer = self
         if not has:
             self.add_callback(own)
-        if _loss_grows(self):
-            warn(_TIMES_WORKERS)
+        if loss_grows(self.args, self.model, self.model_accepts_loss_kwargs):
+            warn(TIMES_WORKERS)
 
     def trained(self: Any, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not injected.reports():
@@ -84,12 +79,3 @@ def _to_go_on_from(trainer: Any, asked: Any) -> Any:
         return str(found)
     output = Path(trainer.args.output_dir).resolve()
     return asked if isinstance(asked, str) and output not in Path(asked).resolve().parents else None
-
-
-def _loss_grows(trainer: Any) -> bool:
-    """Say whether the Trainer takes the model's loss for a sum over all workers, which it seems not to be."""
-    from transformers import PreTrainedModel
-
-    scaled = getattr(trainer.args, "average_tokens_across_devices", False) and trainer.model_accepts_loss_kwargs
-    model = getattr(trainer.model, "base_model", trainer.model)
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and scaled and not isinstance(model, PreTrainedModel)

@@ -7,6 +7,7 @@ and checkpoints are the Trainer's own too.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from cotune.callbacks.together import Ballot, Keeper
 from cotune.callbacks.train_job import TrainJobCountdown
 from cotune.errors import NotFound, missing_extra
 from cotune.worker.report import report, warn
+
+TIMES_WORKERS = (
+    "transformers multiplies the loss of a model that takes **kwargs by the number of workers, also in evaluations, "
+    "and this model is none of its own: pass average_tokens_across_devices=False if its loss grows with the workers"
+)
 
 
 def _framework() -> Any:
@@ -40,9 +46,11 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
         self._ballot, self._keeper = Ballot(), Keeper()
         self._train_job: TrainJobCountdown | None = None
 
-    def on_train_begin(self, args: Any, state: Any, _: Any, **__: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, _: Any, model: Any = None, **__: Any) -> None:
         """Tell that the first step is about to begin."""
         self._training = True
+        if is_heard() and self.trainer is None and model is not None and loss_grows(args, model, _takes_any(model)):
+            warn(TIMES_WORKERS)
         if is_heard() and not _evaluates(args) and self.metric is None and _wanted().startswith("eval_"):
             warn(f"{_wanted()} is never evaluated: the Trainer has no eval_strategy, such as eval_strategy='steps'")
         self._ballot, self._keeper = Ballot(args.device), Keeper()
@@ -122,6 +130,20 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
             for name, value in own.items():
                 setattr(args, name, value)
             trainer.state.best_model_checkpoint = best
+
+
+def loss_grows(args: Any, model: Any, takes_any: bool) -> bool:
+    """Say whether the Trainer takes the model's loss for a sum over all workers, which it seems not to be."""
+    scaled = getattr(args, "average_tokens_across_devices", False) and takes_any
+    own = getattr(model, "base_model", model)
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return bool(several and scaled and not isinstance(own, _framework().PreTrainedModel))
+
+
+def _takes_any(model: Any) -> bool:
+    """Say whether a model is told how many items a batch has, as the Trainer sees it."""
+    parameters = inspect.signature(getattr(model, "module", model).forward).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _evaluates(args: Any) -> bool:
