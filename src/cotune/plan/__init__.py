@@ -1,5 +1,6 @@
 """Choosing: configs are judged by their forecasts, searched and made a plan.
 
+    draws     the epochs and seconds of runs, draw by draw
     assess    what each config's forecast means for a goal: seconds, cost, the chance to meet it
     choose    ranks what was assessed and puts the `Plan` together, with its rivals and reason
     nearest   what comes nearest where no config meets the goal

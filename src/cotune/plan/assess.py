@@ -17,7 +17,6 @@ already, going on from there is another forecast (`rest`), which knows the past 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,12 +24,12 @@ from typing import Any
 import numpy as np
 
 from cotune.forecast import Learning, Outlook
+from cotune.plan.draws import ROWS, affordable, epochs_needed, longest_epochs, of_rows, runs, step_of
 from cotune.plan.lengths import lengths, told
 from cotune.plan.rates import rates
 from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
 
-_ROWS = 8192  # rows of draws held in memory at a time
 _SAME = 1e-9  # epochs that differ by less, relatively, are the same
 LOW, MID, HIGH = 0.1, 0.5, 0.9
 
@@ -102,12 +101,12 @@ class Assessment:
         if self.trained is None:
             return seconds, chance, kept
         rows = np.flatnonzero((self.trained > 0) & np.isfinite(self.seconds))
-        for begin in range(0, len(rows), _ROWS):
-            part = rows[begin : begin + _ROWS]
+        for begin in range(0, len(rows), ROWS):
+            part = rows[begin : begin + ROWS]
             spent = self._continuing.draws(part, self.trained[part])[2]
             seconds[part], chance[part] = np.median(spent, axis=1), self._continuing.met(part, spent).mean(axis=1)
             whole = np.median(self._continuing.draws(part, np.zeros(len(part)))[2], axis=1)
-            kept[part] = _affordable(self.goal, whole[:, None], self.rate[part])[:, 0]
+            kept[part] = affordable(self.goal, whole[:, None], self.rate[part])[:, 0]
         return seconds, chance, kept
 
     @cached_property
@@ -116,7 +115,7 @@ class Assessment:
         if self.outlook.continued is None:
             return self
         outlook = replace(self.outlook, learning=self.outlook.continued, continued=None)
-        return replace(self, outlook=outlook, needed=_epochs_needed(outlook, self.goal, self.sign))
+        return replace(self, outlook=outlook, needed=epochs_needed(outlook, self.goal, self.sign))
 
     def forecast(self, row: int, trained: float = 0.0) -> Forecast:
         """Return one row with its intervals, for the epochs that are not trained yet."""
@@ -150,17 +149,17 @@ class Assessment:
 
     def draws(self, rows: Ints, trained: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the epochs of whole trainings, those not trained yet, and the seconds that these take."""
-        taken = np.minimum(_of_rows(self.needed, self.outlook, rows), self.goal.max_epochs)
+        taken = np.minimum(of_rows(self.needed, self.outlook, rows), self.goal.max_epochs)
         if self.all_epochs:
             taken = np.repeat(self.epochs[rows, None].astype(np.float64), self.outlook.draws, axis=1)
-        more = _left(taken, trained[:, None], _step(self.outlook))
+        more = _left(taken, trained[:, None], step_of(self.outlook))
         spent = np.where(more > 0, self.outlook.begun(rows), 0.0) + more * self.outlook.each(rows)
         return taken, more, spent
 
     def met(self, rows: Ints, spent: Floats) -> Mask:
         """Return which draws of runs that take so many seconds meet the goal."""
-        reached = np.isfinite(_of_rows(self.needed, self.outlook, rows)) | (spent == 0)
-        return np.asarray(reached & _affordable(self.goal, spent, self.rate[rows]))
+        reached = np.isfinite(of_rows(self.needed, self.outlook, rows)) | (spent == 0)
+        return np.asarray(reached & affordable(self.goal, spent, self.rate[rows]))
 
     def _accuracy(self, row: int, taken: Floats, source: Source | None) -> Quantity | None:
         learning, luck = self.outlook.learning, self.outlook.z_accuracy
@@ -195,15 +194,15 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
     count = len(outlook.configs)
     probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count)
     for rows, fits in longest_epochs(outlook, goal, rate, MID):
-        cap[rows] = goal.epochs or np.maximum(fits, _step(outlook))
-    needed = _epochs_needed(outlook, goal, sign)
+        cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook))
+    needed = epochs_needed(outlook, goal, sign)
     if goal.target is not None and goal.prefer != "accurate" and outlook.learning and outlook.learning.way:
         length = lengths(outlook.learning, goal, needed, cap)
         cap = np.minimum(cap, length[outlook.learning.recipe])
         outlook = replace(outlook, learning=told(outlook.learning, length), continued=None)
-        needed = _epochs_needed(outlook, goal, sign)
+        needed = epochs_needed(outlook, goal, sign)
     for rows, met, spent in runs(outlook, goal, rate, needed):
-        in_time = met & (_of_rows(needed, outlook, rows) <= cap[rows, None] * (1 + _SAME))
+        in_time = met & (of_rows(needed, outlook, rows) <= cap[rows, None] * (1 + _SAME))
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
     _credit(outlook, goal, cluster, sign, probability)
@@ -225,12 +224,12 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
 def would_do(found: Assessment, goal: Goal) -> bool:
     """Say whether some config would meet another goal, from scratch and with the confidence asked for."""
     outlook, rate = found.outlook, found.rate
-    needed = _epochs_needed(outlook, goal, found.sign)
+    needed = epochs_needed(outlook, goal, found.sign)
     for (rows, fits), (_, met, _) in zip(
         longest_epochs(outlook, goal, rate, MID), runs(outlook, goal, rate, needed), strict=True
     ):
-        cap = np.full(len(rows), float(goal.epochs)) if goal.epochs else np.maximum(fits, _step(outlook))
-        in_time = met & (_of_rows(needed, outlook, rows) <= cap[:, None] * (1 + _SAME))
+        cap = np.full(len(rows), float(goal.epochs)) if goal.epochs else np.maximum(fits, step_of(outlook))
+        in_time = met & (of_rows(needed, outlook, rows) <= cap[:, None] * (1 + _SAME))
         if (in_time.mean(axis=1) >= goal.confidence).any():
             return True
     return False
@@ -253,58 +252,9 @@ def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probabili
             probability[rows] = np.maximum(probability[rows], then.probability[0])
 
 
-def _step(outlook: Outlook) -> float:
-    """Return the epochs between two evaluations, after which a run may stop."""
-    return 1.0 if outlook.learning is None else outlook.learning.step
-
-
 def _left(taken: Floats, trained: Floats, step: float) -> Floats:
     """Return the epochs left of so many: a step at least, unless the target is met already (infinite)."""
     return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, step), taken))
-
-
-def runs(outlook: Outlook, goal: Goal, rate: Floats, needed: Floats) -> Iterator[tuple[Ints, Mask, Floats]]:
-    """Yield blocks of (rows, whether each draw meets the goal, seconds each draw takes)."""
-    for rows in _blocks(outlook, rate):
-        wanted = _of_rows(needed, outlook, rows)
-        spent = outlook.begun(rows) + np.minimum(wanted, goal.max_epochs) * outlook.each(rows)
-        yield rows, _affordable(goal, spent, rate[rows]) & np.isfinite(wanted), spent
-
-
-def _affordable(goal: Goal, spent: Floats, rate: Floats) -> Mask:
-    """Return which draws keep to the deadline and the budget."""
-    kept = np.ones(spent.shape, dtype=bool)
-    if goal.deadline is not None:
-        kept &= spent <= goal.deadline
-    if goal.max_cost is not None:
-        kept &= spent * rate[:, None] <= goal.max_cost
-    return kept
-
-
-def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Floats]]:
-    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws)."""
-    around, between = _around(outlook, confidence)
-    step = _step(outlook)
-    for rows in _blocks(outlook, rate):
-        slow = np.quantile(around.each(rows), between, axis=1)
-        allowed = np.full(len(rows), np.inf)
-        if goal.deadline is not None:
-            allowed = np.minimum(allowed, goal.deadline)
-        if goal.max_cost is not None:
-            allowed = np.minimum(allowed, goal.max_cost / rate[rows])
-        fits = step * np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow / step)
-        yield rows, np.clip(fits, 0.0, goal.max_epochs)
-
-
-def _around(outlook: Outlook, share: float) -> tuple[Outlook, float]:
-    """Return an outlook of the two draws of time that a share of all lies between, and how far it lies between them.
-
-    Seconds rise with their draw, so these two tell any quantile of them.
-    """
-    place = share * (outlook.draws - 1)
-    below = max(min(int(place), outlook.draws - 2), 0)
-    two = np.sort(outlook.z_time)[[below, min(below + 1, outlook.draws - 1)]]
-    return replace(outlook, z_time=two), place - below
 
 
 def _longest(found: Assessment) -> Assessment:
@@ -315,52 +265,11 @@ def _longest(found: Assessment) -> Assessment:
     for rows, fits in longest_epochs(outlook, goal, found.rate, goal.confidence):
         taken = np.maximum(np.floor(fits), 1.0)
         spent = outlook.begun(rows) + taken[:, None] * outlook.each(rows)
-        met = _affordable(goal, spent, found.rate[rows]) & (fits[:, None] > 0)
+        met = affordable(goal, spent, found.rate[rows]) & (fits[:, None] > 0)
         if goal.target is not None:
-            met &= _of_rows(found.needed, outlook, rows) <= fits[:, None]
+            met &= of_rows(found.needed, outlook, rows) <= fits[:, None]
         epochs[rows], probability[rows], middle[rows] = taken, met.mean(axis=1), np.median(spent, axis=1)
     return replace(found, probability=probability, seconds=middle, epochs=epochs)
-
-
-def _epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
-    """Return for each recipe and draw the epochs a run takes (one row when all take the same).
-
-    A draw meets the target after epoch e when z >= (target - accuracy) / spread. With the
-    draws in order, epoch e is still needed by as many of them as lie below the least such
-    bound so far; counting those is one look-up per epoch instead of one test per draw.
-    """
-    learning = outlook.learning
-    if goal.target is None or learning is None:
-        return np.full((1, outlook.draws), float(goal.cap))
-    if sign * goal.target > learning.ceiling:
-        return np.full((len(learning.best), outlook.draws), np.inf)
-    most = round(goal.max_epochs / learning.step)
-    best, above, below = (part[:, :most] for part in (learning.best, learning.spread, learning.fall))
-    missing = sign * goal.target - best
-    spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
-    bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
-    recipes, epochs = bound.shape
-    order = np.argsort(outlook.z_accuracy)
-    waiting = np.searchsorted(outlook.z_accuracy[order], bound)
-    places = (np.arange(recipes)[:, None] * (outlook.draws + 1) + waiting).ravel()
-    counts = np.bincount(places, minlength=recipes * (outlook.draws + 1)).reshape(recipes, -1)
-    met_after = epochs - np.cumsum(counts, axis=1)[:, :-1] + 1.0
-    needed = np.empty((recipes, outlook.draws))
-    needed[:, order] = np.where(met_after <= epochs, met_after * learning.step, np.inf)
-    return needed
-
-
-def _of_rows(needed: Floats, outlook: Outlook, rows: Ints) -> Floats:
-    """Return the epochs needed by some configs."""
-    if len(needed) == 1 or outlook.learning is None:
-        return np.repeat(needed[:1], len(rows), axis=0)
-    return needed[outlook.learning.recipe[rows]]
-
-
-def _blocks(outlook: Outlook, rate: Floats) -> Iterator[Ints]:
-    """Yield the rows of configs that can run at all, a block at a time."""
-    rows = np.flatnonzero(np.isfinite(rate) & np.isfinite(outlook.epoch_seconds))
-    return (rows[begin : begin + _ROWS] for begin in range(0, len(rows), _ROWS))
 
 
 def _quantiles(*draws: Floats) -> list[tuple[float, float, float]]:

@@ -14,7 +14,8 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.forecast import Learning
-from cotune.plan.assess import Assessment, longest_epochs, runs, would_do
+from cotune.plan.assess import Assessment, would_do
+from cotune.plan.draws import longest_epochs, runs
 from cotune.types import Floats, Forecast, Goal, Ints, Job
 from cotune.units import duration, number
 

@@ -27,7 +27,8 @@ from functools import cached_property
 import numpy as np
 
 from cotune.counting import told
-from cotune.plan.assess import Assessment, assess, runs
+from cotune.plan.assess import Assessment, assess
+from cotune.plan.draws import runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
