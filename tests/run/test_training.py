@@ -63,6 +63,14 @@ def test_without_a_plan_both_numbers_are_needed_and_named_axes_take_their_first_
     assert (config.device, config.axes) == ("t4", (("precision", "fp32"),))
 
 
+def test_accumulate_is_a_number_of_the_config_and_no_axis_of_the_users() -> None:
+    config = config_of_run(PLAN.config, SPACE, "cpu", workers=1, batch_size=16, axes={"accumulate": 4})
+    assert (config.accumulate, config.global_batch) == (4, 64)
+    assert "accumulate" not in dict(config.axes)
+    with pytest.raises(UsageError, match="whole number"):
+        config_of_run(PLAN.config, SPACE, "cpu", workers=1, batch_size=16, axes={"accumulate": 0})
+
+
 def test_a_fixed_recipe_keeps_its_global_batch() -> None:
     config = config_of_run(None, FIXED, "cpu", workers=4, batch_size=None, axes={})
     assert (config.batch_size, config.global_batch) == (16, 64)

@@ -260,7 +260,8 @@ class LaunchMonitor:
         yield from self.said_to_warn
         if self.from_zero:
             yield COUNTS_FROM_ZERO
-        if self.others and self.told_at is None:
+        judged = self.launch.target is not None or self.launch.job.large is None  # a layout is chosen by its seconds
+        if judged and self.others and self.told_at is None:
             yield self._never_told(self.launch.job.metric)
         if self.tool is not None and self.tool.missing:
             yield f"its log told nothing: {self.tool.missing}"

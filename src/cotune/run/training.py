@@ -13,7 +13,7 @@ from dataclasses import replace
 from cotune import counting
 from cotune.errors import NotFound, UsageError
 from cotune.jobfile.command import instead, takes
-from cotune.space import LAYOUT, Space
+from cotune.space import LAYOUT, Space, check_counts
 from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of, split_over
 from cotune.units import duration, number
 
@@ -48,13 +48,18 @@ def config_of_run(
     if start is None and (workers is None or (batch_size is None and space.global_batch is None)):
         raise NotFound("there is no plan: plan first, or give both workers and batch size", remedy="layout")
     base = start or Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
-    named = dict(base.axes) | axes
+    told = axes.get("accumulate")  # a number of every config, not a name of the user's
+    named = dict(base.axes) | {name: value for name, value in axes.items() if name != "accumulate"}
     held = base.servers if servers is None else servers
     chosen = replace(base, stages=(Stage(base.device, workers or base.workers),), servers=held, axes=axes_of(named))
+    if told is not None:
+        check_counts({"accumulate": told})
+        assert isinstance(told, int)
+        chosen = replace(chosen, accumulate=told)
     if space.global_batch is None:
         return replace(chosen, batch_size=batch_size or base.batch_size)
     spread = chosen.replicas * chosen.accumulate
-    if batch_size and any(axis.name == "accumulate" for axis in space.axes):
+    if batch_size and told is None and any(axis.name == "accumulate" for axis in space.axes):
         chosen = replace(chosen, accumulate=max(space.global_batch // max(chosen.replicas * batch_size, 1), 1))
         spread = chosen.replicas * chosen.accumulate
     if not spread:

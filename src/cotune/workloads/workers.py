@@ -124,11 +124,15 @@ class Pulse:
 
     def agree(self, stop: bool) -> bool:
         """Return whether any worker wants to stop, and fix when to ask again."""
+        return self.agree_on(stop)[0]
+
+    def agree_on(self, *wishes: bool) -> tuple[bool, ...]:
+        """Return for each wish whether any worker has it, and fix when to ask again."""
         rate = self._done / max(self._now - self._since, 1e-9)
         ahead = max(1, min(int(rate * self._seconds), 2 * self._done))
-        stopping, ahead_of_all = self._workers.most(float(stop), float(ahead))
+        *wanted, ahead_of_all = self._workers.most(*map(float, wishes), float(ahead))
         self._begin(int(ahead_of_all))
-        return bool(stopping)
+        return tuple(map(bool, wanted))
 
     def _begin(self, steps: int) -> None:
         self._steps, self._done = steps, 0

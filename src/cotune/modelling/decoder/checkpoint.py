@@ -7,7 +7,6 @@ another name and then moved, so one that is there is whole; the one before goes 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,12 +25,6 @@ from cotune.errors import InvalidFile
 Parts = Sequence[tuple[nn.Module, Optimizer]]  # a worker's stages, each with its optimiser
 _PREFIX = "step-"
 _FLAT = StateDictOptions(flatten_optimizer_state_dict=True)  # by parameter, not by group: layouts group differently
-
-
-def folder() -> Path | None:
-    """Return where cotune asks for checkpoints, if it does."""
-    named = os.environ.get("COTUNE_CHECKPOINT")
-    return Path(named) if named else None
 
 
 def save(where: Path, step: int, parts: Parts) -> None:

@@ -10,9 +10,7 @@ sequences in the same step and begin with the same weights, so their losses diff
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import cotune
+from cotune.callbacks.together import Keeper, folder, resumes
 from cotune.modelling.decoder import checkpoint, data
 from cotune.modelling.decoder.spread import SCHEDULES, parameter_groups, require_right, spread, usual_schedule
 from cotune.modelling.layouts.layout import Layout
@@ -73,10 +72,9 @@ class DecoderTrainer:
         self.source = data.Text.read(flags.text, shape.vocab, flags.sequence) if flags.text else made_up
         self.model = spread(shape, layout, schedule, device=workers.device, seed=flags.seed, loss=_loss)
         self.parts = [(one, torch.optim.AdamW(parameter_groups(one), lr=flags.lr)) for one in self.model.stages]
-        self.keep = checkpoint.folder()
-        going_on = self.keep is not None and os.environ.get("COTUNE_RESUME") == "1"
-        self.step = checkpoint.restore(self.keep, self.parts) if going_on and self.keep else 0
-        self.pulse = Pulse(workers)
+        kept = resumes()
+        self.step = checkpoint.restore(kept, self.parts) if kept else 0
+        self.pulse, self.keeper = Pulse(workers), Keeper()
         self._losses: list[Tensor] = []
 
     @property
@@ -91,18 +89,18 @@ class DecoderTrainer:
             if beat or told:
                 self.workers.settle()
             stop = self._tell() if told else beat and cotune.report(step=self.step, tokens=self.tokens)
-            if beat and self.pulse.agree(stop):
+            enough, due = self.pulse.agree_on(stop, self.keeper.due) if beat else (False, False)
+            if enough:
                 break
-            if self.step % self.flags.save_every == 0 and self.step < self.flags.steps:
+            if (due or self.step % self.flags.save_every == 0) and self.step < self.flags.steps:
                 self._save()
         self._save()
 
     def _save(self) -> None:
-        if self.keep is None:
+        if folder() is None:
             return
-        began = time.perf_counter()
-        checkpoint.save(self.keep, self.step, self.parts)
-        cotune.report(step=self.step, tokens=self.tokens, checkpoint=time.perf_counter() - began)
+        seconds = self.keeper.keep(lambda into: checkpoint.save(into, self.step, self.parts))
+        cotune.report(step=self.step, tokens=self.tokens, checkpoint=seconds)
 
     def _step(self) -> None:
         flags, layout = self.flags, self.layout
