@@ -1,10 +1,15 @@
-"""Live goals on scripts that know nothing of cotune, with an axis of precision: profile, plan, run, and what was best.
+"""Live goals of scripts that know nothing of cotune, with an axis of precision, beside configs timed directly.
 
-    python benchmarks/live_strangers.py --data FOLDER --out FILE [--only lm] [--slices 8]
+    python benchmarks/live_strangers.py table --data FOLDER --out OUT     12 configs of each job, some seconds each
+    python benchmarks/live_strangers.py goals --data FOLDER --out OUT     profile, plan and run four goals of each job
+    python benchmarks/live_strangers.py judge --out OUT                   print the goals beside the best of the table
 
-For each job two goals: the fastest forecast times 2.5 (loose) and times 1.4 (tight). Afterwards a table of configs is
-run directly to the same target; cost is device-seconds to the target, and the best is the cheapest of the table, and
-of the plans, that met the deadline.
+A language model and a mixer on slices of a GPU, a convolutional network on the whole of it. Each has two targets: what
+the median config of the table had come to after half its seconds, and after four fifths. Each target has two deadlines:
+2.5 times what the fastest config of the table took (loose), and 1.4 times (tight), the engine's own start
+(`--engine-start`, as measured on the machine) added. So nothing of a goal is taken from a forecast. Cost is
+device-seconds to the target; the best is the cheapest config of the table that met the target by the deadline. The
+table pays the engine's start once, so its median is added to each. `--cpu` tries this program on two cores.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -19,134 +25,197 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotune.jobfile import settings as job_settings
+from cotune.jobfile.settings import Settings
+from cotune.run.engines.local import Local
+from cotune.run.launch import Ended, Launch, Reported
+from cotune.types import Config
+
 STRANGERS = Path(__file__).parent.absolute() / "strangers"
 SLACKS = {"loose": 2.5, "tight": 1.4}
+SHARES = (0.5, 0.8)  # of the seconds of the table, after which the median config had come to a target
+AT_ONCE = 4  # workers of the table that train at the same time, each on its slice of eight
+Row = tuple[int, int, str]
+SLICED: tuple[Row, ...] = (
+    (1, 32, "fp32"), (1, 32, "bf16"), (1, 64, "fp32"), (1, 64, "bf16"), (1, 128, "fp32"), (1, 128, "bf16"),
+    (2, 32, "fp32"), (2, 64, "bf16"), (4, 16, "fp32"), (4, 32, "bf16"), (8, 16, "fp32"), (8, 32, "bf16"),
+)  # fmt: skip
+WHOLE: tuple[Row, ...] = tuple((1, batch, kind) for batch in (16, 32, 64, 128, 256, 512) for kind in ("fp32", "bf16"))
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """A job: its command, its metric, the target, and the configs that are timed directly."""
+    """A job: its command, its metric, the configs that are timed directly, and for how many seconds."""
 
     name: str
     run: str
     examples: int
     metric: str
-    target: str
-    workers: tuple[int, ...]
-    batches: tuple[int, ...]
-    table: tuple[tuple[int, int, str], ...]
+    table: tuple[Row, ...]
+    seconds: float
     slices: int | None
+
+    @property
+    def sign(self) -> int:
+        return -1 if "loss" in self.metric else 1
+
+    def target(self, level: float) -> str:
+        return f"{self.metric}{'<=' if self.sign < 0 else '>='}{level}"
 
 
 def strangers(data: Path) -> list[Stranger]:
-    """Return the jobs: a language model and a mixer on slices of a GPU, a convolutional network on a whole one."""
+    """Return the jobs."""
     python = f"{sys.executable} {STRANGERS}"
     flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision} --lr {lr}"
-    on_slices = ((1, 32, "bf16"), (1, 128, "bf16"), (2, 32, "fp32"), (4, 32, "bf16"), (1, 32, "fp32"), (8, 16, "fp32"))
-    whole = ((1, 32, "fp32"), (1, 32, "bf16"), (1, 128, "fp32"), (1, 128, "bf16"), (1, 512, "bf16"), (1, 512, "fp32"))
+    text = f"{python}/lm.py --text {data}/text.txt --width 192 --depth 4 --examples 8192 --per-epoch 2 {flags}"
+    pictures = f"{python}/vision.py --data {data}/fashion.npz {flags}"
     return [
-        Stranger(
-            "lm",
-            f"{python}/lm.py --text {data}/text.txt --width 192 --depth 4 --examples 8192 --per-epoch 2 {flags}",
-            8192,
-            "val_loss",
-            "val_loss<=2.1",
-            (1, 2, 4, 8),
-            (16, 32, 64, 128),
-            on_slices,
-            8,
-        ),
-        Stranger(
-            "mixer",
-            f"{python}/vision.py --net mixer --data {data}/fashion.npz {flags}",
-            12000,
-            "accuracy",
-            "accuracy>=0.80",
-            (1, 2, 4, 8),
-            (16, 32, 64, 128),
-            on_slices,
-            8,
-        ),
-        Stranger(
-            "plain",
-            f"{python}/vision.py --net plain --data {data}/fashion.npz {flags}",
-            12000,
-            "accuracy",
-            "accuracy>=0.82",
-            (1,),
-            (16, 32, 64, 128, 256, 512),
-            whole,
-            None,
-        ),
+        Stranger("lm", text, 8192, "val_loss", SLICED, 10.0, 8),
+        Stranger("mixer", f"{pictures} --net mixer", 12000, "accuracy", SLICED, 10.0, 8),
+        Stranger("plain", f"{pictures} --net plain", 12000, "accuracy", WHOLE, 6.0, None),
     ]
 
 
 def main() -> None:
-    """Try every job, and write what came of it."""
+    """Time the table, try the goals, or judge both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("what", choices=("table", "goals", "judge"))
+    parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", default=None)
-    parser.add_argument("--profile", default="30s")
+    parser.add_argument("--only", default=None, help="names of jobs, with commas")
+    parser.add_argument("--engine-start", type=float, default=10.0, help="seconds until a job's code begins")
+    parser.add_argument("--profile", default="45s", help="what measuring may take")
     parser.add_argument("--cpu", action="store_true", help="cores instead of a GPU, to try this program")
-    parser.add_argument("--seconds", type=float, default=600.0, help="nothing is begun after so long")
     asked = parser.parse_args()
-    until = time.monotonic() + asked.seconds
-    results = []
+    asked.out.mkdir(parents=True, exist_ok=True)
     for job in strangers(asked.data.absolute()):
-        if asked.only in (None, job.name) and time.monotonic() < until:
-            results.append(tried(job, asked.out.parent / f"live-{job.name}", asked, until))
-            asked.out.write_text(json.dumps(results, indent=1))
-    for result in results:
-        show(result)
+        if asked.only is not None and job.name not in asked.only.split(","):
+            continue
+        folder = asked.out.absolute() / f"live-{job.name}"
+        folder.mkdir(exist_ok=True)
+        table, goals = (asked.out / f"{job.name}.{kind}.json" for kind in ("table", "goals"))
+        if asked.what == "table":
+            table.write_text(json.dumps(timed_table(job, folder, cpu=asked.cpu)))
+        elif asked.what == "goals":
+            goals.write_text(json.dumps(tried(job, folder, json.loads(table.read_text()), asked)))
+        elif table.exists() and goals.exists():
+            judge(job, json.loads(table.read_text()), json.loads(goals.read_text()))
 
 
-def tried(job: Stranger, folder: Path, asked: argparse.Namespace, until: float) -> dict[str, Any]:
-    """Profile a job, plan and run its two goals, then time the table."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cotune.yaml").write_text(job_file(job, cpu=asked.cpu))
-    result: dict[str, Any] = {"job": job.name, "goals": [], "table": []}
-    result["profile"] = cotune(folder, "profile", "--budget", asked.profile, "--target", job.target, seconds=90)
-    fastest = cotune(folder, "plan", "--target", job.target, "--deadline", "1h", "--prefer", "fast", seconds=60)
-    if "plan" not in fastest:
-        return result | {"refused": fastest}
-    quickest = fastest["plan"]["forecast"]["seconds"]["mid"]
-    for name, slack in SLACKS.items():
-        goal = ["--target", job.target, "--deadline", f"{slack * quickest:.1f}s"]
-        plan = cotune(folder, "plan", *goal, seconds=60)
-        run = cotune(folder, "run", *goal, "--from-scratch", "--fixed", seconds=90) if "plan" in plan else {}
-        result["goals"].append({"goal": name, "deadline": slack * quickest, "plan": plan.get("plan"), "run": run})
-    for workers, batch, precision in job.table:
-        if time.monotonic() > until:
-            break
-        config = ["-w", str(workers), "-b", str(batch), "--axis", f"precision={precision}"]
-        run = cotune(folder, "run", *config, "--target", job.target, "--from-scratch", "--fixed", seconds=60)
-        result["table"].append({"config": [workers, batch, precision], "run": run})
+def timed_table(job: Stranger, folder: Path, *, cpu: bool) -> list[dict[str, Any]]:
+    """Return the learning curve of each config of the table: seconds since the job's code began, and the metric."""
+    settings = job_settings.loads(job_file(job, None, cpu=cpu), {}, "the benchmark", folder)
+    engine = Local(gpu_slices=None if cpu else job.slices)
+    rows = []
+    try:
+        for together in packs(job.table, AT_ONCE if job.slices else 1):
+            rows += timed_together(engine, settings, together, job, folder)
+    finally:
+        engine.close()
+    return rows
+
+
+def packs(table: tuple[Row, ...], most: int) -> list[list[Row]]:
+    """Return the configs in groups of at most so many workers, the larger ones alone."""
+    groups: list[list[Row]] = []
+    for row in sorted(table):
+        last = groups[-1] if groups else None
+        if last is not None and sum(workers for workers, _, _ in last) + row[0] <= most:
+            last.append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def timed_together(
+    engine: Local, settings: Settings, together: list[Row], job: Stranger, folder: Path
+) -> list[dict[str, Any]]:
+    """Return the curves of configs that train at the same time."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in together:
+        workers, batch, precision = row
+        name = f"{workers}x{batch}-{precision}"
+        config = Config.data_parallel(
+            batch, workers, device=settings.cluster.devices[0].name, axes=(("precision", precision),)
+        )
+        launch = Launch(name, settings.job, config, settings.goal.cap, folder / name, seed=100)
+        engine.start(launch)
+        found[name] = {"config": row, "curve": [], "beside": len(together) - 1, "begun": None, "ended": False}
+    while not all(one["ended"] for one in found.values()):
+        event = engine.wait(0.2)
+        for name, one in found.items():
+            if one["begun"] is not None and engine.now() > one["begun"] + job.seconds:
+                engine.stop(name, 0.0)
+        if event is None:
+            continue
+        one = found[event.launch]
+        if isinstance(event, Ended):
+            one |= {"ended": True, "failure": event.failure and event.failure.words}
+        elif not isinstance(event, Reported):
+            one["begun"] = event.at
+        elif event.accuracy is not None:
+            one["curve"].append((event.epoch, event.accuracy, event.at - one["begun"]))
+    for name, one in found.items():
+        print(f"{job.name} {name}, {one['beside']} beside: {one['curve'][-1:]} {one['failure'] or ''}", flush=True)
+    return list(found.values())
+
+
+def targets(job: Stranger, table: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return an easier and a harder target: what the median config had come to after some shares of its seconds."""
+    levels = []
+    for share in SHARES:
+        reached = [
+            max((job.sign * value for _, value, at in row["curve"] if at <= share * job.seconds), default=-9.0)
+            for row in table
+        ]
+        levels.append(round(job.sign * statistics.median(reached), 2))
+    return levels[0], levels[1]
+
+
+def seconds_to(row: dict[str, Any], level: float, sign: int) -> float:
+    """Return the seconds in which a config of the table met a target, or infinity."""
+    return next((at for _, value, at in row["curve"] if sign * value >= sign * level), float("inf"))
+
+
+def tried(job: Stranger, folder: Path, table: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
+    """Profile a job for its harder target, then plan and run its four goals."""
+    levels = targets(job, table)
+    (folder / "cotune.yaml").write_text(job_file(job, levels[1], cpu=asked.cpu))
+    result: dict[str, Any] = {"job": job.name, "goals": []}
+    result["profile"] = cotune(folder, "profile", "--budget", asked.profile, seconds=120)
+    for level in levels:
+        fastest = asked.engine_start + min(seconds_to(row, level, job.sign) for row in table)
+        for name, slack in SLACKS.items():
+            goal = ["--target", job.target(level), "--deadline", f"{slack * fastest:.1f}s"]
+            plan = cotune(folder, "plan", *goal, seconds=60)
+            run = cotune(folder, "run", *goal, "--from-scratch", seconds=120) if "plan" in plan else {}
+            told = {"goal": name, "target": level, "deadline": slack * fastest, "plan": plan, "run": run}
+            result["goals"].append(told)
     return result
 
 
-def job_file(job: Stranger, *, cpu: bool) -> str:
+def job_file(job: Stranger, target: float | None, *, cpu: bool) -> str:
     """Return the job file; rates follow the square root of the global batch."""
     engine = {"local": {"gpu_slices": job.slices}} if job.slices and not cpu else "local"
     devices = {"cpu": {}} if cpu else {"slice" if job.slices else "h200": {"count": job.slices or 1}}
-    known = {
+    known: dict[str, Any] = {
         "name": job.name,
         "run": job.run,
         "examples": job.examples,
-        "max_epochs": 12,
+        "max_epochs": 30,
         "pattern": rf"epoch (?P<epoch>\S+) {job.metric} (?P<{job.metric}>\S+)",
         "lr": {"at": 1e-3, "global_batch": 64, "rule": "sqrt"},
-        "search": {"workers": job.workers, "batch_size": job.batches, "precision": ["fp32", "bf16"]},
+        "search": {
+            "workers": [1, 2, 4, 8] if job.slices else [1],
+            "batch_size": [16, 32, 64, 128] if job.slices else [16, 32, 64, 128, 256, 512],
+            "precision": ["fp32", "bf16"],
+        },
         "devices": devices,
         "engine": engine,
-        "target": {"metric": job.metric, **_bound(job.target)},
     }
+    if target is not None:
+        known["target"] = {"metric": job.metric, "at_most" if job.sign < 0 else "at_least": target}
     return json.dumps(known)  # JSON is YAML
-
-
-def _bound(target: str) -> dict[str, float]:
-    name = "at_most" if "<=" in target else "at_least"
-    return {name: float(target.partition("=")[2])}
 
 
 def cotune(folder: Path, *words: str, seconds: float) -> dict[str, Any]:
@@ -161,22 +230,39 @@ def cotune(folder: Path, *words: str, seconds: float) -> dict[str, Any]:
         return {"exit": "timeout", "wall": seconds}
     took = time.monotonic() - begun
     print(f"{words[0]} {' '.join(words[1:])[:90]}: exit {done.returncode} in {took:.1f} s", flush=True)
-    document: dict[str, Any] = {"stderr": done.stderr[-800:]}
-    if done.stdout.startswith("{"):
-        document = json.loads(done.stdout)
-    return {**document, "exit": done.returncode, "wall": took}
+    document = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    return {**document, "stderr": done.stderr[-3000:], "exit": done.returncode, "wall": took}
 
 
-def show(result: dict[str, Any]) -> None:
-    """Print a job's goals beside the table."""
-    for row in result["table"]:
-        run = row["run"].get("run") or {}
-        print(f"  {result['job']:6} timed   {row['config']}: {run.get('seconds')} s, exit {row['run']['exit']}")
+def judge(job: Stranger, table: list[dict[str, Any]], result: dict[str, Any]) -> None:
+    """Print a job's goals beside the best of the table."""
+    runs = [goal["run"]["run"] for goal in result["goals"] if goal["run"].get("run")]
+    engine = statistics.median([run["terms"].get("engine", 0.0) for run in runs] or [0.0])
     for goal in result["goals"]:
-        plan, run = goal["plan"] or {}, goal["run"].get("run") or {}
-        config, forecast = plan.get("config") or {}, (plan.get("forecast") or {}).get("seconds")
-        print(f"  {result['job']:6} {goal['goal']:6} in {goal['deadline']:.1f} s: {config}, forecast {forecast}")
-        print(f"         P {plan.get('probability')}, took {run.get('seconds')} s, exit {goal['run'].get('exit')}")
+        level, deadline = goal["target"], goal["deadline"]
+        costs = {
+            f"{workers} x {batch} {kind}": (workers * (engine + took), workers * took)
+            for row in table
+            for workers, batch, kind in [row["config"]]
+            if engine + (took := seconds_to(row, level, job.sign)) <= deadline
+        }
+        best = min(costs, key=lambda name: costs[name][0], default="none")
+        planned, run = goal["plan"].get("plan"), goal["run"].get("run")
+        head = f"| {job.name}, {job.target(level)} in {deadline:.1f} s, {goal['goal']}"
+        if planned is None or run is None:
+            print(f"{head} | refused, exit {goal['plan']['exit']} | | | best {best}, {len(costs)} met it | |")
+            continue
+        config, forecast = planned["config"], planned["forecast"]["seconds"]
+        what = f"{config['workers']} x {config['batch_size']} {config['precision']} | {planned['probability']:.2f}"
+        cost, own = (
+            run["device_seconds"],
+            run["device_seconds"] - config["workers"] * (run["terms"].get("engine") or 0.0),
+        )
+        over = [mine / theirs for mine, theirs in zip((cost, own), costs.get(best, (cost, own)), strict=True)]
+        told = f"{forecast['mid']:.1f} ({forecast['low']:.1f}..{forecast['high']:.1f})"
+        met = "met" if goal["run"].get("met") else f"missed, exit {goal['run']['exit']}"
+        beside = f"{over[0]:.2f} ({over[1]:.2f} without the engine's start), best {best}"
+        print(f"{head} | {what} | {told} | {run['seconds']:.1f}, {met} | {beside} |")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_two_points_of_each_value_tell_those_between() -> None:
 
 
 @pytest.mark.parametrize("for_goal", [False, True])
-def test_designs_start_every_value_with_a_small_and_a_large_batch(for_goal: bool) -> None:
+def test_designs_start_every_value_with_the_smallest_and_the_largest_batch(for_goal: bool) -> None:
     goal = Goal(0.9, deadline=1000.0, max_epochs=10) if for_goal else Goal(epochs=1)
     design = (ActiveDesign if for_goal else Design)(JOB, goal, SPACE, Cluster())
     samples: list[Sample] = []
@@ -71,8 +71,26 @@ def test_designs_start_every_value_with_a_small_and_a_large_batch(for_goal: bool
         if probe is None or probe.curve:
             break
         samples.append(sample(probe.config))
-    started = {(dict(one.config.axes)["precision"], one.config.batch_size > 256) for one in samples}
-    assert started == {("fp32", False), ("fp32", True), ("bf16", False), ("bf16", True)}
+    started = {(dict(one.config.axes)["precision"], one.config.batch_size) for one in samples}
+    assert started >= {("fp32", 16), ("fp32", 4096), ("bf16", 16), ("bf16", 4096)}
+
+
+def test_a_value_is_started_where_that_is_cheap() -> None:
+    design, samples = Design(JOB, Goal(epochs=1), SPACE, Cluster()), [sample(config(16, "fp32"))]
+    for workers in (1, 2):
+        prices = np.where(SPACE.configs().workers == workers, 1.0, 1000.0)
+        found = design.unstarted(samples, prices)
+        assert found == config(4096, "fp32", workers)
+
+
+def test_the_first_probes_for_a_goal_start_every_value_even_where_few_starts_are_left() -> None:
+    design = ActiveDesign(JOB, Goal(0.9, deadline=1000.0, max_epochs=10), SPACE, Cluster())
+    samples = [sample(config(16, "fp32"))]
+    for left in (6, 5, 4):
+        probe = design.next(samples, left)
+        assert probe is not None
+        samples.append(sample(probe.config))
+    assert {dict(one.config.axes)["precision"] for one in samples if one.config.batch_size == 4096} == {"fp32", "bf16"}
 
 
 def test_tables_show_every_named_axis_even_where_all_rows_have_the_same_value() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict.starts import PRIOR, load_words, starts
+from cotune.predict.starts import PRIOR, engine_start, load_words, starts
 from cotune.space import Configs
-from cotune.types import Z90, Cluster, Config, Job, Load, Sample
+from cotune.types import Z90, Cluster, Config, Job, Load, Sample, Terms
 
 JOB = Job("made-up", examples=10_000)
 
@@ -58,3 +60,10 @@ def test_a_forecast_says_that_its_seconds_were_measured_on_a_busy_machine() -> N
     outlook = forecaster(JOB, samples, Cluster(), accuracy=None)(Configs.of([samples[0].config]), 1)
     assert "seconds were measured while 6 other processes were busy on 4 cores" in " ".join(outlook.notes)
     assert load_words([start(10.0, others=0.1)]) == load_words([start(10.0)]) == ""
+
+
+def test_an_engine_is_as_quick_to_come_up_again_on_an_idle_machine_and_less_surely_on_a_busy_one() -> None:
+    known = [replace(start(10.0, others=others), terms=Terms(engine=8.0)) for others in (0.0, None, 6.0)]
+    assert [engine_start([one])[0] for one in known] == pytest.approx([8.0] * 3)
+    idle, unknown, busy = (engine_start([one])[1] for one in known)
+    assert idle < unknown < busy

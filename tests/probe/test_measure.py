@@ -162,6 +162,7 @@ def test_as_many_starts_are_left_as_the_budget_holds() -> None:
     limits = Limits(60, 16)
     assert [limits.starts_left(0, 0.0), limits.starts_left(1, 10.0), limits.starts_left(10, 10.0)] == [16, 5, 6]
     assert limits.starts_left(2, 59.0) == 1
+    assert limits.starts_left(1, 10.0, once=8.0) == 15, "the engine comes up once"
     assert Limits(math.inf, 16).starts_left(4, 100.0) == 12
 
 

@@ -31,9 +31,10 @@ from cotune.types import Floats, Ints
 CONSTANT = 1.0  # c: whatever the level of all seconds
 _POWER: dict[Kind, float] = {"number": 0.5, "explained": 0.1}  # w: of ln seconds, for each doubling of a numeric axis
 NETWORK = 0.5  # y
-# k, l: a value of a named axis (a number format, a compiler) has a level and a power of the batch of its own: 0.6 to
-# 4.5 times as fast, from launch-bound small batches to matrix-bound large ones some eight doublings away.
-NAMED_LEVEL, NAMED_SLOPE = 0.6, 0.08
+# k, l: a value of a named axis (a number format, a compiler) has a level and a power of the batch of its own. bf16 over
+# fp32 on an H200: 0.6 to 4.5 times as fast over eight doublings of the batch, from launch-bound to matrix-bound (0.25 a
+# doubling); 0.8 to 2.8 over three on an eighth of it (0.42); of networks that stay launch-bound 0.0.
+NAMED_LEVEL, NAMED_SLOPE = 0.6, 0.12
 TOGETHER = 0.10  # v
 NOISE = 0.03  # of one measurement of an epoch, as a deviation of the logarithm
 _ALONE: dict[Kind, float] = {  # a

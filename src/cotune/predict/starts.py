@@ -40,6 +40,7 @@ class StartsPrior:
     load: float = 0.35  # of ln(1 + q), where q others were busy for each core
 
     engine: float = 0.25  # deviation of ln seconds until a job's code begins: caches and neighbours
+    engine_idle: float = 0.15  # the same on an idle machine: eight and three commands on an H200's host, 0.15 and 0.11
     engine_starts: float = 3.0  # that this counts for
 
 
@@ -79,7 +80,8 @@ def engine_start(known: Sequence[Sample]) -> tuple[float, float]:
     anew = np.log([*runs, *([max(probes)] if probes else [])])
     if not len(anew):
         return 0.0, PRIOR.engine
-    usual = max(PRIOR.engine, _under_load(known) or 0.0)
+    busy = _under_load(known)
+    usual = PRIOR.engine_idle if busy == 0.0 else max(PRIOR.engine, busy or 0.0)
     apart = PRIOR.engine_starts * usual**2 + float(((anew - anew.mean()) ** 2).sum())
     return float(np.exp(np.median(anew))), float(np.sqrt(apart / (PRIOR.engine_starts + len(anew) - 1)))
 

@@ -1,6 +1,7 @@
 """Active profiling: measure what decides, and stop when no probe is worth its cost.
 
-    1  a few cheap probes of seconds per epoch, far from each other
+    1  a few cheap probes of seconds per epoch, far from each other; each value of a named axis with a small batch
+       and a large one, since what differs in kind is not to be had from its neighbours
     2  one learning curve, of a recipe whose epochs are cheap
     3  forecast and plan; for every config x that is not measured yet
 
@@ -32,9 +33,9 @@ from cotune.plan.draws import runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
-from cotune.probe.design import Chooser, Design, Probe, first_length
+from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
+from cotune.types import RECORDED, Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
@@ -45,6 +46,7 @@ MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
 NEAR_LENGTH = 2  # times the length of an annealed run: ends of longer ones are not told by it
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
+START_SECONDS = 1.0  # of a probe, at least
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
 FAST_CURVES = "auto(among=[curve])"
 
@@ -58,11 +60,17 @@ def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
 
 
 class _Known:
-    """Which configs have measured seconds, and which a measured recipe."""
+    """Which configs have measured seconds, and which a measured recipe; and the epochs of a probe of seconds."""
 
     def __init__(
-        self, timed: Collection[Config], trained: Collection[int], configs: Sequence[Config], batches: Ints
+        self,
+        timed: Collection[Config],
+        trained: Collection[int],
+        configs: Sequence[Config],
+        batches: Ints,
+        epochs: Floats,
     ) -> None:
+        self.epochs = epochs
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
         self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
@@ -97,10 +105,10 @@ class ActiveDesign:
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it."""
         timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
+        if timed and left > LAST_STARTS and (value := self._unstarted(samples)) is not None:
+            return Probe.of_pace(self.job, value, self._spread_out.time_epochs(value), ", never started so")
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe.of_pace(self.job, far, self._spread_out.time_epochs(far))
-        if timed and left > LAST_STARTS + 1 and (value := self._spread_out.unstarted(samples)) is not None:
-            return Probe.of_pace(self.job, value, self._spread_out.time_epochs(value), ", never started so")
         first = first_length(self.job, self.goal, samples)
         if not any(self._shows_curve(sample, seen) and (sample.length or 0) >= (first or 0) for sample in samples):
             return self._first_curve(samples, first)
@@ -110,7 +118,7 @@ class ActiveDesign:
             for sample in samples
             if (self._tells_length(sample, found) if first else self._decides(sample, seen))
         }
-        known = _Known(timed, trained, self._listed, self._configs.global_batch)
+        known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
         able = self._spread_out.able(samples)
         plan = self._cheapest(found, found.feasible & able, able)
         row = self._wanted(found, plan, known, able, left)
@@ -161,17 +169,23 @@ class ActiveDesign:
         """Return how many of the seconds left a probe may take: all of them."""
         return seconds
 
+    def _unstarted(self, samples: Sequence[Sample]) -> Config | None:
+        """Return a config with a value that was not yet started so, the most telling for its seconds."""
+        return self._spread_out.unstarted(samples, START_SECONDS + self._probe_epochs(samples) * self._seconds(samples))
+
     def _far(self, samples: Sequence[Sample]) -> Config | None:
         """Return the config that tells the most of all seconds, of those that thirty steps are short for."""
-        return self._spread_out.most_telling(samples, self._short)
+        epochs = self._probe_epochs(samples)
+        return self._spread_out.most_telling(samples, epochs <= max(SHORT, float(np.quantile(epochs, 0.25))))
 
     @cached_property
     def _time_epochs(self) -> Floats:
         return np.array([self._spread_out.time_epochs(config) for config in self._listed])
 
-    @cached_property
-    def _short(self) -> Mask:
-        return np.asarray(self._time_epochs <= max(SHORT, float(np.quantile(self._time_epochs, 0.25))))
+    def _probe_epochs(self, samples: Sequence[Sample]) -> Floats:
+        """Return the epochs that a probe of seconds takes: thirty steps, and more of a job that reports seldom."""
+        live = [one.epochs for one in samples if one.engine != RECORDED and one.epoch_seconds is not None]
+        return np.maximum(self._time_epochs, min(MOST_TIME_EPOCHS, min(live, default=0.0)))
 
     def _first_curve(self, samples: Sequence[Sample], annealed: int | None) -> Probe | None:
         """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
@@ -241,12 +255,12 @@ class ActiveDesign:
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
 
     def _prices(self, seconds: Floats, epochs: Floats, known: _Known) -> Floats:
-        """Return what the next probe of each config costs: thirty steps, or its curve on the cheapest layout."""
+        """Return what the next probe of each config costs: its seconds', or its curve on the cheapest layout."""
         per_epoch = seconds * self._rate
         _, recipe = np.unique(self._configs.global_batch, return_inverse=True)
         least = np.full(recipe.max() + 1, np.inf)
         np.minimum.at(least, recipe, per_epoch)
-        return np.where(known.recipe, per_epoch * self._time_epochs, least[recipe] * epochs)
+        return np.where(known.recipe, per_epoch * known.epochs, least[recipe] * epochs)
 
     def _gains(self, found: Assessment, plan: int) -> tuple[Floats, Floats, Floats]:
         """Return each config's expected gain over the plan, its chance to win, and the epochs it takes."""

@@ -206,8 +206,10 @@ class Design:
     def _smallest(self, among: Mask) -> int:
         return int(self._configs.batch_size[among].min()) if among.any() else 0
 
-    def most_telling(self, samples: Sequence[Sample], among: Mask | None = None) -> Config | None:
-        """Return the open config whose seconds would tell the most of all others'."""
+    def most_telling(
+        self, samples: Sequence[Sample], among: Mask | None = None, prices: Floats | None = None
+    ) -> Config | None:
+        """Return the open config whose seconds would tell the most of all others', for its price where that counts."""
         wanted = self._open(samples) & self._within_reach(samples)
         closed = ~wanted if among is None else ~(wanted & among)
         if closed.all():
@@ -216,39 +218,33 @@ class Design:
             model = layout_law().fit_seconds(self.job, [one for one in samples if one.epoch_seconds is not None])
             return self._configs[int(model.worth_measuring(self._configs, 1, ~closed)[0])]
         measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
-        gains = np.where(closed, -np.inf, self._telling.gains(np.flatnonzero(measured)))
+        told = self._telling.gains(np.flatnonzero(measured))
+        gains = np.where(closed, -np.inf, told if prices is None else np.where(told > 0, told / prices, told))
         return self._configs[int(np.argmax(gains))]
 
     def _begun(self, samples: Sequence[Sample]) -> bool:
         """Return whether something has run, so that memory tells how far to go."""
         return any(sample.epoch_seconds is not None for sample in samples)
 
-    def unstarted(self, samples: Sequence[Sample]) -> Config | None:
-        """Return a config with a value of a named axis that was not yet started with a small batch, or a large one.
+    def unstarted(self, samples: Sequence[Sample], prices: Floats | None = None) -> Config | None:
+        """Return a config with a value of a named axis that was not yet started with its smallest batch, or largest.
 
         What differs in kind (a number format, a compiler) is not to be had from its neighbours, and its ratio to
-        them depends on the batch.
+        them depends on the batch: between the two ends it can be told, beyond them it cannot.
         """
-        batches = np.log(np.maximum(self._configs.batch_size, 1).astype(np.float64))
-        middle = (batches.min() + batches.max()) / 2
+        sizes = self._configs.batch_size
         ran = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        within = self.able(samples) & (self._within_reach(samples) | ran)
         for column in self._configs.named.values():
             values = list(dict.fromkeys(column.tolist()))
             if len(values) < 2 or all(type(value) in (int, float) for value in values):
                 continue
-            for value, side in itertools.product(values, (batches <= middle, batches > middle)):
-                own = np.array([one == value for one in column.tolist()]) & side
-                if not (own & ran).any() and (found := self._farthest(samples, own, batches, middle)) is not None:
-                    return found
+            for value, end in itertools.product(values, (np.min, np.max)):
+                own = np.array([one == value for one in column.tolist()]) & within
+                at_end = own & (sizes == end(sizes[own])) if own.any() else own
+                if own.any() and not (at_end & ran).any():
+                    return self.most_telling(samples, at_end, prices)
         return None
-
-    def _farthest(self, samples: Sequence[Sample], among: Mask, batches: Floats, middle: float) -> Config | None:
-        """Return the most telling of the configs whose batch lies farthest from the middle, as far as one may go."""
-        able = among & self._open(samples) & self._within_reach(samples)
-        if not able.any():
-            return None
-        away = np.where(able, np.abs(batches - middle), -np.inf)
-        return self.most_telling(samples, able & (away >= away.max() - 1e-9))
 
     def _quickest(self, global_batch: int, samples: Sequence[Sample]) -> Config:
         """Return the quickest measured layout of a global batch, else the one with the most workers."""

@@ -40,12 +40,15 @@ class Limits:
     timeout: float | None = None
     device_seconds: float | None = None
 
-    def starts_left(self, made: int, spent: float) -> int:
-        """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace."""
+    def starts_left(self, made: int, spent: float, once: float = 0.0) -> int:
+        """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace.
+
+        `once` are the seconds in which the engine came up, which no further start takes.
+        """
         allowed = self.samples - made
-        if not made or not spent:
+        if not made or spent <= once:
             return allowed
-        return max(1, int(min(allowed, (self.seconds - spent) / (spent / made))))
+        return max(1, int(min(allowed, (self.seconds - spent) / ((spent - once) / made))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def probe_loop(
         spent = engine.now() - begun
         left = limits.seconds - spent
         whole = joined(samples)
-        probe = design.next(whole, limits.starts_left(number, spent), seen)
+        probe = design.next(whole, limits.starts_left(number, spent, _came_up(samples[before:])), seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
             return
         share = design.share(probe, left, whole, seen)
@@ -128,6 +131,12 @@ def patience(samples: Sequence[Sample]) -> float | None:
 def least_seconds(samples: Sequence[Sample]) -> float:
     """Return what even the shortest probe takes, as far as is known: the start-up of engine and job."""
     return min(map(_start, samples), default=0.0)
+
+
+def _came_up(samples: Sequence[Sample]) -> float:
+    """Return the seconds in which the engine came up: what its first start took longer than a later one."""
+    engine = [sample.terms.engine or 0.0 for sample in samples]
+    return engine[0] - min(engine[1:], default=0.0) if engine else 0.0
 
 
 def _start(sample: Sample) -> float:

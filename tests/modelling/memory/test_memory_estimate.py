@@ -96,6 +96,23 @@ def test_batches_on_the_optimisers_floor_leave_the_counted_slope() -> None:
     assert found.mid == pytest.approx(memory.peak(32), rel=0.001)
 
 
+def test_a_batch_a_little_above_the_counted_floor_does_not_flatten_the_line_of_larger_ones() -> None:
+    """Peaks of SmolLM2-like training: one sequence stands on the optimiser's step and a workspace, six do not."""
+    memory = count(from_name("qwen2.5-0.5b"), TrainingSetup(sequence=512, checkpointing=False))
+    floor, slope = memory.phases[0].bytes(0), memory.phase(8).per_sequence
+    bent = {1: floor + 60 * 2**20, 2: floor + 0.7 * slope}
+    assert estimate_measured(memory, 8, bent).mid == pytest.approx(bent[2] + 6 * slope, rel=0.05)
+
+
+def test_the_larger_the_largest_tensor_the_more_room_is_left() -> None:
+    held, fused = (count(MISTRAL, replace(FULL, fused_loss=fused)) for fused in (False, True))
+    wide = replace(held, model=replace(MISTRAL, vocab=8 * MISTRAL.vocab))  # the same phases, larger logits
+    batch = largest_batch(held, ROOM).micro_batch
+    found = [estimate(memory, batch, ROOM).p_fits or 0.0 for memory in (held, wide)]
+    assert found[0] > found[1]
+    assert estimate(fused, batch, ROOM).p_fits == pytest.approx(1.0, abs=0.05)
+
+
 def test_a_line_that_would_have_been_seen_is_made_flatter() -> None:
     memory = count(MISTRAL, FULL)
     batch = next(batch for batch in range(1, 64) if memory.peak(batch) > memory.floor * 1.05)

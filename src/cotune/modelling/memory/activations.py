@@ -66,6 +66,13 @@ def logit_bytes(model: Architecture, setup: TrainingSetup) -> tuple[float, float
     return path.plain_logits[fused], path.plain_tail
 
 
+def logits_bytes(model: Architecture, setup: TrainingSetup) -> float:
+    """Return the bytes of the logits of one sequence, which are the largest tensor of a step where they are held."""
+    if setup.fused_loss:
+        return 0.0
+    return (4.0 if model.upcasts_logits else setup.compute_bytes) * longest(setup) * model.vocab
+
+
 def _base_states(model: Architecture, setup: TrainingSetup) -> float:
     if not model.gated:
         return setup.path.plain_block[int(setup.adapters)] + _narrow_states(model)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.modelling.memory.activations import logits_bytes
 from cotune.modelling.memory.estimate import (
     GIB,
     SPREADS,
@@ -36,6 +37,7 @@ class MeasuringConstants:
     noise: float = 0.0005  # share of the peak: equal runs recorded twice differ by less
     fixed: float = 0.3 * GIB  # by which the counted fixed part may be off beside its share: buffers, workspaces
     on_floor: float = 0.01  # share by which a peak may be above the counted floor and yet stand on it
+    workspace: float = 0.1 * GIB  # and bytes: cuBLAS's workspace and roundings, 50 to 90 MiB on an H200
 
 
 MEASURING = MeasuringConstants()
@@ -68,17 +70,29 @@ def estimate_measured(
     floor, rising = _parted(counted, measured)
     forecasts = [line.forecast(micro_batch) for line in _lines(counted, rising, measured, correction)]
     sd = MEASURING.noise * floor if len(rising) < len(measured) else SPREADS.states * floor
-    return combined([*forecasts, PhaseForecast(floor, sd, "update")], room, "measured")
+    largest = logits_bytes(counted.model, counted.setup) * micro_batch
+    return combined([*forecasts, PhaseForecast(floor, sd, "update")], room, largest, "measured")
 
 
 def _parted(counted: CountedMemory, measured: Mapping[int, float]) -> tuple[float, dict[int, float]]:
     """Return the floor, and the peaks that rise above it."""
     smallest = measured[min(measured)]
     counted_floor = counted.phases[0].bytes(0)
-    stands = smallest <= counted_floor * (1 + MEASURING.on_floor)
+    stands = smallest <= counted_floor * (1 + MEASURING.on_floor) or (
+        smallest <= counted_floor + MEASURING.workspace and _bends(counted, measured)
+    )
     floor = smallest if stands else min(counted_floor, smallest)
     level = floor * (1 + MEASURING.noise) if stands else 0.0
     return floor, {batch: peak for batch, peak in measured.items() if peak > level}
+
+
+def _bends(counted: CountedMemory, measured: Mapping[int, float]) -> bool:
+    """Return whether peaks rise less from the smallest batch than is counted, as from a floor they do."""
+    if len(measured) == 1:
+        return False
+    first, second = sorted(measured)[:2]
+    secant = (measured[second] - measured[first]) / (second - first)
+    return secant < counted.phase(max(measured)).per_sequence
 
 
 def _lines(
