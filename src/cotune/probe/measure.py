@@ -134,9 +134,15 @@ def least_seconds(samples: Sequence[Sample]) -> float:
 
 
 def _came_up(samples: Sequence[Sample]) -> float:
-    """Return the seconds in which the engine came up: what its first start took longer than a later one."""
+    """Return the seconds in which the engine came up: what its first start took longer than a later one.
+
+    Of one start alone it is taken to be half of what the engine took: where a job is no program of Python, or waits
+    in a queue, later starts take as long.
+    """
     engine = [sample.terms.engine or 0.0 for sample in samples]
-    return engine[0] - min(engine[1:], default=0.0) if engine else 0.0
+    if len(engine) < 2:
+        return 0.5 * sum(engine)
+    return engine[0] - min(engine[1:])
 
 
 def _start(sample: Sample) -> float:
