@@ -107,6 +107,7 @@ def test_the_page_asks_the_network_for_nothing_and_draws_everything(browser: Any
             assert wanted in headings
         for wanted in ("Learning curves", "Forecast against measured", "What was measured, and what it cost"):
             assert wanted in headings
+        assert headings.index("The plan") < headings.index("Cost against time") < headings.index("Plan and rivals")
         assert page.locator("h1").inner_text() == HOSTILE
         assert page.locator("b").count() == 0
         legend = page.locator(".plot").first.inner_text()

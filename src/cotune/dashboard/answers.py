@@ -11,13 +11,15 @@ from cotune.dashboard import pictures
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
 from cotune.documents import counted_words, goal_words, plan_document, price_words, sample_document
+from cotune.ended_runs import ended_run
 from cotune.errors import NotFound
 from cotune.predict.predictors.eta import seconds_left
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned, State
-from cotune.types import Job, Plan
+from cotune.types import Cluster, Job, Plan
 from cotune.units import number
 
+_STARTS = 50  # of one run that are followed back
 _CURVE = 500  # points of a live curve that are sent
 
 
@@ -47,7 +49,7 @@ class StoreAnswers:
         return {
             "store": self.store.label,
             "version": __version__,
-            "jobs": [_job_document(job) for job in jobs],
+            "jobs": [_job_document(job) | {"outcome": self._outcome(job)} for job in jobs],
             "live": self.live(),
             "plans": [_plan_row(plan, metrics[plan.job, plan.fingerprint]) for plan in plans],
             "results": [
@@ -61,6 +63,25 @@ class StoreAnswers:
         found = views.growing(self.store)
         jobs = {(job.name, job.fingerprint): job for job in views.job_summaries(self.store)} if found else {}
         return [_live_document(owned, jobs[owned.job, owned.fingerprint], self._followed(owned)) for owned in found]
+
+    def _outcome(self, job: JobSummary) -> str | None:
+        """Return how the last run of a job ended: met, missed, failed or done; None while one goes on, or without one.
+
+        A goal with a limit of cost is left to the job's own page, which knows the prices.
+        """
+        _, page = views.sample_page(self.store, job=(job.name, job.fingerprint), purpose="run", limit=1)
+        if not page or not page[0].sample.ended:
+            return None
+        trail = [self.store.sample(page[0].sample.id)]
+        while (before := trail[0].resumed_from) and len(trail) < _STARTS:
+            try:
+                trail.insert(0, self.store.sample(before))
+            except NotFound:
+                break
+        goal = trail[-1].goal or next((stored.plan.goal for stored in self.store.plans(job, last=1)), None)
+        if goal is not None and goal.max_cost is not None:
+            return None
+        return ended_run(job.definition, Cluster(), trail, None, goal).outcome
 
     def _followed(self, owned: Owned) -> Plan | None:
         plans = self.store.plans(owned.owner, last=20)

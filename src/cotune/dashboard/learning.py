@@ -122,7 +122,7 @@ def learn(store: Store, job: JobSummary) -> Learnt:
         plans=plans,
         assumed=chosen is None,
         seconds_range=_seconds_range(planner.outlook, goal),
-        accuracy_range=_accuracy_range(definition, planner.outlook) if judged else None,
+        accuracy_range=_accuracy_range(definition, planner.outlook, goal) if judged else None,
     )
 
 
@@ -164,19 +164,22 @@ def _measured_cluster(samples: Sequence[Sample]) -> Cluster:
 
 
 def _seconds_range(outlook: Outlook, goal: Goal) -> tuple[float, float]:
-    """Return the times between which a deadline makes a difference."""
+    """Return the times between which a deadline makes a difference, with the one that was asked for."""
     able = np.isfinite(outlook.epoch_seconds)
     each = outlook.epoch_seconds[able] + outlook.overhead[able]
     if not len(each):
         return 1.0, 3600.0
     begin = float(outlook.startup[able].min())
-    return begin + float(each.min()), begin + float(each.max()) * goal.max_epochs * 1.5
+    low, high = begin + float(each.min()), begin + float(each.max()) * goal.max_epochs * 1.5
+    asked = goal.deadline or low
+    return min(low, asked), max(high, asked)
 
 
-def _accuracy_range(job: Job, outlook: Outlook) -> tuple[float, float] | None:
+def _accuracy_range(job: Job, outlook: Outlook, goal: Goal) -> tuple[float, float] | None:
     learning = outlook.learning
     if learning is None or not learning.best.size:
         return None
     worst, best = float(np.nanmin(learning.best)), float(np.nanmax(learning.best))
     best = min(best + 0.02 * (best - worst), learning.ceiling)
-    return job.sign * worst, job.sign * best
+    asked = worst if goal.target is None else job.sign * goal.target
+    return job.sign * min(worst, asked), job.sign * max(best, asked)

@@ -95,7 +95,7 @@ def line_at(axis: str, at: float, text: str) -> tuple[dict[str, Any], dict[str, 
     dashed = {"color": "@warn", "width": 1.5, "dash": "dash"}
     shape = {"type": "line", f"{axis}0": at, f"{axis}1": at, f"{other}0": 0, f"{other}1": 1}
     shape |= {f"{other}ref": "paper", f"{axis}ref": axis, "line": dashed, "layer": "above"}
-    place = {"x": {"y": 1, "yanchor": "top", "xanchor": "left", "textangle": 0}, "y": {"x": 0.01, "xanchor": "left"}}
+    place = {"x": {"y": 1, "yanchor": "top", "xanchor": "left", "textangle": 0}, "y": {"x": 0.99, "xanchor": "right"}}
     place["y"]["yanchor"] = "bottom"
     label: dict[str, Any] = {"text": words(text), "showarrow": False, "font": {"color": "@warn", "size": 12}}
     return shape, label | {f"{axis}ref": axis, f"{other}ref": "paper", axis: at} | place[axis]

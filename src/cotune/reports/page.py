@@ -147,7 +147,7 @@ def _tile(
 
 
 def _sections(found: Findings, draw: _Drawing) -> Iterator[Markup]:
-    parts = [_rivals(found), _cost_time(found, draw), *_scaling(found, draw), *_grounds(found, draw)]
+    parts = [_cost_time(found, draw), _rivals(found), *_scaling(found, draw), *_grounds(found, draw)]
     yield tag("div", *parts, *_verdicts(found), _measured(found), class_="grid", style="margin-top:1rem")
 
 

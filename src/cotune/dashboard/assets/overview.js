@@ -41,10 +41,13 @@ function body(told) {
   return parts;
 }
 
+const ended = { met: () => badge("met", "good"), missed: () => badge("missed", "bad"), failed: () => badge("failed", "bad"),
+  done: () => badge("done") }; // by how the last run of a job ended
+
 function jobs(rows) {
   return table("Jobs", [
     ["job", (job) => h("a", { href: `#/job/${job.key}` }, job.name)],
-    ["state", (job) => job.live ? badge(`${job.live} going on`, "live") : job.planned ? badge("planned") : badge("measured")],
+    ["state", (job) => job.live ? badge(`${job.live} going on`, "live") : ended[job.outcome]?.() ?? badge(job.planned ? "planned" : "measured")],
     ["samples", (job) => count(job.samples), { number: true }],
     ["configs", (job) => count(job.configs), { number: true }],
     ["runs", (job) => count(job.runs), { number: true }],
@@ -99,7 +102,7 @@ function run(one) {
       h("span", {}, one.at, one.most ? ` of at most ${one.most}` : ""),
       h("span", {}, one.accuracy === null ? "" : `${one.metric} ${number(one.accuracy)}`,
         one.target === null ? "" : ` of ${number(one.target)}`)),
-    h("div.row.muted", {}, h("span", {}, `${duration(one.seconds)} so far`),
+    h("div.row.muted", {}, h("span", {}, `${duration(one.seconds)} ${one.deadline === null ? "so far" : `of ${duration(one.deadline)}`}`),
       h("span", {}, one.pace ?? "")),
     spark(one));
 }
