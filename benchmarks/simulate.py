@@ -2,6 +2,7 @@
 
 python benchmarks/simulate.py speed        cost per job from 1,000 to 1,000,000 jobs
 python benchmarks/simulate.py decisions    one decision on a large cluster
+python benchmarks/simulate.py crowd        10,000 jobs under policies that decide about all at once (needs COTUNE_DATA)
 python benchmarks/simulate.py deadlines    ITP jobs with deadlines (needs COTUNE_DATA)
 python benchmarks/simulate.py predicted    the same, when policies believe what cotune predicts from 8 probes
 python benchmarks/simulate.py uncertain    joint and elasticflow under noise, over parts of three clusters
@@ -18,13 +19,14 @@ import sys
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
 from cotune.cluster.node_packing import OnNodes
 from cotune.cluster.policies.elasticflow import Elasticflow
-from cotune.cluster.policies.gavel import fair_shares
+from cotune.cluster.policies.gavel import Gavel, fair_shares
+from cotune.cluster.policies.goodput import Goodput
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policies.las import Las
 from cotune.cluster.policies.optimus import Optimus
@@ -107,6 +109,23 @@ def decisions() -> None:
     begun = perf_counter()
     fair_shares(speeds, rng.choice([1.0, 2.0, 4.0], 2048), np.ones(2048), np.array([512.0, 512.0, 512.0]))
     print(f"gavel      2048 jobs, 3 device types: {perf_counter() - begun:.3f} s")
+
+
+def crowd() -> None:
+    """Play 10,000 jobs of ITP's cluster 08 on 64 GPUs; goodput, which decides every minute, the first 1,000."""
+    cluster = parse_cluster("64")
+    trace = itp("08", cluster).jobs
+    print("policy        jobs   processor s  decisions    met  GPU hours")
+    policies: tuple[tuple[Policy, int], ...] = ((Joint(), 10_000), (Elasticflow(), 10_000), (Gavel(), 10_000))
+    for policy, jobs in (*policies, (Goodput(), 1_000)):
+        begun = process_time()
+        played = simulate(trace[:jobs], cluster, policy)
+        took, found = process_time() - begun, metrics(played)
+        print(
+            f"{type(policy).__name__.lower():<12} {jobs:6} {took:12.1f} {len(played.latency):10}"
+            f" {found['deadlines']['met']:6} {found['gpu_hours']:10.0f}",
+            flush=True,
+        )
 
 
 def deadlines() -> None:
@@ -279,7 +298,7 @@ def bound() -> None:
         print(f"{seed:8} {gpus:5} {len(kept):9} {missed:7} {over:10.1%}", flush=True)
 
 
-PARTS = {part.__name__: part for part in (speed, decisions, deadlines, uncertain, predicted, targets, bound)}
+PARTS = {part.__name__: part for part in (speed, decisions, crowd, deadlines, uncertain, predicted, targets, bound)}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or ["speed", "decisions"]:

@@ -114,6 +114,8 @@ class Ledger:
 
     def _find_room(self) -> None:
         """Try those who wait, the cheapest first, if something is free for them now."""
+        if not any(self._free.values()):
+            return
         waiting = [
             job for job in self._urgent if job.promise is None and job.deadline_left > 0 and self._worth_trying(job)
         ]
@@ -135,6 +137,8 @@ class Ledger:
 
     def _get_on(self) -> None:
         """Let those who have a promise get on before it begins, whoever is due next first; the late come last."""
+        if not any(self._free.values()):
+            return
         line = [(begin(job), job.number, job) for job in self._urgent if job not in self._given and _goes_on(job)]
         for *_, job in sorted(line):
             if not any(self._free.values()):

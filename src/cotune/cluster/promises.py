@@ -64,14 +64,19 @@ class Room:
         self._book(promise, 1)
 
     def _book(self, promise: Promise, sign: int) -> None:
-        begin = self.now
-        for end, units in zip(promise.ends, promise.units, strict=True):
+        begin, ends, held = self.now, promise.ends, promise.units
+        self._stretches = None
+        if len(ends) == 2 and not held[0]:  # the usual case, quickly
+            if ends[1] > begin:
+                self._times += (max(ends[0], begin), ends[1])
+                self._changes += (sign * held[1], -sign * held[1])
+            return
+        for end, units in zip(ends, held, strict=True):
             if end > begin:
                 if units:
                     self._times += (begin, end)
                     self._changes += (sign * units, -sign * units)
                 begin = end
-        self._stretches = None
 
     def stretches(self) -> tuple[Floats, Ints]:
         """Return where each stretch begins, and what is free in it; the last has no end."""
