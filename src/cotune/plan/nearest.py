@@ -40,10 +40,10 @@ _MARGINS = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # beyond what b
 
 def infeasible(job: Job, found: Assessment) -> Infeasible:
     """Return the error for a goal that no config meets."""
+    if not np.isfinite(found.seconds).any():
+        return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
     binding = _binding(job, found)
     rows = _nearest(found, binding.amounts)
-    if not len(rows):
-        return Infeasible("no config can run on these devices; compare workers with the device counts", "devices")
     shown = [f"{found.outlook.configs[int(row)]}: {_outcome(job, found, binding, int(row))}" for row in rows]
     asked = f"no config {_asked(job, found)} with confidence {found.goal.confidence:g}"
     return Infeasible(
