@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cotune.cluster.loop import Changes
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
 from cotune.cluster.service import states
 from cotune.cluster.service.adopting import adopt_samples
 from cotune.cluster.service.belief import SLOT
 from cotune.cluster.service.forecasts import Remaining, spans
-from cotune.cluster.service.metrics import exposition, metrics_server
+from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -26,7 +27,10 @@ from cotune.types import Cluster, Config, Device, Sample
 def test_the_metrics_count_jobs_by_state_and_are_served_on_this_machine(queue: Queue, snapshot: JobSnapshot) -> None:
     queue.cancel(queue.submit(snapshot))
     queue.submit(snapshot)
-    text = exposition(queue)
+    decisions = DecisionTimes()
+    decisions.watch(Changes(0.0, [], [], 0.25))
+    text = exposition(queue, decisions)
+    assert "cotune_decision_seconds_longest 0.25" in text
     assert 'cotune_jobs{state="queued"} 1' in text
     assert 'cotune_jobs{state="cancelled"} 1' in text
     (port,) = free_ports(1, set())

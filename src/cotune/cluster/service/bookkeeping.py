@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from cotune.cluster.service.losses import Losses
 from cotune.cluster.service.outcomes import outcome_of, result_document
 from cotune.cluster.service.preparers import Preparers, run_folder
 from cotune.cluster.service.preparing import Preparing
-from cotune.cluster.service.queue import Queue, QueuedJob, QueueEvent
+from cotune.cluster.service.queue import JobInLine, Queue, QueuedJob, QueueEvent
 from cotune.cluster.service.recovery import completed
 from cotune.cluster.service.states import STARTED, IllegalMove, State
 from cotune.cluster.service.term import TermQueue
@@ -35,7 +36,7 @@ from cotune.types import Cluster, Config, Device, Failure, Job, Sample
 from cotune.units import duration
 
 Log = Callable[..., None]
-_OPEN = (State.QUEUED, State.PROFILING, State.WAITING, State.RUNNING, State.STOPPING)
+_IN_LINE = (State.QUEUED, State.WAITING)  # nothing of them runs
 
 
 @dataclass(frozen=True)
@@ -66,23 +67,20 @@ class Bookkeeper:
         self._seen = 0  # events
         self._looked = self._forecast = -math.inf
         self._handed: dict[str, Belief] = {}  # jobs in the world
-        self._open: dict[str, QueuedJob] = {}  # those that wait to be prepared or handed over, as last read
+        self._open: dict[str, JobInLine] = {}  # those that wait to be prepared or handed over, as last read
         self._best_effort: set[str] = set()
         self._losses = Losses()
 
     def begin(self) -> None:
         """Take over: what ran under another leader is ended or put back, and goes on from its checkpoint."""
         self._seen = self._queue.last_event()
-        for job in self._queue.jobs(states=_OPEN):
-            found = completed(self._queue.store, job) if job.state in STARTED else None
-            if found is not None:
-                served, belief = found
-                self._conclude(job, served, belief)
-                continue
-            words = "found again: the service before has ended"
-            back = self._notes.change(job.id, states.put_back, words) if job.state in STARTED else job
-            if not back.is_final:
-                self._open[job.id] = back
+        for job in self._queue.jobs(states=STARTED):
+            found = completed(self._queue.store, job)
+            if found is None:
+                self._notes.change(job.id, states.put_back, "found again: the service before has ended")
+            else:
+                self._conclude(job, *found)
+        self._open = {job.id: job for job in self._queue.line(states=_IN_LINE)}
 
     def end(self) -> None:
         """Put back those whose measuring was cut short."""
@@ -103,8 +101,14 @@ class Bookkeeper:
     @property
     def is_idle(self) -> bool:
         """Say whether no job is left that could still go on; who is held does not count."""
+        if not self._is_busy:
+            self._follow()  # one that was just measured or stopped is told of by its event
+        return not self._is_busy
+
+    @property
+    def _is_busy(self) -> bool:
         waiting = any(not job.standing.held for job in self._open.values())
-        return not (self._handed or self._preparing.preparers.ids or waiting)
+        return bool(self._handed or self._preparing.preparers.ids or waiting)
 
     def arrivals(self) -> list[Queued]:
         """Look at the queue, now and then: follow what was asked, go on preparing, and return who arrives."""
@@ -127,15 +131,15 @@ class Bookkeeper:
         if not events:
             return
         self._seen = events[-1].number
-        jobs = self._queue.jobs(ids={event.job for event in events})
+        jobs = self._queue.line(ids={event.job for event in events})
         self._tell(events, {job.id: job.name for job in jobs})
         for job in jobs:
             self._open.pop(job.id, None)
-            if not job.is_final and job.state in (State.QUEUED, State.WAITING):
+            if job.state in _IN_LINE:
                 self._open[job.id] = job
             if job.id in self._handed:
                 self._heed(job)
-            if job.state is State.STOPPING or job.is_final:
+            if job.state is State.STOPPING or job.standing.is_final:
                 self._preparing.preparers.stop(job.id)
 
     def _tell(self, events: Sequence[QueueEvent], names: Mapping[str, str]) -> None:
@@ -144,14 +148,14 @@ class Bookkeeper:
             facts = {"state": event.state.value, "fence": event.fence, "words": event.words}
             self._log("job", job=event.job, name=names[event.job], number=event.number, **facts)
 
-    def _heed(self, job: QueuedJob) -> None:
+    def _heed(self, job: JobInLine) -> None:
         """Do what was asked of a job in the world: have it leave, or stand elsewhere in the line."""
         assert self.world is not None
         for served in self.world.jobs.values():
             active = served.active
             if active.job.name != job.id or served.withdrawn:
                 continue
-            if job.is_final or job.standing.held or job.standing.cancelling:
+            if job.standing.is_final or job.standing.held or job.standing.cancelling:
                 self.world.withdraw(served, job.reason)
             elif active.job.priority != job.priority:
                 active.job = replace(active.job, priority=job.priority)
@@ -181,7 +185,8 @@ class Bookkeeper:
             if job.state is State.WAITING and not job.standing.held and job.id not in self._handed
         ]
         found = []
-        for job in sorted(waiting, key=lambda job: (-job.priority, job.number))[: max(room, 0)]:
+        next_ones = {job.id for job in nsmallest(max(room, 0), waiting, key=lambda job: job.turn)}
+        for job in self._queue.jobs(ids=next_ones) if next_ones else ():
             del self._open[job.id]
             try:
                 found.append(self._queued(job))
@@ -280,9 +285,7 @@ class Bookkeeper:
             self._conclude(job, served, belief)
 
     def _again(self, id: str, words: str) -> None:
-        job = self._notes.change(id, states.put_back, words)
-        if not job.is_final:
-            self._open[id] = job
+        self._notes.change(id, states.put_back, words)  # its event brings it back into the line
 
     def _conclude(self, job: QueuedJob, served: Serving, belief: Belief) -> None:
         seconds = self._queue.now() - job.submitted

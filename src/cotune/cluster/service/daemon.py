@@ -28,7 +28,7 @@ from cotune.cluster.loop import drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.service.bookkeeping import Bookkeeper
 from cotune.cluster.service.leadership import TERMS, Leadership
-from cotune.cluster.service.metrics import exposition, metrics_server
+from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
 from cotune.cluster.service.queue import NoLongerLeading, Queue
 from cotune.cluster.service.retention import tidy_ended
@@ -72,6 +72,7 @@ class Service:
         ServiceRules().changed(options.policy)  # what is wrong is said now, and not when the first job comes
         self._closing = threading.Event()
         self._tidied = -math.inf
+        self._decisions = DecisionTimes()
 
     def run(self) -> None:
         """Serve until SIGTERM or Ctrl-C; jobs that run are stopped at their checkpoints, and kept."""
@@ -85,7 +86,7 @@ class Service:
         with (
             Store(self._url, _FOREVER) as store,
             Store(self._url, _FOREVER) as lease,
-            metrics_server(lambda: exposition(Queue(lease)), self._options.metrics),
+            metrics_server(lambda: exposition(Queue(lease), self._decisions), self._options.metrics),
             self._until_told(),
         ):
             about["policy"] = self._options.policy or Queue(store).rules().policy
@@ -143,7 +144,8 @@ class Service:
                 world = LiveWorld(engines, arrivals, Path(), store.save, engine_name="local", journal=books)
                 books.world = world
                 books.begin()
-                for active in drive(books.policy, books.whole, world, Count(), footing=lambda: books.footing):
+                watch, footing = self._decisions.watch, lambda: books.footing
+                for active in drive(books.policy, books.whole, world, Count(), watch, footing=footing):
                     books.left(active)
         finally:
             preparers.close()

@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from cotune.cluster.loop import Changes
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.states import State
 from cotune.errors import CotuneError, UsageError
@@ -17,8 +19,25 @@ from cotune.errors import CotuneError, UsageError
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(queue: Queue) -> str:
-    """Return the metrics of a queue in Prometheus's text format."""
+@dataclass
+class DecisionTimes:
+    """How long this service's policy took to decide; written by one thread, and read by others."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def watch(self, changes: Changes) -> None:
+        """Count a decision."""
+        if changes.latency is None:
+            return
+        self.count += 1
+        self.seconds += changes.latency
+        self.longest = max(self.longest, changes.latency)
+
+
+def exposition(queue: Queue, decisions: DecisionTimes) -> str:
+    """Return the metrics of a queue, and of the service that is asked, in Prometheus's text format."""
     counts, leader = queue.counts(), queue.leader()
     running = queue.jobs(states=[State.RUNNING, State.PROFILING])
     lines = ["# HELP cotune_jobs Submitted jobs by state.", "# TYPE cotune_jobs gauge"]
@@ -31,6 +50,9 @@ def exposition(queue: Queue) -> str:
         ("cotune_workers", "gauge", "Workers that jobs hold."): sum(job.workers for job in running),
         ("cotune_starts_total", "counter", "Starts of all jobs, probes included."): queue.starts(),
         ("cotune_events_total", "counter", "Changes of state that were written."): queue.last_event(),
+        ("cotune_decisions_total", "counter", "Decisions of the policy since this service began."): decisions.count,
+        ("cotune_decision_seconds_total", "counter", "What they took together."): f"{decisions.seconds:.6f}",
+        ("cotune_decision_seconds_longest", "gauge", "What the slowest of them took."): f"{decisions.longest:.6f}",
     }
     for (name, kind, words), value in values.items():
         lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}", f"{name} {value}"]

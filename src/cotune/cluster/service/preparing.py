@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.preparers import Preparers, run_folder
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queue import JobInLine, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
@@ -22,19 +22,16 @@ class Preparing:
         self._notes, self.preparers = notes, preparers
         self._tries: dict[str, int] = {}
 
-    def go_on(self, queued: Iterable[QueuedJob], free: int) -> bool:
+    def go_on(self, queued: Iterable[JobInLine], free: int) -> bool:
         """Reap those that have ended and begin with the next; say whether other slots are set aside now."""
         before = self.preparers.reserved
         for job, code in self.preparers.ended():
             self._reap(job, code)
-        line = sorted(
-            (job for job in queued if not job.standing.held and job.id not in self.preparers.ids),
-            key=lambda job: (-job.priority, job.number),
-        )
-        for job in line:
-            if not self.preparers.has_room:
-                break
-            self._begin(job, free)
+        waiting = [job for job in queued if not job.standing.held and job.id not in self.preparers.ids]
+        while waiting and self.preparers.has_room:
+            first = min(waiting, key=lambda job: job.turn)
+            waiting.remove(first)
+            self._begin(self._notes.queue.get(first.id), free)
         return self.preparers.reserved != before
 
     def forget(self, id: str) -> None:

@@ -28,6 +28,7 @@ from cotune.store.schema import leaders, queue, queue_events, service_rules
 
 SERVICE = "service"  # the name of the lease
 _SHOWN = 5
+_STANDING = ("state", "fence", "held", "cancelling", "restarts")  # as `JobStanding` has them
 _MOST_WORDS = 4000  # letters of a reason
 
 
@@ -79,6 +80,27 @@ class QueuedJob:
     @property
     def is_final(self) -> bool:
         return self.standing.is_final
+
+
+@dataclass(frozen=True, slots=True)
+class JobInLine:
+    """A submitted job without its file and its plan: ten thousand of them are kept in mind."""
+
+    number: int
+    id: str
+    name: str
+    priority: int
+    standing: JobStanding
+    reason: str
+
+    @property
+    def state(self) -> State:
+        return self.standing.state
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        """Return where it stands: higher priority first, then first come."""
+        return -self.priority, self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +168,24 @@ class Queue:
         query = select(queue).where(and_(*wanted)).order_by(queue.c.number.desc()).limit(last)
         found = self.store.ask(lambda connection: [_job(row._asdict()) for row in connection.execute(query)])
         return tuple(reversed(found))
+
+    def line(
+        self, *, states: Collection[State] | None = None, ids: Collection[str] | None = None
+    ) -> tuple[JobInLine, ...]:
+        """Return jobs of some states, or by their ids, as far as their place in the line goes."""
+        wanted: list[ColumnElement[bool]] = [true()]
+        wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
+        wanted += [queue.c.id.in_(ids)] if ids is not None else []
+        own = [queue.c[name] for name in ("number", "id", "name", "priority", "reason", *_STANDING)]
+        query = select(*own, queue.c.belief.is_not(None)).where(and_(*wanted)).order_by(queue.c.number)
+
+        def read(connection: Connection) -> tuple[JobInLine, ...]:
+            return tuple(
+                JobInLine(number, id, name, priority, JobStanding(State(state), *rest), reason)
+                for number, id, name, priority, reason, state, *rest in connection.execute(query)
+            )
+
+        return self.store.ask(read)
 
     def counts(self) -> dict[State, int]:
         """Return how many jobs there are of each state."""
