@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from left_behind import mark, nothing_left_by_a_failure, pytest_runtest_makereport, pytest_sessionfinish
 
@@ -18,8 +18,9 @@ __all__ = ["nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_ses
 mark()
 
 # The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("explore", max_examples=1000)
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
+settings.register_profile("same", UNTIMED, derandomize=True)
+settings.register_profile("explore", UNTIMED, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS", "same"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: programs under test hear Ctrl-C again

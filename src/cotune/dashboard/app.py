@@ -1,4 +1,4 @@
-"""The dashboard's server: the desk's answers over HTTP, the page's files, and what changes as events.
+"""The dashboard's server: the store's answers over HTTP, the page's files, and what changes as events.
 
 Answers are computed in threads, so a slow one does not hold up the others.
 """
@@ -58,8 +58,8 @@ class Dashboard:
 
 def create(store: Store, token: str | None = None, *, local: bool = True) -> Dashboard:
     """Return the dashboard of a store, guarded."""
-    desk = StoreAnswers(store)
-    beats = Beats(desk)
+    answers = StoreAnswers(store)
+    beats = Beats(answers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,11 +73,11 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
     app = FastAPI(
         title="cotune", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
-    _routes(app, desk, beats)
+    _routes(app, answers, beats)
     return Dashboard(Guard(app, token, local), beats.close)
 
 
-def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
+def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
     @app.exception_handler(CotuneError)
     async def told(_: Request, error: CotuneError) -> Response:
         known = {NotFound: 404, UsageError: 400, CotuneError: 503}  # the last: busy, try again
@@ -94,7 +94,7 @@ def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
 
     @app.get("/api/overview")
     def overview() -> Response:
-        return _answer(desk.overview())
+        return _answer(answers.overview())
 
     @app.get("/api/samples")
     def samples(
@@ -104,15 +104,15 @@ def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
         offset: Annotated[int, Query(ge=0, le=MOST_OFFSET)] = 0,
     ) -> Response:
-        return _answer(desk.samples(job, purpose, state, limit, offset))
+        return _answer(answers.samples(job, purpose, state, limit, offset))
 
     @app.get("/api/samples/{id}")
     def sample(id: str) -> Response:
-        return _answer(desk.sample(id))
+        return _answer(answers.sample(id))
 
     @app.get("/api/jobs/{key}")
     def job(key: str) -> Response:
-        return _answer(desk.opened(key))
+        return _answer(answers.opened(key))
 
     @app.get("/api/jobs/{key}/what-if")
     def what_if(key: str, asked: Annotated[_Question, Query()], request: Request) -> Response:
@@ -121,11 +121,11 @@ def _routes(app: FastAPI, desk: StoreAnswers, beats: Beats) -> None:
             for name, value in request.query_params.items()
             if name.startswith("price.") and _is_price(value)
         }
-        return _answer(desk.what_if(key, WhatIf(**dict(asked), prices=prices)))
+        return _answer(answers.what_if(key, WhatIf(**dict(asked), prices=prices)))
 
     @app.get("/api/results/{id}")
     def result(id: str) -> Response:
-        return _answer(desk.result(id))
+        return _answer(answers.result(id))
 
     @app.get("/api/events")
     async def events() -> Response:

@@ -25,8 +25,8 @@ def as_json(document: dict[str, Any]) -> bytes:
 class Beats:
     """Looks at the store once a second while somebody watches, and tells what changed."""
 
-    def __init__(self, desk: StoreAnswers) -> None:
-        self.desk = desk
+    def __init__(self, answers: StoreAnswers) -> None:
+        self.answers = answers
         self.number = 0
         self.event = ""
         self.closed = False
@@ -53,8 +53,8 @@ class Beats:
 
     def _look(self) -> str:
         try:
-            beat = [*views.pulse(self.desk.store), self.desk.learner.revision]
-            told: dict[str, Any] = {"pulse": beat, "live": self.desk.live()}
+            beat = [*views.pulse(self.answers.store), self.answers.learner.revision]
+            told: dict[str, Any] = {"pulse": beat, "live": self.answers.live()}
         except CotuneError as error:
             told = {"error": str(error)}
         return as_json(told).decode()

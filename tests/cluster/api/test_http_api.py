@@ -14,7 +14,7 @@ pytest.importorskip("fastapi", reason="needs cotune[dashboard] (pip install fast
 from cluster.api.requests_to_app import Client
 from cotune.cluster.api import tokens as access
 from cotune.cluster.api.app import create
-from cotune.cluster.api.gate import RequestLimits
+from cotune.cluster.api.middleware import RequestLimits
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import MOST_BYTES
 from cotune.errors import InvalidFile, NotFound, UsageError

@@ -1,4 +1,4 @@
-"""The routes of the HTTP API: each reads a request, asks the desk and writes JSON, in the words of the verbs.
+"""The routes of the HTTP API: each reads a request, asks `QueueAccess` and writes JSON, in the words of the verbs.
 
 Answers are worked out in threads; a stream of events looks into the store twice a second for all that came since.
 """
@@ -21,8 +21,8 @@ from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cotune import __version__
-from cotune.cluster.api.desk import Forbidden, HandedIn, QueueDesk, require
-from cotune.cluster.api.gate import Gate
+from cotune.cluster.api.middleware import AccessMiddleware
+from cotune.cluster.api.queue_access import Forbidden, QueueAccess, SubmitRequest, require
 from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
 from cotune.cluster.service.queue import Queue, QuotaFull
 from cotune.cluster.service.snapshot import MOST_BYTES
@@ -104,7 +104,7 @@ class NewPriority(BaseModel):
     priority: Priority
 
 
-def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, local: bool = True) -> Gate:
+def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, local: bool = True) -> AccessMiddleware:
     """Return the API of a queue behind its gate; jobs may stand in the folders of `roots`."""
 
     @asynccontextmanager
@@ -122,12 +122,12 @@ def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, l
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    desk = QueueDesk(queue, tuple(root.resolve() for root in roots))
+    access = QueueAccess(queue, tuple(root.resolve() for root in roots))
     _errors(app)
-    _looking(app, desk)
-    _changing(app, desk)
-    _following(app, desk)
-    return Gate(app, tokens, local)
+    _looking(app, access)
+    _changing(app, access)
+    _following(app, access)
+    return AccessMiddleware(app, tokens, local)
 
 
 _bearer = Depends(HTTPBearer(auto_error=False, description="A token of `cotune token`."))
@@ -162,17 +162,17 @@ def _errors(app: FastAPI) -> None:
         return JSONResponse({"error": "; ".join(slips).encode("utf-8", "replace").decode(), "exit_code": 2}, 422)
 
 
-def _looking(app: FastAPI, desk: QueueDesk) -> None:
+def _looking(app: FastAPI, access: QueueAccess) -> None:
     @app.get("/api/v1/health", tags=["service"])
     def health() -> Response:
         """Say that the service answers; needs no token."""
-        desk.queue.last_event()
+        access.queue.last_event()
         return _answer("health", {"ok": True})
 
     @app.get("/api/v1/service", tags=["service"], dependencies=[_bearer])
     def service(caller: Reader) -> Response:
         """Say who works the queue off, how many jobs there are of each state, and what your token may do."""
-        return _answer("service", desk.service(caller))
+        return _answer("service", access.service(caller))
 
     @app.get("/api/v1/jobs", tags=["jobs"], dependencies=[_bearer])
     def jobs(
@@ -182,17 +182,17 @@ def _looking(app: FastAPI, desk: QueueDesk) -> None:
         last: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
         """List the newest jobs in the order they were submitted, as `cotune queue --json` does."""
-        return _answer("queue", desk.listed(caller, state, team, last))
+        return _answer("queue", access.listed(caller, state, team, last))
 
     @app.get("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
     def status(caller: Reader, id: JobId) -> Response:
         """Tell all that is known of a job, as `cotune status --json` does."""
-        return _answer("status", desk.status(caller, id))
+        return _answer("status", access.status(caller, id))
 
     @app.get("/api/v1/jobs/{id}/why", tags=["jobs"], dependencies=[_bearer])
     def why(caller: Reader, id: JobId) -> Response:
         """Tell why a job stands where it does, as `cotune why --json` does."""
-        return _answer("why", desk.why(caller, id))
+        return _answer("why", access.why(caller, id))
 
     @app.get("/api/v1/jobs/{id}/logs", tags=["jobs"], dependencies=[_bearer])
     def logs(
@@ -202,42 +202,42 @@ def _looking(app: FastAPI, desk: QueueDesk) -> None:
         last: Annotated[int, Query(ge=0, le=10_000)] = 1000,
     ) -> Response:
         """Tell the events of a job, and the last lines of its measuring and of a worker, as `cotune logs --json`."""
-        return _answer("logs", desk.logs(caller, id, rank, last))
+        return _answer("logs", access.logs(caller, id, rank, last))
 
     @app.get("/api/v1/rules", tags=["service"], dependencies=[_bearer])
     def rules(caller: Reader) -> Response:
         """Tell the policy and the teams' quotas, as `cotune rules --json` does."""
-        return _answer("rules", desk.rules(caller))
+        return _answer("rules", access.rules(caller))
 
 
-def _changing(app: FastAPI, desk: QueueDesk) -> None:
+def _changing(app: FastAPI, access: QueueAccess) -> None:
     @app.post("/api/v1/jobs", tags=["jobs"], status_code=201, dependencies=[_bearer])
     def submit(caller: Submitter, new: NewJob) -> Response:
         """Hand in a job, as `cotune submit --json` does; its deadline counts from now."""
-        return _answer("submit", desk.submit(caller, _handed(new)), 201)
+        return _answer("submit", access.submit(caller, _handed(new)), 201)
 
     @app.post("/api/v1/dry-run", tags=["jobs"], dependencies=[_bearer])
     def dry_run(caller: Submitter, new: NewJob) -> Response:
         """Tell when a job would start and end, as `cotune submit --dry-run --json` does; nothing is handed in."""
-        return _answer("submit.dry_run", desk.foresee(caller, _handed(new)))
+        return _answer("submit.dry_run", access.foresee(caller, _handed(new)))
 
     @app.patch("/api/v1/rules", tags=["service"], dependencies=[_bearer])
     def change_rules(caller: Admin, change: NewRules) -> Response:
         """Change the policy or quotas of the service while it runs, as `cotune rules` does."""
-        return _answer("rules", desk.change_rules(caller, change.policy, change.model_dump(exclude_unset=True)))
+        return _answer("rules", access.change_rules(caller, change.policy, change.model_dump(exclude_unset=True)))
 
     @app.patch("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
     def prioritise(caller: Admin, id: JobId, change: NewPriority) -> Response:
         """Give a job another priority; higher goes first."""
-        return _answer("prioritise", desk.prioritise(caller, id, change.priority))
+        return _answer("prioritise", access.prioritise(caller, id, change.priority))
 
-    for name, ask in (("cancel", desk.cancel), ("hold", desk.hold), ("release", desk.release)):
+    for name, ask in (("cancel", access.cancel), ("hold", access.hold), ("release", access.release)):
         _asking(app, name, ask)
 
 
-def _handed(new: NewJob) -> HandedIn:
+def _handed(new: NewJob) -> SubmitRequest:
     asked = new.model_dump(exclude={"text", "path", "folder", "held"}, exclude_none=True)
-    return HandedIn(new.text, new.path, new.folder, asked, new.held)
+    return SubmitRequest(new.text, new.path, new.folder, asked, new.held)
 
 
 def _asking(app: FastAPI, name: str, ask: Any) -> None:
@@ -249,16 +249,16 @@ def _asking(app: FastAPI, name: str, ask: Any) -> None:
     app.post(path, name=name, tags=["jobs"], description=words, dependencies=[_bearer])(asked)
 
 
-def _following(app: FastAPI, desk: QueueDesk) -> None:
+def _following(app: FastAPI, access: QueueAccess) -> None:
     streams = 0
 
     @app.get("/api/v1/jobs/{id}/wait", tags=["jobs"], dependencies=[_bearer])
     async def wait(caller: Reader, id: JobId, seconds: Annotated[float, Query(ge=0, le=60)] = 30.0) -> Response:
         """Answer when a job has ended, or with what it is after some seconds."""
         until = time.monotonic() + seconds
-        while not (await run_sync(desk.job, caller, id)).is_final and time.monotonic() < until:
+        while not (await run_sync(access.job, caller, id)).is_final and time.monotonic() < until:
             await asyncio.sleep(min(_LOOK, max(until - time.monotonic(), 0.0)))
-        return _answer("wait", await run_sync(desk.status, caller, id))
+        return _answer("wait", await run_sync(access.status, caller, id))
 
     @app.get("/api/v1/events", tags=["events"], dependencies=[_bearer], response_class=StreamingResponse)
     async def events(
@@ -276,13 +276,13 @@ def _following(app: FastAPI, desk: QueueDesk) -> None:
             return JSONResponse({"error": f"{MOST_STREAMS} follow already; ask for /api/v1/jobs instead"}, 503)
         seen = request.headers.get("last-event-id", "")
         begin = int(seen) if seen.isdecimal() and len(seen) < 16 else after
-        begin = await run_sync(desk.queue.last_event) if begin is None else begin
+        begin = await run_sync(access.queue.last_event) if begin is None else begin
 
         async def told() -> AsyncIterator[bytes]:
             nonlocal streams
             streams += 1
             try:
-                async for part in _stream(desk, caller, begin, seconds):
+                async for part in _stream(access, caller, begin, seconds):
                     yield part
             finally:
                 streams -= 1
@@ -290,11 +290,11 @@ def _following(app: FastAPI, desk: QueueDesk) -> None:
         return StreamingResponse(told(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def _stream(desk: QueueDesk, caller: Caller, after: int, seconds: float | None) -> AsyncIterator[bytes]:
+async def _stream(access: QueueAccess, caller: Caller, after: int, seconds: float | None) -> AsyncIterator[bytes]:
     begun = said = time.monotonic()
     yield b"retry: 1000\n\n"
     while True:
-        after, found = await run_sync(desk.events, caller, after, _MOST_EVENTS)
+        after, found = await run_sync(access.events, caller, after, _MOST_EVENTS)
         for event in found:
             yield b"id: %d\nevent: job\ndata: %s\n\n" % (event["number"], as_json(event))
         now = time.monotonic()

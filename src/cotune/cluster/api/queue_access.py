@@ -30,7 +30,7 @@ class Forbidden(CotuneError):
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class SubmitRequest:
     """A job file as it comes over the line: its text and the folder of its paths, or its path on this machine."""
 
     text: str | None
@@ -41,7 +41,7 @@ class HandedIn:
 
 
 @dataclass(frozen=True)
-class QueueDesk:
+class QueueAccess:
     """The queue for one caller at a time, and the folders in which submitted jobs may stand."""
 
     queue: Queue
@@ -86,14 +86,14 @@ class QueueDesk:
         self.queue.change_rules(policy, change.get("quotas"), by=caller.name)
         return self.rules(caller)
 
-    def submit(self, caller: Caller, given: HandedIn) -> dict[str, Any]:
+    def submit(self, caller: Caller, given: SubmitRequest) -> dict[str, Any]:
         """Hand in a job for the caller; return its id."""
         snapshot = self._snapshot(caller, given)
         adopt_samples(self.queue.store, snapshot)
         id = self.queue.submit(snapshot, held=given.held)
         return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
 
-    def foresee(self, caller: Caller, given: HandedIn) -> dict[str, Any]:
+    def foresee(self, caller: Caller, given: SubmitRequest) -> dict[str, Any]:
         """Return what would become of a job; others' jobs are not named."""
         snapshot = self._snapshot(caller, given)
         adopt_samples(self.queue.store, snapshot)
@@ -102,7 +102,7 @@ class QueueDesk:
         seen["moved"] = [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in seen["moved"]]
         return seen
 
-    def _snapshot(self, caller: Caller, given: HandedIn) -> JobSnapshot:
+    def _snapshot(self, caller: Caller, given: SubmitRequest) -> JobSnapshot:
         """Return a job as the caller may hand it in."""
         if (given.text is None) == (given.path is None):
             raise UsageError("a job is handed in by its `text`, or by the `path` of its file on the service's machine")

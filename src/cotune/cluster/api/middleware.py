@@ -1,4 +1,4 @@
-"""The gate in front of the API: what is too large, asked in another site's name or brings no token goes no further.
+"""In front of the API: what is too large, asked in another site's name or brings no token goes no further.
 
 A page of another site cannot make a browser send JSON here without asking first, which is answered to nobody, nor name
 this server as its host. Bodies are read whole before anything else is done with them, within a size and a time.
@@ -35,7 +35,7 @@ class _Unacceptable(Exception):
 
 
 @dataclass(frozen=True)
-class Gate:
+class AccessMiddleware:
     """Lets requests through to the API, each with its caller, or does not."""
 
     app: ASGIApp
