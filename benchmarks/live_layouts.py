@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -56,13 +57,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Predict layouts that were measured on emulated nodes.")
     parser.add_argument("--layouts", type=int, default=24)
     parser.add_argument("--fit", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
     parser.add_argument("--times", type=Path, help="a file of seconds a step, written if it is not there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(SHAPE))
-        settings = job_settings.loads(JOB, {}, "the benchmark", Path(folder))
+        settings = job_settings.loads(JOB.replace("python", sys.executable, 1), {}, "the benchmark", Path(folder))
         configs = drawn(settings, asked.layouts)
         if asked.times and asked.times.exists():
             times = np.array(json.loads(asked.times.read_text()))
