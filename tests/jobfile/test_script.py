@@ -200,6 +200,14 @@ def test_a_draft_reads_the_loss_that_a_script_in_steps_prints_of_held_out_data(t
     assert any("of which the pattern reads val_loss" in remark for remark in found.remarks)
 
 
+def test_a_draft_reads_a_bare_count_of_epochs_and_asks_in_per_cent_as_the_script_does(tmp_path: Path) -> None:
+    line = 'print(f"[{epoch + 1}/{args.num_epochs}] loss={loss.item():.4f} val_top1={100 * accuracy:.2f}%")'
+    (tmp_path / "train.py").write_text(line)
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    assert r"pattern: '\[(?P<epoch>\d+)/.*?\bval_top1=(?P<accuracy>[\d.]+)\s*%'" in text
+    assert "at_least: 95}" in text
+
+
 def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import numpy\n")
     drafted = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4)

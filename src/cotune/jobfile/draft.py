@@ -176,6 +176,8 @@ def _target(script: Script | None) -> str:
         return f"# target: {printed.metric}{sign}LEVEL      # as {script.name} prints it"
     if script is not None and not script.evaluates_accuracy:
         return "# target: {metric: loss, at_most: 3.0}      # by the name that the job tells it by"
+    if script is not None and printed is not None and printed.pattern.endswith("%"):
+        return f"target: {{metric: accuracy, at_least: 95}}      # per cent, as {script.name} prints it"
     return "target: {metric: accuracy, at_least: 0.95}"
 
 

@@ -28,6 +28,7 @@ _ALONE = {  # packages in which no workers meet unless the script says so itself
 }
 _SAYING = {"print", "info", "write", "echo", "log"}
 _COUNTED = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*$", re.IGNORECASE)
+_COUNTER = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*(?:\+\s*1\W*)?$", re.IGNORECASE)  # `epoch + 1`
 _FORMATTED = re.compile(r"%[-+ 0-9.]*[dfgeis]|\{[^{}]*\}")
 _MOST_FILES = 20
 
@@ -91,7 +92,7 @@ def _text(node: ast.expr, before: str) -> str:
 
 
 def _number(node: ast.expr, before: str) -> str:
-    return "1" if _COUNTED.search(before) or _COUNTED.search(ast.unparse(node)) else "0.5"
+    return "1" if _COUNTED.search(before) or _COUNTER.search(ast.unparse(node)) else "0.5"
 
 
 def _filled(text: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from cotune import counting
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
-from cotune.cli.doubts import doubt_batches, doubt_target
+from cotune.cli.doubts import doubt_batches, doubt_target, doubt_unit
 from cotune.cli.help import MEASURING, SPACE, rare
 from cotune.cli.options import (
     AccuracyPredictor,
@@ -123,6 +123,7 @@ def plan(
         if recording:
             known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
         else:
+            doubt_unit(project.settings)
             known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
         doubt_target(project.settings, known.samples)
         begun = time.perf_counter()
