@@ -180,6 +180,8 @@ def _accuracy_range(job: Job, outlook: Outlook, goal: Goal) -> tuple[float, floa
     if learning is None or not learning.best.size:
         return None
     worst, best = float(np.nanmin(learning.best)), float(np.nanmax(learning.best))
+    if np.isfinite(learning.ceiling) and job.better == "higher":  # a share, of which curves far out fall below none
+        worst = max(worst, 0.0)
     best = min(best + 0.02 * (best - worst), learning.ceiling)
     asked = worst if goal.target is None else job.sign * goal.target
     return job.sign * min(worst, asked), job.sign * max(best, asked)
