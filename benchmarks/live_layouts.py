@@ -1,6 +1,6 @@
 """Layouts measured for real on emulated nodes: some fit the law, it predicts the rest and chooses.
 
-    python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, about 20 minutes
+    python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, about 10 minutes
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
     python benchmarks/live_layouts.py --times times.json   # keep the times, or judge kept ones again
 
