@@ -1,13 +1,14 @@
 """Does the batch that cotune chooses fit the first time? 40 ways to train transformers models, on a real GPU.
 
-    python benchmarks/fits_first_time.py --out FILE [--gib 24] [--models 5]      measure; needs CUDA, transformers, peft
-    python benchmarks/fits_first_time.py --again FILE                            judge what was measured once more
+    python benchmarks/fits_first_time.py --out FILE [--gib 24] [--others]     measure; needs CUDA, transformers, peft
+    python benchmarks/fits_first_time.py --again FILE                         judge what was measured once more
 
-Five models of random weights in bf16, in full and by LoRA, two sequence lengths, with and without checkpointing, plain
-loops with torch's AdamW. Torch may take what a card of `--gib` gibibytes would leave it (context and driver apart:
-`set_per_process_memory_fraction`). Of each way two small batches are measured: one sequence, and a quarter of what the
-counts alone think is the largest. Then `largest_batch` chooses, on a grid of two steps a doubling, what fits with P >=
-0.95. The choice is run, and the next larger ones, until memory runs out: so the largest that fits is known.
+Five models (or five others) of random weights in bf16, in full and by LoRA, two sequence lengths, with and without
+checkpointing, plain loops with torch's AdamW. Torch may take what a card of `--gib` gibibytes would leave it (context
+and driver apart: `set_per_process_memory_fraction`). Of each way two small batches are measured: one sequence, and a
+quarter of what the counts alone think is the largest. Then `largest_batch` chooses, on a grid of two steps a doubling,
+what fits with P >= 0.95. The choice is run, and the next larger ones, until memory runs out: so the largest that fits
+is known.
 """
 
 from __future__ import annotations
@@ -59,7 +60,33 @@ MODELS: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True,
     },
 }  # fmt: skip
+OTHERS: dict[str, dict[str, Any]] = {
+    "opt-125m": {
+        "model_type": "opt", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "ffn_dim": 3072,
+        "vocab_size": 50272, "word_embed_proj_dim": 768, "dropout": 0.0,
+    },
+    "mistral-small": {
+        "model_type": "mistral", "num_hidden_layers": 12, "hidden_size": 1024, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "intermediate_size": 3584, "vocab_size": 32000, "tie_word_embeddings": False,
+    },
+    "tinyllama-1.1b": {
+        "model_type": "llama", "num_hidden_layers": 22, "hidden_size": 2048, "num_attention_heads": 32,
+        "num_key_value_heads": 4, "intermediate_size": 5632, "vocab_size": 32000, "tie_word_embeddings": False,
+    },
+    "phi-1.5": {
+        "model_type": "phi", "num_hidden_layers": 24, "hidden_size": 2048, "num_attention_heads": 32,
+        "intermediate_size": 8192, "vocab_size": 51200, "tie_word_embeddings": False,
+    },
+    "qwen2.5-1.5b": {
+        "model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 1536, "num_attention_heads": 12,
+        "num_key_value_heads": 2, "intermediate_size": 8960, "vocab_size": 151936, "tie_word_embeddings": True,
+    },
+}  # fmt: skip
+ALL = MODELS | OTHERS
 ADAPTED = {
+    "mistral": ["q_proj", "k_proj", "v_proj", "o_proj"],
+    "opt": ["q_proj", "k_proj", "v_proj", "out_proj"],
+    "phi": ["q_proj", "k_proj", "v_proj", "dense"],
     "gpt2": ["c_attn"],
     "gpt_neox": ["query_key_value"],
     "llama": ["q_proj", "k_proj", "v_proj", "o_proj"],
@@ -83,7 +110,7 @@ class Way:
     def counted(self) -> CountedMemory:
         method = "lora" if self.method == "lora" else "full"
         setup = TrainingSetup(method=method, sequence=self.sequence, checkpointing=self.checkpointing)  # type: ignore[arg-type]
-        return count(from_config(MODELS[self.model], self.model), setup)
+        return count(from_config(ALL[self.model], self.model), setup)
 
 
 def main() -> None:
@@ -92,7 +119,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--again", type=Path)
     parser.add_argument("--gib", type=float, default=24.0)
-    parser.add_argument("--models", type=int, default=len(MODELS))
+    parser.add_argument("--others", action="store_true", help="the other five models")
     parser.add_argument("--seconds", type=float, default=500.0, help="nothing is begun after so long")
     asked = parser.parse_args()
     if asked.again:
@@ -100,7 +127,7 @@ def main() -> None:
         judge(kept["rows"], room_of(kept["gib"]))
         return
     rows, until = [], time.monotonic() + asked.seconds
-    for model, method in itertools.product(list(MODELS)[: asked.models], ("full", "lora")):
+    for model, method in itertools.product(OTHERS if asked.others else MODELS, ("full", "lora")):
         for sequence, checkpointing in itertools.product(SEQUENCES, (True, False)):
             if time.monotonic() < until:
                 rows.append(tried(Way(model, method, sequence, checkpointing), room_of(asked.gib)))
@@ -161,7 +188,7 @@ class Trainer:
         there = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.empty_cache()
         torch.cuda.set_per_process_memory_fraction((room.total - ROOM.context) / there)
-        written = dict(MODELS[way.model])
+        written = dict(ALL[way.model])
         config = AutoConfig.for_model(written.pop("model_type"), **written)
         config.use_cache = False
         with torch.device("cuda"):
@@ -176,7 +203,7 @@ class Trainer:
 
     def _adapt(self) -> None:
         peft = importlib.import_module("peft")
-        kind = MODELS[self._way.model]["model_type"]
+        kind = ALL[self._way.model]["model_type"]
         if self._way.checkpointing:
             self.model.enable_input_require_grads()
         asked = peft.LoraConfig(r=16, target_modules=ADAPTED[kind], task_type="CAUSAL_LM")
@@ -188,7 +215,7 @@ class Trainer:
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        tokens = torch.randint(0, MODELS[self._way.model]["vocab_size"], (batch, self._way.sequence), device="cuda")
+        tokens = torch.randint(0, ALL[self._way.model]["vocab_size"], (batch, self._way.sequence), device="cuda")
         try:
             for _ in range(STEPS):
                 self.model(input_ids=tokens, labels=tokens).loss.backward()

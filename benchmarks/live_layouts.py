@@ -3,12 +3,13 @@
     python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, about 10 minutes
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
     python benchmarks/live_layouts.py --times times.json   # keep the times, or judge kept ones again
+    python benchmarks/live_layouts.py --gpu-slices         # the same on eight slices of a GPU, gloo between them
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
-layers of width 64. Layouts are drawn from all that are right on 8 workers (and some on 4); of them the law chooses
-those to fit, one after another, as `cotune profile` does. It wants a machine that nobody else uses: each layout is
-measured in two rounds, and how far these differ is told beside the errors. On a busy machine a smaller share of a
-core, which takes as much longer, is nearer to the truth.
+layers of width 64; on slices of a GPU 8 of width 512. Layouts are drawn from all that are right on 8 workers (and some
+on 4); of them the law chooses those to fit, one after another, as `cotune profile` does. It wants a machine that nobody
+else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
+a smaller share of a core, which takes as much longer, is nearer to the truth.
 """
 
 from __future__ import annotations
@@ -36,20 +37,24 @@ SHAPE = {
     "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
     "num_key_value_heads": 4, "intermediate_size": 172, "vocab_size": 256,
 }  # fmt: skip
+LARGER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+                  "intermediate_size": 1376, "vocab_size": 8192}  # fmt: skip
 JOB = """
 run: >-
-  python -m cotune.modelling.decoder.train --model config.json --sequence 32 --steps {steps} --micro-batch {micro_batch}
-  --accumulate {accumulate} --tp {tp} --pp {pp} --shard {shard} --recompute {recompute} --threads 1 --device cpu
-  --every 1000
+  PYTHON -m cotune.modelling.decoder.train --model config.json --sequence SEQUENCE --steps {steps}
+  --micro-batch {micro_batch} --accumulate {accumulate} --tp {tp} --pp {pp} --shard {shard} --recompute {recompute}
+  --threads 1 --device DEVICE --every 1000
 model: config.json
 layout: auto
-sequence: 32
+sequence: SEQUENCE
 global_batch: 16
 length: 1000000 tokens
 search: {workers: [4, 8], micro_batch: [1, 2, 4, 8]}
-devices: {cpu: {count: 8, per_node: 4}}
+devices: {KIND: {count: 8, per_node: NODE}}
 """
 ROUNDS = 2
+MOST = 120.0  # seconds of one start: some hang where a backend lacks what they need
+TRIES = 2  # failures of pipelines, or of tensor groups, after which no more of them are tried
 
 
 def main() -> None:
@@ -59,58 +64,85 @@ def main() -> None:
     parser.add_argument("--fit", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
+    parser.add_argument("--gpu-slices", action="store_true", help="eight slices of a GPU instead of emulated nodes")
     parser.add_argument("--times", type=Path, help="a file of seconds a step, written if it is not there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(SHAPE))
-        settings = job_settings.loads(JOB.replace("python", sys.executable, 1), {}, "the benchmark", Path(folder))
-        configs = drawn(settings, asked.layouts)
+        (Path(folder) / "config.json").write_text(json.dumps(LARGER if asked.gpu_slices else SHAPE))
+        settings = job_settings.loads(job_file(gpu=asked.gpu_slices), {}, "the benchmark", Path(folder))
+        everything = drawn(settings)
         if asked.times and asked.times.exists():
-            times = np.array(json.loads(asked.times.read_text()))
+            kept = [(int(place), times) for place, times in json.loads(asked.times.read_text())]
         else:
-            times = measured(settings, configs, asked.steps, asked.cores)
+            kept = measured(settings, everything, asked)
             if asked.times:
-                asked.times.write_text(json.dumps(times.tolist()))
-        judge(settings, Configs.of(configs), times, asked.fit)
+                asked.times.write_text(json.dumps(kept))
+        configs = Configs.of([everything[place] for place, _ in kept])
+        judge(settings, configs, np.array([times for _, times in kept]), asked.fit)
 
 
-def drawn(settings: Settings, count: int) -> list[Config]:
-    """Return layouts to measure: a random few, most of them on all nodes."""
+def job_file(*, gpu: bool) -> str:
+    """Return the job file, on cores or on slices of a GPU."""
+    words = {"PYTHON": sys.executable, "SEQUENCE": "256" if gpu else "32", "DEVICE": "cuda" if gpu else "cpu"}
+    words |= {"KIND": "h200" if gpu else "cpu", "NODE": "8" if gpu else "4"}
+    text = JOB
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def drawn(settings: Settings) -> list[Config]:
+    """Return all layouts in a random order, three of all workers to one of fewer."""
     everything = list(settings.space.configs())
     random.Random(1).shuffle(everything)
     large = [config for config in everything if config.workers == 8]
     small = [config for config in everything if config.workers == 4]
-    return [*large[: count - count // 4], *small[: count // 4]]
+    fours = zip(large[::3], large[1::3], large[2::3], small, strict=False)
+    return [config for four in fours for config in four]
 
 
-def measured(settings: Settings, configs: list[Config], steps: int, cores: float) -> Floats:
-    """Return seconds a step of every layout in every round, (layouts, rounds); what failed is not a number."""
-    times = np.full((len(configs), ROUNDS), np.nan)
-    folder = Path(settings.job.folder)
-    engine = Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=0.5e9 * cores)
+def measured(
+    settings: Settings, everything: list[Config], asked: argparse.Namespace
+) -> list[tuple[int, tuple[float, ...]]]:
+    """Return seconds a step, in every round, of the first layouts that run, each with its place among all."""
+    cores = asked.cores
+    engine = (
+        Local(gpu_slices=8)
+        if asked.gpu_slices
+        else Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=0.5e9 * cores)
+    )
+    found: list[tuple[int, tuple[float, ...]]] = []
+    failed = {"pp": 0, "tp": 0}
     try:
-        for turn in range(ROUNDS):
-            for place, config in enumerate(configs):
-                name = f"{turn}-{place}"
-                launch = Launch(name, settings.job, config, settings.goal.cap, folder / name)
-                until = StopRule(epochs=steps * config.global_batch / (settings.job.examples or 1), grace=5.0)
-                *_, sample = attempt(engine, launch, until, Sample(config))
-                seconds = sample.epoch_seconds
-                if seconds is not None:
-                    times[place, turn] = seconds * config.global_batch / (settings.job.examples or 1)
-                print(
-                    f"{layouts_of(Configs.of([config]))[0]}: {times[place, turn]:.3f} s {sample.failure or ''}",
-                    flush=True,
-                )
+        for place, config in enumerate(everything):
+            if len(found) == asked.layouts:
+                break
+            axes = dict(config.axes)
+            spread_over = [name for name in failed if int(axes.get(name, 1)) > 1]
+            if any(failed[name] >= TRIES for name in spread_over):
+                continue
+            times = tuple(timed(engine, settings, config, f"{turn}-{place}", asked.steps) for turn in range(ROUNDS))
+            if all(time is not None for time in times):
+                found.append((place, tuple(time or 0.0 for time in times)))
+            elif len(spread_over) == 1:
+                failed[spread_over[0]] += 1
     finally:
         engine.close()
-    return times
+    return found
+
+
+def timed(engine: Local, settings: Settings, config: Config, name: str, steps: int) -> float | None:
+    """Return the seconds of a step of a layout, or None where it failed."""
+    launch = Launch(name, settings.job, config, settings.goal.cap, Path(settings.job.folder) / name)
+    share = config.global_batch / (settings.job.examples or 1)
+    *_, sample = attempt(engine, launch, StopRule(epochs=steps * share, timeout=MOST, grace=5.0), Sample(config))
+    seconds = None if sample.failed or sample.epoch_seconds is None else sample.epoch_seconds * share
+    print(f"{layouts_of(Configs.of([config]))[0]}: {seconds} s {sample.failure or ''}", flush=True)
+    return seconds
 
 
 def judge(settings: Settings, configs: Configs, times: Floats, fit: int) -> None:
     """Print how well the rest is predicted from a few, and how good the layout is that is chosen."""
-    ran = np.flatnonzero(np.isfinite(times).all(axis=1))
-    configs, times = configs.take(ran), times[ran]
     truth = np.exp(np.log(times).mean(axis=1))
     law, used = LayoutLaw(), list[int]()
     for _ in range(fit):
