@@ -10,6 +10,7 @@ import pytest
 from cotune.cluster.options import packing
 from cotune.cluster.policies.elasticflow import Elasticflow
 from cotune.cluster.policies.joint import Joint
+from cotune.cluster.policies.orders import Edf, Srtf
 from cotune.cluster.policy import COUNTED, Active, Nodes, Promise, Submission, rigid_config
 from cotune.cluster.simulate import Outcome, simulate
 from cotune.cluster.simulate.beliefs import mistaken
@@ -124,16 +125,33 @@ def test_the_fuller_the_cluster_the_smaller_a_job_has_to_be() -> None:
     large = Submission("large", 0.0, 4, 90.0, 100.0)  # 360 of the 800 GPU seconds until its deadline
     for held, taken in ((0, True), (1, False), (4, False)):
         there = Active(Submission("there", 0.0, 1, 1.0, 100.0), 0, 1.0, promise=Promise((50.0, 100.0), (held, held)))
-        assert Joint().admit(Active(large, 1, 90.0), [there, Active(large, 1, 90.0)], cluster) is taken
+        assert Joint(firm=0.75).admit(Active(large, 1, 90.0), [there, Active(large, 1, 90.0)], cluster) is taken
 
 
 def test_who_finds_no_room_waits_and_is_given_up_when_it_can_no_longer_be_in_time() -> None:
     first = Submission("first", 0.0, 4, 40.0, 60.0)
     late = Submission("late", 2.0, 4, 30.0, 50.0)  # to be begun by 20
-    found = simulate([first, late, Submission("other", 25.0, 1, 1.0, 99.0)], Cluster((Device("gpu", 4),)), Joint())
+    arrivals = [first, late, Submission("other", 25.0, 1, 1.0, 99.0)]
+    found = simulate(arrivals, Cluster((Device("gpu", 4),)), Joint(firm=0.75))
     assert list(found.declined) == [0, 1, 0]
     assert found.end[0] == pytest.approx(40.0, abs=1.1)
     assert found.waited[1] == 23.0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_of_rigid_jobs_in_a_crowd_it_keeps_more_than_those_who_go_by_length(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    at = np.cumsum(rng.exponential(60.0, 150))
+    lasts, gpus = rng.lognormal(7.0, 1.0, 150), rng.choice([1, 1, 2, 4, 8], 150)
+    limits = at + lasts * rng.uniform(1.2, 3.0, 150)
+    rows = zip(at.tolist(), gpus.tolist(), lasts.tolist(), limits.tolist(), strict=True)
+    trace = [Submission(str(number), *row) for number, row in enumerate(rows)]
+    kept = {
+        type(policy).__name__: metrics(simulate(trace, Cluster((Device("gpu", 32),)), policy))["deadlines"]
+        for policy in (Joint(), Srtf(), Edf(), Elasticflow())
+    }
+    assert kept["Joint"]["met"] >= max(one["met"] for one in kept.values())
+    assert kept["Joint"]["admitted_missed"] == 0
 
 
 def test_a_dear_promise_that_is_not_firm_makes_way_for_a_cheap_one() -> None:

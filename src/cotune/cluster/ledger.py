@@ -80,9 +80,14 @@ class Ledger:
                 break
         if promise is None:
             return False
-        for job in taken:
-            job.promise = None
         new.promise = replace(promise, firm=self._is_firm(new, promise))
+        if taken:
+            self._room(promise.device).take(promise)
+        for job in reversed(taken):  # the cheapest first, where there is still room
+            again = self._fit(job)
+            job.promise = None if again is None else replace(again, firm=False)
+            if again is not None:
+                self._room(again.device).take(again)
         return new.promise.firm
 
     def _found(self, new: Active) -> Promise | None:

@@ -12,7 +12,8 @@ A deadline kept counts as one whatever the job costs. So no job is promised room
 more than `widest` of the GPU time that promises leave until its deadline and more than most of them asked for: the
 fuller the cluster, the smaller a job has to be (trunk reservation, as telephone networks have against wide calls).
 Promises are firm up to `firm` of the GPU time until the deadline; the others are taken back where a newcomer finds no
-room otherwise and costs less than 1 / `worth` of what the job would still cost that has to wait for it.
+room otherwise and costs less than 1 / `worth` of what each job would still cost that has to wait for it. Where there is
+room for all nothing is taken back; in a crowd the cheap ones are kept, which are more.
 
 Forecasts have a spread s: room is promised for z standard deviations above the forecast,
 
@@ -55,9 +56,9 @@ class Joint:
     hope: NotNegative = 1.0  # standard deviations by which a job may be quicker than believed, before it is given up
     slack: NotNegative = 0.3
     widest: Fraction = 1 / 2
-    firm: Fraction = 3 / 4
+    firm: Fraction = 1 / 3
     worth: Positive = 1.0
-    revoked: Count = 4  # promises that are taken back for one newcomer, at most
+    revoked: Count = 64  # promises that are taken back for one newcomer, at most
     look: Positive = 0.01
 
     waits: ClassVar[bool] = True  # whoever is not admitted may still find room later
