@@ -62,6 +62,7 @@ def cluster() -> Iterator[object]:
     keep_token_in_memory()
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_worker_niceness", "0")  # not 15: beside other tests workers would wait for a core
         head = {"num_cpus": 3, "resources": {"v100": 2, "k80": 1}}
         made = Cluster(initialize_head=True, head_node_args=head)
         made.add_node(num_cpus=2, resources={"t4": 1})

@@ -32,6 +32,7 @@ def cluster() -> Iterator[Any]:
     keep_token_in_memory()
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_worker_niceness", "0")  # not 15: beside other tests workers would wait for a core
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "resources": {"big": 1}})
         made.add_node(num_cpus=1, resources={"tiny": 1})
         made.add_node(num_cpus=1, resources={"small": 1})
