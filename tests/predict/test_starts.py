@@ -13,6 +13,7 @@ from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Job, Load, Sample, Terms
 
 JOB = Job("made-up", examples=10_000)
+MEASURED = [(workers, batch) for workers in (1, 2, 4, 8) for batch in (32, 128)]
 
 
 def start(seconds: float, workers: int = 1, others: float | None = None, batch: int = 64) -> Sample:
@@ -43,6 +44,20 @@ def test_a_measured_config_is_told_as_one_more_start_and_not_as_a_mean() -> None
     inside = np.mean([abs(np.log((one.epoch_seconds or 0) / outlook.epoch_seconds[0])) <= half for one in repeats])
     assert half > 0.12
     assert inside >= 0.7
+
+
+def test_starts_that_nobody_repeated_lie_no_further_apart_than_the_law_misses_configs_left_out() -> None:
+    """Until repeats say how far apart they lie."""
+    rng = np.random.default_rng(0)
+    exact, rough = (
+        [start(20.0 / workers * float(np.exp(off * rng.normal())), workers, batch=batch) for workers, batch in MEASURED]
+        for off in (0.0, 0.3)
+    )
+    new = Configs.of([Config.data_parallel(96, 3)])
+    narrow, wide = (forecaster(JOB, seen, Cluster(), accuracy=None)(new, 1).spread[0] for seen in (exact, rough))
+    assert narrow < 0.5 * wide
+    assert starts(exact, 0.01).deviation < 0.3 * starts(exact).deviation
+    assert starts([start(10.0), start(14.0)], 0.01).deviation == starts([start(10.0), start(14.0)]).deviation
 
 
 def test_draws_of_seconds_have_a_long_slow_tail() -> None:

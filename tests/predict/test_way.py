@@ -47,6 +47,11 @@ def test_a_config_that_takes_more_epochs_than_allowed_never_gets_there() -> None
     assert np.isfinite(found.left[found.whole <= 10]).all()
 
 
+def test_a_target_that_is_overdue_may_take_as_long_again_as_it_has() -> None:
+    found = Way(np.array([[10.0, 20.0]]), np.ones(1), np.zeros(1), 30)
+    assert renewed(found, [Leg(0, 14.0)]).left[0].tolist() == pytest.approx([4.0, 8.0])
+
+
 def test_a_change_of_batch_keeps_the_share_of_the_way() -> None:
     found = Way(np.array([[10.0, 20.0]]), np.ones(1), np.zeros(1), 30)
     after = renewed(found, [Leg(0, 5.0), Leg(1, 5.0)])

@@ -48,7 +48,7 @@ PUBLISHED = ("dlperf", "elasticflow", "gavel", "llm", "mlperf", "pollux", "shock
 LEVELS = (0.4, 0.6, 0.8, 0.95)  # quantiles of all accuracies, at which runs are compared
 COUNTS = (4, 8, 16)
 LUCK = tuple(itertools.product((0.03, 0.05, 0.08, 0.12, 0.18), (0.5, 0.7, 0.9, 1.2)))
-SECONDS = tuple(itertools.product((0.0, 0.5, 1.0, 1.5, 2.5), (0.75, 0.87, 1.0, 1.2)))
+SECONDS = tuple(itertools.product((0.0, 0.5, 1.0, 1.5), (0.75, 0.87, 1.0, 1.2), (0.7, 0.9, 1.1, 1.3)))
 PROBING = tuple(itertools.product((0.6, 0.8, 1.0, 1.4), (0.05, 0.1, 0.2)))
 MISSED = 0.2  # what an 80 % interval may miss
 LEAST_HELD = 0.75  # of a source's configs, by an interval that is told to hold 80 %
@@ -140,10 +140,7 @@ def luck_score(prior: Values, apart: Floats) -> float:
 
 
 def seconds_scores(recordings: Mapping[str, Sequence[Recording]]) -> tuple[Scores, Scores]:
-    """Return the interval score of every source for each doubt of a process and of few samples, and what they hold.
-
-    The spread between starts has no part in it: tables hold medians of repeats, or one start of each config.
-    """
+    """Return the interval score of every source for each doubt of a process and of few samples, and what they hold."""
     scores: Scores = {}
     held: Scores = {}
     for source, some in recordings.items():
@@ -161,15 +158,17 @@ class Misses:
     errors: Floats
     spread: Floats
     surprises: Floats
+    usual_error: float
     starts: Scatter
 
     def half(self, values: Values) -> Floats:
         """Return half the width of an 80 % interval by these constants, in logarithms."""
-        few, surprise = values
+        few, surprise, least = values
         sizes = np.minimum(np.abs(self.surprises), law_of_seconds._WILD) / surprise
         others = law_of_seconds._OTHER_JOBS
         factor = (1 + few / len(sizes)) * np.sqrt((others + float((sizes**2).sum())) / (others + len(sizes)))
-        return np.asarray(Z90 * np.hypot(factor * self.spread, self.starts.deviation))
+        spread = np.hypot(factor * self.spread, self.starts.deviation)
+        return np.asarray(Z90 * np.maximum(spread, least * self.usual_error))
 
     def score(self, values: Values) -> float:
         """Return the interval score."""
@@ -191,7 +190,8 @@ def misses(recording: Recording, count: int) -> Misses | None:
     configs, known = truth.space(with_accuracy=False).configs(), {sample.config for sample in samples}
     unseen = configs.take(np.array([config not in known for config in configs], dtype=bool))
     errors = np.abs(np.log(truth.epoch_seconds(unseen) / model.predict(unseen)))
-    return Misses(errors, model.outlook(unseen)[1], model.surprises, starts(samples))
+    usual = law_of_seconds.usual_error(model.errors)
+    return Misses(errors, model.outlook(unseen)[1], model.surprises, usual, starts(samples, usual))
 
 
 def probing_scores(folders: Sequence[Path], every: int = 1) -> Scores:
@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     seconds, held = seconds_scores(recordings)
     choices = [
         ConstantChoice(("luck_median", "luck_width"), luck_scores(recordings), TUNED),
-        ConstantChoice(("few_configs", "usual_surprise"), seconds, held=held),
+        ConstantChoice(("few_configs", "usual_surprise", "least_spread"), seconds, held=held),
     ]
     if asked.probing:
         choices.append(ConstantChoice(("probe_weight", "least_gain"), probing_scores(folders, asked.every)))

@@ -231,7 +231,7 @@ def learn(
         learnt = resolved(learnt, job, step_of(job, samples), annealing)
     engine, engine_spread = engine_start(known)
     return Forecaster(
-        seconds=replace(seconds, starts=starts(known)),
+        seconds=replace(seconds, starts=starts(known, seconds.usual_error)),
         accuracy=learnt,
         continuing=learnt and (None if annealing else learnt.with_past(job, samples)),
         by_worker_batch=by_worker,

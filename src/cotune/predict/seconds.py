@@ -2,11 +2,11 @@
 
     ln seconds ~ normal(ln median, spread)
 
-A model that knows its own spread is taken at its word, times one factor: how large its errors on
-configs left out are beside what it expected, shrunk to what other jobs showed. For any other
-model the spread is that of the errors on configs left out (their 80 % quantile, wider while
-configs are few). To all of it comes the spread between starts of one config (`starts.py`): what is told is one more
-start, not the mean of many. Each doubling of workers, batch or a numeric axis outside what was measured adds to the
+A model that knows its own spread is taken at its word, times one factor: how large its errors on configs left out are
+beside what it expected, shrunk to what other jobs showed. It is never surer of a config than those errors are large.
+For any other model the spread is that of the errors on configs left out (their 80 % quantile, wider while configs are
+few). To all of it comes the spread between starts of one config (`starts.py`): what is told is one more start, not the
+mean of many. Each doubling of workers, batch or a numeric axis outside what was measured adds to the
 spread, as does a value of a named axis that never ran, which is assumed; where a model does not know its own spread
 more so, and a first step across nodes too. A config that was measured is the average of its measurement and of the law,
 each weighted by how far it can be trusted; a law that misses it by more than chance allows has no weight.
@@ -44,6 +44,11 @@ _OTHER_JOBS = 16  # samples that what other jobs showed is worth
 _PER_DOUBLING_MORE = 0.05  # what a process, which widens outside by itself, leaves out for each doubling
 _FEW_CONFIGS = CONSTANTS.few_configs
 _WILD = 4.0
+_USUAL_ERROR = 0.05  # deviation of ln seconds by which configs left out are usually missed
+_OTHER_ERRORS = 4  # configs left out that this is worth
+_LEAST_ERROR = 0.002  # no clock is better
+_ROBUST = 1.4826  # a deviation over the median of sizes
+_LEAST_SPREAD = CONSTANTS.least_spread
 _CHANCE = 3.0  # deviations by which a law may miss a measurement
 
 
@@ -57,6 +62,7 @@ class SecondsOutlook:
     spread: float  # of any config, or the factor on what the model says of each
     per_node: int | None
     assumed: bool
+    usual_error: float  # on configs left out, shrunk to other jobs'; infinite where there are none
     starts: Scatter
 
     def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
@@ -74,6 +80,8 @@ class SecondsOutlook:
         source = np.where(outside, "extrapolated", "interpolated").astype(object)
         source[words | self.assumed] = "assumed"
         spread = np.hypot(law, self.starts.deviation)
+        if isinstance(self.model, WithErrors) and np.isfinite(self.usual_error):
+            spread = np.maximum(spread, _LEAST_SPREAD * self.usual_error)
         self._put_measured(configs, median, law, spread, source)
         median[~configs.valid] = np.inf
         return median, spread, source
@@ -142,7 +150,20 @@ def seconds_outlook(
     measured = timings(timed(samples))
     features = features_of(measured.configs, per_node)
     spread = _factor(model) if isinstance(model, WithErrors) else _spread(errors, measured.configs.length)
-    return SecondsOutlook(model, features, measured, spread, per_node, assumed, starts(samples))
+    usual = usual_error(errors)
+    return SecondsOutlook(model, features, measured, spread, per_node, assumed, usual, starts(samples, usual))
+
+
+def usual_error(errors: Floats) -> float:
+    """Return the deviation by which configs left out are usually missed, shrunk to other jobs'; infinite without any.
+
+    The worst of them count no more than others: they are what the process calls odd.
+    """
+    count = len(errors)
+    if not count:
+        return np.inf
+    own = np.log(max(_ROBUST * float(np.median(np.abs(errors))), _LEAST_ERROR))
+    return float(np.exp((_OTHER_ERRORS * np.log(_USUAL_ERROR) + count * own) / (_OTHER_ERRORS + count)))
 
 
 def _factor(model: WithErrors) -> float:

@@ -36,6 +36,7 @@ class StartsPrior:
     freedom: float = 3.0  # of Student's t
     late: float = 0.01  # share of starts
     late_by: float = float(np.log(1.5))
+    of_errors: float = 1 / 3  # median of sigma over the error on configs left out, at most
     quiet: float = 0.1  # other processes busy for each core, below which a machine is idle
     load: float = 0.35  # of ln(1 + q), where q others were busy for each core
 
@@ -48,17 +49,23 @@ PRIOR = StartsPrior()
 _LEAST = 0.002  # deviation of ln seconds: no clock is better
 
 
-def starts(samples: Sequence[Sample]) -> Scatter:
-    """Return what some samples say of the spread between starts of one config."""
+def starts(samples: Sequence[Sample], usual_error: float = np.inf) -> Scatter:
+    """Return what some samples say of the spread between starts of one config.
+
+    The error of a law on configs left out holds that spread: it tells how large it may be, until repeats do.
+    """
     known = timed(samples)
-    prior = Scatter.prior(_median(known), PRIOR.width, PRIOR.freedom, usual=True)
-    return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(_repeats(known))
+    repeats = _repeats(known)
+    prior = Scatter.prior(
+        _median(known, np.inf if repeats else PRIOR.of_errors * usual_error), PRIOR.width, PRIOR.freedom, usual=True
+    )
+    return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
 
 
-def _median(known: Sequence[Sample]) -> float:
+def _median(known: Sequence[Sample], most: float) -> float:
     busy = _under_load(known)
     if busy is None:
-        return PRIOR.shared
+        return min(PRIOR.shared, most)
     return max(PRIOR.shared, busy) if busy else PRIOR.idle
 
 

@@ -74,8 +74,8 @@ class Way:
 
     @property
     def left(self) -> Floats:
-        """Return the epochs that are left with each config (h, c)."""
-        left = np.maximum(1.0 - self.done, 0.0)[:, None]
+        """Return the epochs that are left with each config (h, c); what is overdue takes as long again as it has."""
+        left = np.abs(1.0 - self.done)[:, None]
         return np.where(self.whole > self.most, np.inf, left * np.minimum(self.whole, self.most))
 
     def weighted(self, factors: Floats) -> Way:
