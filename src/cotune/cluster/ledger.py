@@ -71,7 +71,10 @@ class Ledger:
         if promise is None:  # what others have done since they were promised room may have made some
             self._rooms, self._revising = {}, True
             promise = self._found(new)
-        for dearer in self._dearer(new) if promise is None and not self._crowds_out(new) else ():
+        dear = self._dearer(new) if promise is None and not self._crowds_out(new) else []
+        if len(dear) > 1 and not self._suffices(dear, new):
+            return False
+        for dearer in dear:
             assert dearer.promise is not None
             self._room(dearer.promise.device).give_back(dearer.promise)
             taken.append(dearer)
@@ -89,6 +92,16 @@ class Ledger:
             if again is not None:
                 self._room(again.device).take(again)
         return new.promise.firm
+
+    def _suffices(self, dear: Sequence[Active], new: Active) -> bool:
+        """Return whether there would be room for a newcomer if all of some promises were taken back."""
+        promises = [job.promise for job in dear if job.promise is not None]
+        for promise in promises:
+            self._room(promise.device).give_back(promise)
+        found = self._fit(new)
+        for promise in promises if found is not None else ():
+            self._room(promise.device).take(promise)
+        return found is not None
 
     def _found(self, new: Active) -> Promise | None:
         return None if self._crowds_out(new) else self._fit(new)
