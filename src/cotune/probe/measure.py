@@ -134,15 +134,13 @@ def least_seconds(samples: Sequence[Sample]) -> float:
 
 
 def _came_up(samples: Sequence[Sample]) -> float:
-    """Return the seconds in which the engine came up: what its first start took longer than a later one.
+    """Return the seconds in which the engine came up, which are not paid again.
 
-    Of one start alone it is taken to be half of what the engine took: where a job is no program of Python, or waits
-    in a queue, later starts take as long.
+    That is what its first start took longer than a later one; half of it, since starts that were short so far tell
+    little of those to come: learning curves must not go short.
     """
     engine = [sample.terms.engine or 0.0 for sample in samples]
-    if len(engine) < 2:
-        return 0.5 * sum(engine)
-    return engine[0] - min(engine[1:])
+    return 0.5 * (engine[0] - min(engine[1:], default=0.0)) if engine else 0.0
 
 
 def _start(sample: Sample) -> float:
