@@ -12,11 +12,12 @@ from cli.jobs import JOB, TRAINING, Done, cotune, script
 
 
 def clear(done: Done, code: int, *words: str) -> None:
-    """The last line of stderr says what is wrong, and there is no stack."""
+    """The end of stderr says what is wrong, in a line or as a list, and there is no stack."""
     assert done.code == code, done.err
     assert "Traceback" not in done.err
-    last = done.err.strip().splitlines()[-1]
-    assert last.startswith("cotune: ")
+    lines = done.err.strip().splitlines()
+    last = "\n".join(lines[max(place for place, line in enumerate(lines) if line.startswith("cotune: ")) :])
+    assert all(line.startswith("  ") for line in last.splitlines()[1:])
     for word in words:
         assert word in last
 
