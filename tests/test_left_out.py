@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,10 @@ def test_anywhere(): ...
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_the_last_lines_say_what_was_left_out_and_why(tmp_path: Path, workers: tuple[str, ...]) -> None:
-    shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
+    here = Path(__file__).parent
+    shutil.copy(here / "conftest.py", tmp_path)
     (tmp_path / "test_some.py").write_text(_TESTS)
     command = [sys.executable, "-m", "pytest", "-q", *workers, "--rootdir", str(tmp_path), str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    beside = {**os.environ, "PYTHONPATH": str(here)}  # what conftest.py imports
+    done = subprocess.run(command, cwd=tmp_path, env=beside, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-2:] == ["left out: 3 tests: needs COTUNE_DATA", "left out: 1 test: needs a GPU"]
