@@ -1,15 +1,18 @@
 """Layouts measured for real on emulated nodes: some fit the law, it predicts the rest and chooses.
 
-    python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, about 10 minutes
+    python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, one after another
+    python benchmarks/live_layouts.py --at-once 4 --seconds 480 --times times.json   # on 16 cores; keeps the times
+    python benchmarks/live_layouts.py --times times.json   # judge the kept ones again
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
-    python benchmarks/live_layouts.py --times times.json   # keep the times, or judge kept ones again
     python benchmarks/live_layouts.py --gpu-slices         # the same on eight slices of a GPU, gloo between them
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
 layers of width 64; on slices of a GPU 8 of width 512. Layouts are drawn from all that are right on 8 workers (and some
 on 4); of them the law chooses those to fit, one after another, as `cotune profile` does. It wants a machine that nobody
 else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
-a smaller share of a core, which takes as much longer, is nearer to the truth.
+a smaller share of a core, which takes as much longer, is nearer to the truth. `--at-once` has as many layouts measured
+side by side, each on nodes and links of its own; eight nodes of 0.2 cores want two cores. `--seconds` is when to stop
+measuring; what was measured by then is written after every layout, and judged.
 """
 
 from __future__ import annotations
@@ -19,8 +22,13 @@ import json
 import random
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -65,6 +73,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
     parser.add_argument("--gpu-slices", action="store_true", help="eight slices of a GPU instead of emulated nodes")
+    parser.add_argument("--at-once", type=int, default=1, help="layouts measured side by side")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="measure no further layout after these")
     parser.add_argument("--times", type=Path, help="a file of seconds a step, written if it is not there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -74,9 +84,12 @@ def main() -> None:
         if asked.times and asked.times.exists():
             kept = [(int(place), times) for place, times in json.loads(asked.times.read_text())]
         else:
-            kept = measured(settings, everything, asked)
-            if asked.times:
-                asked.times.write_text(json.dumps(kept))
+            kept = []
+            for one in measured(settings, everything, asked):
+                kept = sorted([*kept, one])
+                if asked.times:
+                    asked.times.write_text(json.dumps(kept))
+        kept = kept[: asked.layouts]
         configs = Configs.of([everything[place] for place, _ in kept])
         judge(settings, configs, np.array([times for _, times in kept]), asked.fit)
 
@@ -101,33 +114,67 @@ def drawn(settings: Settings) -> list[Config]:
     return [config for four in fours for config in four]
 
 
+Times = tuple[float | None, ...]
+
+
 def measured(
     settings: Settings, everything: list[Config], asked: argparse.Namespace
-) -> list[tuple[int, tuple[float, ...]]]:
-    """Return seconds a step, in every round, of the first layouts that run, each with its place among all."""
-    cores = asked.cores
-    engine = (
-        Local(gpu_slices=8)
-        if asked.gpu_slices
-        else Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=0.5e9 * cores)
-    )
-    found: list[tuple[int, tuple[float, ...]]] = []
+) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """Yield seconds a step, in every round, of the first layouts that run, each with its place among all."""
+    until = time.monotonic() + asked.seconds
     failed = {"pp": 0, "tp": 0}
-    try:
-        for place, config in enumerate(everything):
-            if len(found) == asked.layouts:
-                break
-            axes = dict(config.axes)
-            spread_over = [name for name in failed if int(axes.get(name, 1)) > 1]
-            if any(failed[name] >= TRIES for name in spread_over):
-                continue
-            times = tuple(timed(engine, settings, config, f"{turn}-{place}", asked.steps) for turn in range(ROUNDS))
-            if all(time is not None for time in times):
-                found.append((place, tuple(time or 0.0 for time in times)))
-            elif len(spread_over) == 1:
-                failed[spread_over[0]] += 1
-    finally:
-        engine.close()
+    engines: SimpleQueue[Local] = SimpleQueue()
+
+    def rounds(place: int) -> Times:
+        if time.monotonic() > until:
+            return (None,)
+        engine = engines.get()
+        try:
+            names = [f"{turn}-{place}" for turn in range(ROUNDS)]
+            return tuple(timed(engine, settings, everything[place], name, asked.steps) for name in names)
+        finally:
+            engines.put(engine)
+
+    with ExitStack() as stack:
+        for _ in range(asked.at_once):
+            engines.put(stack.enter_context(closing(_engine(asked))))
+        pool = stack.enter_context(ThreadPoolExecutor(asked.at_once))
+        places, count = iter(range(len(everything))), 0
+        while count < asked.layouts and time.monotonic() < until:
+            wave = _next(places, everything, failed, 1 if asked.at_once == 1 else asked.layouts - count)
+            if not wave:
+                return
+            tasks = {pool.submit(rounds, place): place for place in wave}
+            for task in as_completed(tasks):
+                place, times = tasks[task], task.result()
+                ran = tuple(time for time in times if time is not None)
+                if len(ran) == ROUNDS:
+                    count += 1
+                    yield place, ran
+                elif len(spread_over := _spread_over(everything[place])) == 1:
+                    failed[spread_over[0]] += 1
+
+
+def _engine(asked: argparse.Namespace) -> Local:
+    if asked.gpu_slices:
+        return Local(gpu_slices=8)
+    cores = asked.cores
+    return Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=0.5e9 * cores)
+
+
+def _spread_over(config: Config) -> list[str]:
+    axes = dict(config.axes)
+    return [name for name in ("pp", "tp") if int(axes.get(name, 1)) > 1]
+
+
+def _next(places: Iterator[int], everything: list[Config], failed: dict[str, int], count: int) -> list[int]:
+    """Return the next places to try, without those of a kind that failed too often."""
+    found: list[int] = []
+    for place in places:
+        if all(failed[name] < TRIES for name in _spread_over(everything[place])):
+            found.append(place)
+        if len(found) == count:
+            break
     return found
 
 
