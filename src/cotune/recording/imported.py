@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotune import registry
+from cotune import gzipped, registry
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.recording import AccuracyRow, TimeRow, write
 from cotune.types import Device, Job
@@ -45,7 +47,7 @@ def import_recordings(name: str, source: Path, into: Path) -> list[Path]:
     reader = importlib.import_module(registry.modules("importers")[known])
     try:
         found: list[Imported] = list(reader.recordings(source))
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InvalidFile(f"{source} is not what the reader {name} expects: {error!r}") from None
     if not found:
         raise NotFound(f"{source} holds nothing that the reader {name} knows")
@@ -56,9 +58,12 @@ def import_recordings(name: str, source: Path, into: Path) -> list[Path]:
 
 
 def rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file."""
+    """Yield the rows of a CSV file, which may be gzipped."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            yield from csv.DictReader(file)
+        data = path.read_bytes()
+        text = (gzipped.decompress(data) if path.suffix == ".gz" else data).decode()
     except FileNotFoundError:
         raise NotFound(f"no file {path}") from None
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InvalidFile(f"cannot read {path}: {error}") from None
+    yield from csv.DictReader(io.StringIO(text, newline=""))
