@@ -15,6 +15,7 @@ GREY, COLOUR = PictureShape(channels=1, side=28), PictureShape(channels=3, side=
         ("lenet5", GREY, 61_706),
         ("lenet5", PictureShape(1, 32), 61_706),
         ("lenet5", COLOUR, 62_006),
+        ("lenet5norm", GREY, 61_706 + 2 * (6 + 16)),
         ("cifar10dnn", COLOUR, 1_756_426),
         ("resnet18", COLOUR, 11_173_962),
         ("vgg19", COLOUR, 20_040_522),

@@ -1,11 +1,12 @@
 """The networks of the ready-made jobs, as the literature has them.
 
     lenet5       61,706 parameters   LeCun et al. 1998: two convolutions, tanh, average pooling
+    lenet5norm   61,750              the same with batch norm after each convolution: the smallest that has any
     cifar10dnn  1,756,426            TensorFlow's CIFAR-10 tutorial: two convolutions, local response norm
     resnet18   11,173,962            He et al. 2015, the form for 32 x 32 pictures
     vgg19      20,040,522            Simonyan and Zisserman 2014, batch norm, one linear layer at the end
 
-The counts are for ten classes, LeNet-5 on grey and the others on colour pictures. All four
+The counts are for ten classes, both LeNet-5 on grey and the others on colour pictures. All
 are drawn for 32 x 32 pixels: a smaller picture gets a border of zeros, and the first
 layer takes as many channels as the data set has. A new network is one function in MODELS.
 """
@@ -54,6 +55,14 @@ def lenet5(shape: PictureShape) -> nn.Module:
         nn.Linear(120, 84),
         nn.Tanh(),
         nn.Linear(84, shape.classes),
+    )
+
+
+def lenet5norm(shape: PictureShape) -> nn.Module:
+    """Return LeNet-5 with batch norm after its convolutions."""
+    norms = {0: nn.BatchNorm2d(6), 3: nn.BatchNorm2d(16)}
+    return nn.Sequential(
+        *(part for place, layer in enumerate(lenet5(shape).children()) for part in (layer, norms.get(place)) if part)
     )
 
 
@@ -113,6 +122,7 @@ def vgg19(shape: PictureShape) -> nn.Module:
 
 MODELS: dict[str, Callable[[PictureShape], nn.Module]] = {
     "lenet5": lenet5,
+    "lenet5norm": lenet5norm,
     "cifar10dnn": cifar10dnn,
     "resnet18": resnet18,
     "vgg19": vgg19,
