@@ -1,16 +1,18 @@
-"""Whole networks as sums of their layers, beside counts and measured steps, on the CPU at hand.
+"""Whole networks as sums of their layers, beside counts and measured steps, on the device at hand.
 
-    cotune model layers 60 --kinds dense,conv,pool --into layers
-    python benchmarks/layer_sums.py layers [--seconds 3]
+    cotune model layers 2000 --kinds dense,conv,pool --into layers --budget 150s
+    python benchmarks/layer_sums.py layers [--device cpu|cuda] [--seconds 3]
 
-Truth: the median step of each network at batch 4, one core. "layerwise" is the published network of Justus et al.
-trained on the timed layers of the folder, "trees" boosted trees on the same ones, "counts" the counts at rates
-measured here first, "steps" the line through steps at batches 2 and 8. Nothing sees batch 4.
+Truth: the median step of each network, at batch 4 on one core or at batch 32 on a GPU. "layerwise" is the published
+network of Justus et al. trained on the timed layers of the folder, "trees" boosted trees on the same ones, "counts" the
+counts at rates measured here first, "steps" the line through steps at half and double (8 and 64 on a GPU) that batch.
+Nothing sees the batch itself.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,8 @@ from cotune.devices import known
 from cotune.modelling.counting.calibrate import calibrate
 from cotune.modelling.counting.timing import measure
 from cotune.modelling.counting.trace import count
-from cotune.modelling.layer_rows import read_layers
+from cotune.modelling.layer_predictor import LayerModel, LayerPredictor
+from cotune.modelling.layer_rows import Layers, read_layers
 from cotune.modelling.layer_sums import read_network, summed_seconds
 from cotune.modelling.prediction import Target, from_counts, from_steps
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise
@@ -30,34 +33,49 @@ from cotune.modelling.workloads.random_layers import device_name
 from cotune.types import Config
 
 NETWORKS = ("lenet5", "cifar10dnn", "resnet18", "vgg19")
-BATCH, ENDS = 4, (2, 8)
+BATCHES = {"cpu": (4, (2, 8)), "cuda": (32, (8, 64))}  # the one that is asked for, and those of "steps"
 TIERS = ("layerwise", "trees", "counts", "steps")
+
+
+@dataclass
+class FittedOnce:
+    """A law of layers that is fitted once to each kind, for all networks."""
+
+    law: LayerPredictor
+    fits: dict[str, LayerModel] = field(default_factory=dict)
+
+    def fit_layers(self, layers: Layers) -> LayerModel:
+        if layers.kind not in self.fits:
+            self.fits[layers.kind] = self.law.fit_layers(layers)
+        return self.fits[layers.kind]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", type=Path)
     parser.add_argument("--seconds", type=float, default=3.0, help="most seconds for one batch of one network")
+    parser.add_argument("--device", choices=tuple(BATCHES), default="cpu")
     asked = parser.parse_args()
-    timed, device = read_layers(asked.layers), device_name("cpu")
-    found = calibrate("cpu")
+    batch, ends = BATCHES[asked.device]
+    timed, device = read_layers(asked.layers), device_name(asked.device)
+    found = calibrate(asked.device)
+    laws = FittedOnce(Layerwise()), FittedOnce(LayerTrees())
     target = Target(device, Rates.calibrated(found, known(found.name)))
     print("learnt from", {kind: int((table.device == device).sum()) for kind, table in timed.items()}, "layers")
     print(f"{'network':12} {'layers':>6} {'step ms':>8}  " + "  ".join(f"{name:>10}" for name in TIERS))
     errors = []
     for name in NETWORKS:
-        workload, counts = find(name), count(find(name), BATCH)
-        reading = read_network(workload, BATCH, "momentum")
-        steps = {batch: measure(workload, batch, "cpu", seconds=asked.seconds) for batch in (BATCH, *ENDS)}
-        config = Config.data_parallel(BATCH, 1, device)
-        ends = [StepTime(batch, 1, steps[batch].seconds, steps[batch].spread) for batch in ENDS]
+        workload, counts = find(name), count(find(name), batch)
+        reading = read_network(workload, batch, "momentum")
+        steps = {one: measure(workload, one, asked.device, seconds=asked.seconds) for one in (batch, *ends)}
+        config = Config.data_parallel(batch, 1, device)
+        line = [StepTime(end, 1, steps[end].seconds, steps[end].spread) for end in ends]
         predicted = (
-            summed_seconds(reading, timed, device, Layerwise()),
-            summed_seconds(reading, timed, device, LayerTrees()),
+            *(summed_seconds(reading, timed, device, law) for law in laws),
             from_counts(counts, config, target).step_seconds.mid,
-            from_steps(counts, config, target, ends).step_seconds.mid,
+            from_steps(counts, config, target, line).step_seconds.mid,
         )
-        truth = steps[BATCH].seconds
+        truth = steps[batch].seconds
         errors.append([seconds / truth - 1 for seconds in predicted])
         total = sum(map(len, reading.rows.values()))
         cells = "  ".join(f"{error:>+10.0%}" for error in errors[-1])
