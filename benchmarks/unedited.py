@@ -1,11 +1,12 @@
 """Scripts of four frameworks that nobody has edited: from a folder with the script alone to a plan, and to the target.
 
     python benchmarks/unedited.py                       # one after another, about 10 minutes on two free cores
-    python benchmarks/unedited.py --only nanogpt --out FOLDER
+    python benchmarks/unedited.py --only nanogpt,hf_trainer --budget 30s --out FOLDER
 
 Only the command line is used, as a newcomer would: `init`, `profile`, `plan`, `run`, target and deadline as their
 flags, nothing changed in the job file in between. It wants an environment with the frameworks (`cotune[trl]`,
 `cotune[lightning]`), whose Python runs it, and prints a table of wall-clock seconds, failing verbs with their words.
+On a machine with a GPU the scripts train there, as without cotune. What each verb printed stays in FOLDER/SCRIPT.
 """
 
 from __future__ import annotations
@@ -38,40 +39,41 @@ class Unedited:
     beside: tuple[str, ...] = ()
 
 
-SCRIPTS = (
-    Unedited("nanogpt", "val_loss=2.2", beside=("configurator.py",)),
-    Unedited("hf_trainer", "eval_loss=2.45"),
-    Unedited("trl_sft", "eval_loss=3.4"),
-    Unedited("lightning_net", "val_acc=0.9"),
-)
+SCRIPTS = {
+    script.name: script
+    for script in (
+        Unedited("nanogpt", "val_loss=2.2", beside=("configurator.py",)),
+        Unedited("hf_trainer", "eval_loss=2.45"),
+        Unedited("trl_sft", "eval_loss=3.4"),
+        Unedited("lightning_net", "val_acc=0.9"),
+    )
+}
 
 
 def main() -> None:
     """Try each script, and print a table."""
     parser = argparse.ArgumentParser(description="Time unedited scripts from init to their target.")
-    parser.add_argument("--only", choices=[script.name for script in SCRIPTS])
+    parser.add_argument("--only", default=",".join(SCRIPTS), help="names between commas")
+    parser.add_argument("--budget", help="what profile may take")
     parser.add_argument("--out", type=Path, help="where the folders of the jobs stay")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [
-            tried(script, (asked.out or Path(folder)) / script.name)
-            for script in SCRIPTS
-            if asked.only in (None, script.name)
-        ]
     print("| script | target | init | profile | plan | to the plan | plan | forecast | run | outcome |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in asked.only.split(","):
+            row = tried(SCRIPTS[name], (asked.out or Path(folder)) / name, asked.budget)
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
-def tried(script: Unedited, folder: Path) -> list[str]:
+def tried(script: Unedited, folder: Path, budget: str | None = None) -> list[str]:
     """Return a row of the table: the seconds of each verb, the plan and what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in (f"{script.name}.py", *script.beside):
         shutil.copy(EXAMPLES / file, folder)
     goal = ("--target", script.target, "--deadline", script.deadline)
     init, first = cotune(folder, "init", "--json", "--", "python", f"{script.name}.py")
-    profile, _ = cotune(folder, "profile", "--target", script.target, "--json")
+    within = () if budget is None else ("--budget", budget)
+    profile, _ = cotune(folder, "profile", "--target", script.target, *within, "--json")
     plan, planned = cotune(folder, "plan", *goal, "--json")
     if "plan" not in planned:
         return [script.name, script.target, *(f"{one:.0f} s" for one in (init, profile, plan)), _why(first, planned)]
@@ -114,6 +116,8 @@ def cotune(folder: Path, *words: str) -> tuple[float, dict[str, Any]]:
         [sys.executable, "-m", "cotune", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     took = time.monotonic() - begun
+    (folder / f"{words[0]}.out").write_text(done.stdout)
+    (folder / f"{words[0]}.err").write_text(done.stderr)
     print(f"{folder.name}: {words[0]} exit {done.returncode} in {took:.1f} s", file=sys.stderr, flush=True)
     last = done.stderr.strip().splitlines()[-1:] or [""]
     return took, json.loads(done.stdout) if done.stdout.startswith("{") else {"stderr": last[0]}

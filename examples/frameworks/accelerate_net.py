@@ -23,7 +23,7 @@ y = torch.sin(x[:, :8].sum(1)) + 0.5 * x[:, 8:].abs().mean(1)
 data = TensorDataset(x, y)
 train, test = torch.utils.data.random_split(data, (1792, 256))
 
-accelerator = Accelerator(cpu=True, gradient_accumulation_steps=args.gradient_accumulation_steps)
+accelerator = Accelerator(gradient_accumulation_steps=args.gradient_accumulation_steps)
 model = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate)
 model, optimizer, loader, held_out = accelerator.prepare(

@@ -32,7 +32,6 @@ arguments = TrainingArguments(
     eval_steps=20,
     save_strategy="no",
     report_to="none",
-    use_cpu=True,
 )
 model = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_positions=LENGTH, n_embd=32, n_layer=1, n_head=4))
 trainer = Trainer(model=model, args=arguments, train_dataset=data[:-64], eval_dataset=data[-64:])

@@ -55,5 +55,5 @@ class Net(L.LightningModule):
 
 
 L.seed_everything(0)
-trainer = L.Trainer(max_epochs=10, accelerator="cpu", enable_progress_bar=False, logger=False)
+trainer = L.Trainer(max_epochs=10, enable_progress_bar=False, logger=False)
 trainer.fit(Net(), datamodule=Shapes())

@@ -26,8 +26,9 @@ exec((Path(__file__).parent / "configurator.py").read_text())  # nanoGPT's own w
 
 ddp = int(os.environ.get("WORLD_SIZE", "1")) > 1
 if ddp:
-    torch.distributed.init_process_group("gloo")
+    torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 rank = torch.distributed.get_rank() if ddp else 0
+device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(1337 + rank)
 library = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("[a-f]*.py"))
 text = "".join(path.read_text(errors="replace") for path in library)[:200_000]
@@ -41,7 +42,8 @@ def get_batch(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     rows = train_data if split == "train" else val_data
     starts = torch.randint(len(rows) - block_size, (batch_size,)).tolist()
     x = torch.stack([rows[at : at + block_size] for at in starts])
-    return x, torch.stack([rows[at + 1 : at + 1 + block_size] for at in starts])
+    y = torch.stack([rows[at + 1 : at + 1 + block_size] for at in starts])
+    return x.to(device), y.to(device)
 
 
 class GPT(nn.Module):
@@ -55,8 +57,8 @@ class GPT(nn.Module):
         self.head = nn.Linear(n_embd, len(letters))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        seen = self.layers(self.words(x) + self.places(torch.arange(x.shape[1])), mask, is_causal=True)
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        seen = self.layers(self.words(x) + self.places(torch.arange(x.shape[1], device=x.device)), mask, is_causal=True)
         return functional.cross_entropy(self.head(seen).flatten(0, 1), y.flatten())
 
 
@@ -70,7 +72,7 @@ def estimate_loss() -> dict[str, float]:
     return means
 
 
-raw_model = GPT()
+raw_model = GPT().to(device)
 model = DistributedDataParallel(raw_model) if ddp else raw_model
 optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
 for iter_num in range(max_iters + 1):

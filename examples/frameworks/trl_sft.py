@@ -40,7 +40,6 @@ config = SFTConfig(
     report_to="none",
     gradient_checkpointing=False,
     bf16=False,
-    use_cpu=True,
 )
 trainer = SFTTrainer(
     model=model, args=config, train_dataset=data["train"], eval_dataset=data["test"], processing_class=tokenizer
