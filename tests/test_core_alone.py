@@ -53,6 +53,7 @@ def test_it_plans_and_runs_a_recording(alone: dict[str, str]) -> None:
     assert json.loads(done.stdout)["plan"]["config"]["workers"] >= 1
 
 
+@pytest.mark.timeout(1200)  # some thousand tests in one process, beside others
 def test_its_own_tests_pass(alone: dict[str, str]) -> None:
     files = [
         str(file)
