@@ -19,13 +19,15 @@ from cotune.modelling.layouts.tables import find_table, read_table
 HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted to its own measured layouts alone:
 # nanotron on nodes of 8 H100, Hugging Face's ultra-scale playbook (Apache-2.0), by benchmarks/layout_coefficients.py.
 # shape: layers, hidden, heads, key-value heads, feed-forward, vocabulary, tokens of a sequence, tied, gated
+# stalls, logit: of any run, of a pipeline, of each doubling of nodes; seconds of an exchange
 """
 
 
 def main(folder: Path, into: Path) -> None:
     lines = [HEAD]
     for group in read_table(find_table(folder)):
-        seconds, memory = LayoutLearner([group.rows]).shared()
+        learner = LayoutLearner([group.rows])
+        seconds, memory = learner.shared()
         shape = ", ".join(str(value).lower() for value in astuple(group.rows.setting.model))
         lines += [f"{group.name}:\n", f"  shape: [{shape}]\n"]
         for name, theta, coefficients in (("seconds", seconds, COEFFICIENTS), ("memory", memory, MEMORY)):
@@ -33,6 +35,8 @@ def main(folder: Path, into: Path) -> None:
             lines += [
                 f"    {part.name}: {value:.4g}\n" for part, value in zip(coefficients, np.exp(theta), strict=True)
             ]
+        odds = ", ".join(f"{weight:.4g}" for weight in learner.stalls.weights)
+        lines.append(f"  stalls:\n    logit: [{odds}]\n    seconds: {learner.stalls.seconds:.4g}\n")
     into.write_text("".join(lines), encoding="utf-8")
 
 

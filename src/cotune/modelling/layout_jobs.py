@@ -214,7 +214,8 @@ class FittedLayouts:
         seconds = np.exp(self._expected(self._steps, layouts, devices)[0])
         fits = self._p_memory(layouts, devices)
         fits[len(measured) :] *= configs.valid if among is None else configs.valid & among
-        forecasts = LayoutForecasts(np.repeat(seconds[:, None], 3, axis=1), np.zeros((len(layouts), 3)), fits, fits)
+        three = np.repeat(seconds[:, None], 3, axis=1)
+        forecasts = LayoutForecasts(three, np.zeros((len(layouts), 3)), fits, fits, 1 / seconds)
         _, kinds = np.unique(devices.astype(str), return_inverse=True)
         per_node = _per_node(self.model, str(devices[0]))
         points = np.column_stack([features(layouts, per_node, ResidualConstants()), _APART * kinds])

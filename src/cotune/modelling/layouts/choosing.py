@@ -32,7 +32,7 @@ def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints, constants:
     Of `rows` only what is in `tried` is looked at: a measured layout counts as measured, a crashed one is out.
     """
     batch = rows.layouts.global_batch
-    expected = batch / forecasts.seconds[:, 1] * forecasts.p_fits**constants.caution
+    expected = batch * forecasts.rate * forecasts.p_fits**constants.caution
     found = np.where(forecasts.p_fits >= constants.floor, expected, 0.0)
     found[tried] = np.where(rows.ran[tried], batch[tried] / rows.seconds[tried], 0.0)
     return found

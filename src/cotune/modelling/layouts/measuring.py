@@ -45,7 +45,7 @@ def next_to_measure(
     left = np.setdiff1d(np.arange(len(layouts)), tried)
     if not len(left):
         return None
-    speed = layouts.global_batch / forecasts.seconds[:, 1] / layouts.gpus
+    speed = layouts.global_batch * forecasts.rate / layouts.gpus
     counts, which = np.unique(layouts.gpus if groups is None else groups, return_inverse=True)
     fastest = np.zeros(len(counts))
     np.maximum.at(fastest, which, speed * forecasts.p_fits**constants.caution)

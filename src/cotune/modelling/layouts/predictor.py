@@ -2,7 +2,7 @@
 
 1. Coefficients of both laws are fitted to all rows of other models, with physical priors.
 2. They are the prior of this model's coefficients, fitted to its own few rows.
-3. The residual process learns what is left on all of them.
+3. Stalled runs of other models are told apart (`stalls.py`), and the residual process learns what is left.
 4. Intervals are the spread of other models' residuals at layouts that are alike (a straggler's tail included).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from cotune.modelling.layouts.residual import (
 )
 from cotune.modelling.layouts.seconds import count_terms, log_seconds
 from cotune.modelling.layouts.setting import GIB, Setting
+from cotune.modelling.layouts.stalls import Stalls
 from cotune.types import Floats, Ints, Mask
 
 
@@ -71,10 +72,12 @@ class LayoutForecasts:
     gib: Floats  # (layouts, 3)
     p_memory: Floats
     p_fits: Floats
+    rate: Floats  # steps a second that are expected of a run, which may stall
 
 
 _QUANTILES = (0.1, 0.5, 0.9)
-_UNKNOWN = 0.4  # half an interval's width, of a logarithm, where no other model was ever measured
+_STALLED_WEIGHT = 0.02  # of a stalled run's residual
+_UNKNOWN = 0.25  # half an interval's width, of a logarithm, where no other model was ever measured
 Law = Callable[[Floats], Floats]
 
 
@@ -122,6 +125,7 @@ class LayoutPredictor:
     memory: FittedLaw
     crashes: dict[int, float]
     crash_constants: CrashConstants
+    stalls: Stalls
 
     def suffices(self, layouts: Layouts) -> Floats:
         """Return the probability that memory suffices as the law alone counts it, 0 for what cannot be built."""
@@ -132,18 +136,22 @@ class LayoutPredictor:
     def predict(self, layouts: Layouts) -> LayoutForecasts:
         """Return forecasts of layouts of this model."""
         law = log_seconds(self.seconds.theta, count_terms(layouts, self.setting))
-        seconds = self.seconds.quantiles(*self.seconds.expected(law, layouts), layouts)
+        healthy = self.seconds.quantiles(*self.seconds.expected(law, layouts), layouts)
+        per_node = self.setting.machine.per_node
+        stalled = self.stalls.probability(layouts, per_node)
+        rate = (1 - stalled) / healthy[:, 1] + stalled / (healthy[:, 1] + self.stalls.extra(layouts, per_node))
         counted = log_memory(self.memory.theta, count_memory(layouts, self.setting))
         centre, deviation = self.memory.expected(counted, layouts)
         # beyond the device's memory nothing was ever measured: there the count alone speaks
         centre = np.where(counted > np.log(self.setting.machine.memory / GIB), counted, centre)
         suffices = p_memory(centre, deviation, self.setting.machine.memory / GIB, self.crash_constants)
-        shares = np.array([self.crashes[kind] for kind in range(16)])[kinds(layouts, self.setting.machine.per_node)]
+        shares = np.array([self.crashes[kind] for kind in range(16)])[kinds(layouts, per_node)]
         return LayoutForecasts(
-            seconds=seconds,
+            seconds=self.stalls.told(healthy, layouts, per_node),
             gib=self.memory.quantiles(centre, deviation, layouts),
             p_memory=suffices,
             p_fits=suffices * (1 - shares) * allowed(layouts, self.setting),
+            rate=rate,
         )
 
 
@@ -163,9 +171,31 @@ class LayoutLearner:
         return [rows.take(rows.ran) for rows in self.others]
 
     @cached_property
-    def _seconds(self) -> SharedLaw:
+    def _law_of_seconds(self) -> SharedLaw:
         measured = [rows.seconds for rows in self._ran]
         return self._shared(self.priors.seconds, _seconds_law, measured, self.transfer.seconds_loss, self.residual)
+
+    @cached_property
+    def _stalls(self) -> tuple[Stalls, Floats]:
+        """Return how runs stall, and what that explains of each row of other models, a logarithm."""
+        if not self._ran:
+            return self.priors.stalls, np.zeros(0)
+        layouts = reduce(Layouts.and_then, [rows.layouts for rows in self._ran])
+        per_node = self._ran[0].setting.machine.per_node
+        measured = np.concatenate([rows.seconds for rows in self._ran])
+        law = measured / np.exp(self._law_of_seconds.others.seen.residuals)
+        stalls, chance = self.priors.stalls.fit(layouts, per_node, law, measured)
+        return stalls, np.log1p((chance > 0.5) * stalls.extra(layouts, per_node) / law)
+
+    @cached_property
+    def _seconds(self) -> SharedLaw:
+        shared, (_, explained) = self._law_of_seconds, self._stalls
+        seen = shared.others.seen
+        left = seen.residuals - explained
+        # how long a stalled run takes is known less exactly
+        weights = self.transfer.seconds_loss.weights(-left) * np.where(explained > 0, _STALLED_WEIGHT, 1.0)
+        healthy = replace(seen, residuals=left, weights=weights)
+        return SharedLaw(shared.prior, OtherModels(healthy, self.residual))
 
     @cached_property
     def _memory(self) -> SharedLaw:
@@ -198,12 +228,17 @@ class LayoutLearner:
         """Return the logarithms of the coefficients of seconds and memory as the other models together have them."""
         return self._seconds.prior.centre, self._memory.prior.centre
 
+    @property
+    def stalls(self) -> Stalls:
+        """Return how runs of the other models stall."""
+        return self._stalls[0]
+
     def fit(self, own: LayoutRows) -> LayoutPredictor:
         """Return forecasts of a model of which these layouts were tried."""
         ran = own.take(own.ran)
         seconds = self._quantity(self._seconds, _seconds_law(ran), ran, ran.seconds)
         memory = self._quantity(self._memory, _memory_law(ran), ran, ran.gib)
-        bare = LayoutPredictor(own.setting, seconds, memory, dict.fromkeys(range(16), 0.0), self.crash)
+        bare = LayoutPredictor(own.setting, seconds, memory, dict.fromkeys(range(16), 0.0), self.crash, self.stalls)
         return replace(bare, crashes=crash_shares(_seen(own, bare), self._crashed, self.crash))
 
     def _quantity(self, shared: SharedLaw, law: Law, ran: LayoutRows, measured: Floats) -> FittedLaw:

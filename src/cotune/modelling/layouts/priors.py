@@ -8,7 +8,7 @@ never predicted with coefficients that its own rows made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,16 +20,18 @@ from cotune.modelling.layouts.fitting import Coefficient, LogPrior
 from cotune.modelling.layouts.memory import MEMORY
 from cotune.modelling.layouts.seconds import COEFFICIENTS
 from cotune.modelling.layouts.setting import Transformer
+from cotune.modelling.layouts.stalls import Stalls
 
 _SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutPriors:
-    """Of the law of seconds and of memory, and the models they come from."""
+    """Of the law of seconds, of memory and of stalls, and the models they come from."""
 
     seconds: LogPrior
     memory: LogPrior
+    stalls: Stalls = field(default_factory=Stalls.assumed)
     models: tuple[str, ...] = ()
 
     @classmethod
@@ -47,6 +49,7 @@ class LayoutPriors:
         return cls(
             _average(COEFFICIENTS, [one["seconds"] for one in parts]),
             _average(MEMORY, [one["memory"] for one in parts]),
+            Stalls.average([(one["stalls"]["logit"], one["stalls"]["seconds"]) for one in parts]),
             tuple(others),
         )
 

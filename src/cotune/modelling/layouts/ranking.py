@@ -45,7 +45,7 @@ def rank_layouts(predictor: LayoutPredictor, layouts: Layouts, top: int) -> list
     if not len(short):
         return []
     forecasts = predictor.predict(short)
-    speed = short.global_batch / forecasts.seconds[:, 1] * forecasts.p_fits**CHOICE.caution
+    speed = short.global_batch * forecasts.rate * forecasts.p_fits**CHOICE.caution
     order = np.argsort(-np.where(forecasts.p_fits >= CHOICE.floor, speed, 0.0), kind="stable")
     order = order[forecasts.p_fits[order] >= CHOICE.floor][:top]
     parts = step_parts(predictor.seconds.theta, count_terms(short.take(order), predictor.setting))

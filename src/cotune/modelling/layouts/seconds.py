@@ -52,11 +52,9 @@ ONCE = (
     Coefficient("layers of a sharded step", 1e-3, 1.0),
     Coefficient("layers reduced, each doubling", 3e-4, 1.0),
     Coefficient("optimiser", 1.5, 1.0),
-    Coefficient("a step beyond 32 nodes", 0.03, 1.5),
 )
 COEFFICIENTS = DEVICE + SENDS + HOST + HOST_STAGE + GATHER + ONCE
 _PLACES = np.cumsum([0, len(DEVICE), len(SENDS), len(HOST), len(HOST_STAGE), len(GATHER), len(ONCE)])
-LARGEST_FABRIC = 32  # nodes; beyond it every step of the one table there is takes longer by a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,6 @@ def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     across = reduced / lanes * (nodes - 1) / nodes / machine.network
     sharded = (layouts.shard == 1) & (layouts.dp > 1)
     states = params / layouts.tp / np.where(layouts.shard > 0, layouts.dp, 1)
-    whole = layouts.gpus / machine.per_node
     columns = (
         np.ones(len(layouts)),
         inside,
@@ -213,7 +210,6 @@ def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
         sharded * layers,
         np.log2(nodes) * layers,
         2 * framework.state_bytes * states / machine.bandwidth,
-        np.log2(np.maximum(whole / LARGEST_FABRIC, 1)),
     )
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
