@@ -12,8 +12,9 @@ from cotune.errors import Infeasible, UsageError
 from cotune.placement.answers import PlacementGoal, answer
 from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Placement, Problem
-from cotune.placement.profiles import parse
+from cotune.placement.profiles import Profile, parse
 from cotune.placement.synthetic import ctr
+from cotune.types import Stage
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -69,6 +70,31 @@ def test_a_larger_batch_spreads_what_is_fixed_until_memory_is_full() -> None:
     assert plans[0].seconds == pytest.approx(0.5 + 0.5)
     assert plans[1].seconds == pytest.approx(0.5 + 0.5 * 4)
     assert plans[1].cost_per_million < plans[0].cost_per_million
+
+
+def test_a_stage_of_a_measured_table_must_fit_its_device_too() -> None:
+    """The fast type cannot hold the first layer; four units of the small one hold their examples, two do not."""
+    layers = [{"weight_bytes": 40.0}, {"weight_bytes": 1.0, "example_bytes": 8.0}]
+    types = [
+        {"name": "roomy", "price_per_hour": 1.0, "limit": 8},
+        {"name": "fast", "price_per_hour": 1.0, "memory_bytes": 30.0, "limit": 8},
+    ]
+    stages = [
+        {"type": name, "first": first, "last": last, "units": units, "seconds": seconds * (1 + last - first) / units}
+        for name, seconds in (("roomy", 10.0), ("fast", 1.0))
+        for first, last in ((0, 0), (1, 1), (0, 1))
+        for units in (1, 2, 4)
+    ]
+    profile = parse({"batch": 10, "types": types, "layers": layers, "stage_seconds": stages})
+    held = [[(s.device, s.first, s.workers) for s in stages] for stages in every_plan(profile)]
+    assert not any(device == "fast" and first == 0 for plan in held for device, first, _ in plan)
+    assert {units for plan in held for device, _, units in plan if device == "fast"} == {4}
+
+
+def every_plan(profile: Profile) -> list[tuple[Stage, ...]]:
+    """Return the cheapest plan and the fastest for many throughputs."""
+    cheap = [PlacementGoal(rate) for rate in (0.5, 1.0, 2.0, 4.0)]
+    return [answer(profile, asked).plan.stages for one in cheap for asked in (one, replace(one, prefer="fast"))]
 
 
 def test_an_infeasible_throughput_names_what_is_nearest() -> None:

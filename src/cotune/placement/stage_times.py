@@ -167,7 +167,12 @@ def stages_of(profile: Profile, *, overlap: bool, batch: float | None) -> Stages
 
 def _table(profile: Profile, cap: Floats) -> Table:
     names = {entry.name: kind for kind, entry in enumerate(profile.types)}
-    rows = [entry for entry in profile.stage_seconds or [] if entry.units <= cap[names[entry.type]]]
+    least = _least_units(profile, profile.batch)
+    rows = [
+        entry
+        for entry in profile.stage_seconds or []
+        if least[names[entry.type], packed(entry.first, entry.last)] <= entry.units <= cap[names[entry.type]]
+    ]
     counts = sorted({entry.units for entry in rows}) or [1]
     option = {units: place for place, units in enumerate(counts)}
     entries = np.full((len(names), packed(0, profile.depth), len(counts)), np.inf)
@@ -229,8 +234,9 @@ def _cuts(values: Floats) -> Floats:
 
 def _least_units(profile: Profile, batch: float) -> Floats:
     """Return the units over which a stage must be spread to fit: weights + batch/k x example_bytes <= memory."""
-    weights = profile.weight_bytes or [layer.weight_bytes or 0.0 for layer in profile.layers]
-    held = np.array([[layer.example_bytes or 0.0, size] for layer, size in zip(profile.layers, weights, strict=True)])
+    layers = profile.layers or [LayerEntry()] * profile.depth
+    weights = profile.weight_bytes or [layer.weight_bytes or 0.0 for layer in layers]
+    held = np.array([[layer.example_bytes or 0.0, size] for layer, size in zip(layers, weights, strict=True)])
     sums = _runs(held)
     least = np.ones((len(profile.types), sums.shape[1]))
     for kind, entry in enumerate(profile.types):
