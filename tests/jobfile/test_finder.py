@@ -50,3 +50,35 @@ def test_a_line_that_begins_with_a_bare_count_counts_epochs_if_it_tells_a_held_o
     assert (found.progress, found.metric, found.value) == (3.0, "accuracy", 41.01)
     assert re.search(found.pattern, "[12/20] loss=0.9 val_top1=55%")
     assert suggested(["[3/20] loss=1.2"], "loss") is None, "these may be steps"
+
+
+MNIST = (  # the lines that pytorch/examples' mnist prints
+    "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.282550",
+    "Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.384441",
+    "Test set: Average loss: 0.0468, Accuracy: 9842/10000 (98%)",
+)
+
+
+def test_a_held_out_value_on_a_line_of_its_own_goes_with_the_last_line_that_counts() -> None:
+    found = suggested(MNIST, "accuracy", named=False)
+    assert found is not None
+    assert (found.metric, found.value, found.progress) == ("accuracy", 98.0, 1.0)
+    named = [match.groupdict() for line in MNIST if (match := re.search(found.pattern, line))]
+    assert named == [
+        {"epoch": "1", "accuracy": None},
+        {"epoch": "1", "accuracy": None},
+        {"epoch": None, "accuracy": "98"},
+    ]
+    loss = suggested(MNIST, "loss")
+    assert loss is not None
+    assert loss.value == 0.0468
+    assert suggested(["Epoch 1/10", "acc: 0.5"], "accuracy") is None, "it may be of a part of the training data"
+    assert suggested(["test acc: 0.5", "Epoch 1/10"], "accuracy") is None, "it belongs to no count"
+
+
+def test_right_answers_of_so_many_are_read_in_per_cent_or_not_at_all() -> None:
+    found = suggested(["Test Epoch: 3 top1: 270 / 297 = 90.91%"], "accuracy")
+    assert found is not None
+    assert found.value == 90.91
+    assert re.search(found.pattern, "Test Epoch: 12 top1: 9 / 1000 = 0.9%")
+    assert suggested(["Epoch 3 val acc 270/297"], "accuracy") is None

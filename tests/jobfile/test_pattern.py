@@ -11,7 +11,7 @@ import pytest
 from cotune.errors import CotuneError, InvalidFile, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.finder import suggested
-from cotune.jobfile.pattern import other_name, pattern_of
+from cotune.jobfile.pattern import counts_apart, other_name, pattern_of
 from cotune.types import Job
 
 ACCURACY = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
@@ -126,3 +126,21 @@ def test_a_number_that_the_line_calls_another_metric_is_known(line: str, metric:
     match = re.search(rf"(?P<{metric}>0\.2).*epoch\W+(?P<epoch>\d+)", line)
     assert match is not None
     assert other_name(metric, match) == name
+
+
+@pytest.mark.parametrize(
+    ("pattern", "apart"),
+    [
+        (ACCURACY, False),
+        (r"epoch (?P<epoch>\d+)|acc (?P<accuracy>\S+)", True),
+        (r"epoch (?P<epoch>\d+)|loss (?P<loss>\S+)|acc (?P<accuracy>\S+)", True),
+        (r"(?:epoch|pass) (?P<epoch>\d+) (?:acc|top1) (?P<accuracy>\S+)", False),
+        (r"epoch (?P<epoch>\d+)[|] acc (?P<accuracy>\S+)", False),
+        (r"epoch (?P<epoch>\d+) \| acc (?P<accuracy>\S+)", False),
+        (r"[]|(] epoch (?P<epoch>\d+) acc (?P<accuracy>\S+)", False),
+        (r"ep (?P<epoch>\d+) acc (?P<accuracy>\S+)|ep (?P<step>\d+)", False),
+        (r"(?P<loss>a)(?P<epoch>\d+)|(?P=loss)(?P<accuracy>\S+)", False),
+    ],
+)
+def test_progress_may_stand_on_lines_of_its_own(pattern: str, apart: bool) -> None:
+    assert counts_apart(re.compile(pattern)) == apart

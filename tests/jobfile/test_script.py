@@ -187,6 +187,23 @@ def test_a_draft_reads_what_the_script_prints(tmp_path: Path, printing: str, lin
     assert (found["epoch"], found["accuracy"]) == ("12", "0.875")
 
 
+def test_a_draft_reads_lines_that_logging_fills_in_and_evaluations_on_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import logging
+log = logging.getLogger()
+log.info("epoch %d/%d | loss: %.4f | %.1fs", epoch + 1, epochs, loss, seconds)
+log.info("Test: Average loss: %.4f, Accuracy: %d/%d (%.2f%%)", loss, right, many, 100 * right / many)
+""")
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    job = job_settings.loads(text, {}, "draft", tmp_path).job
+    lines = ("INFO epoch 2/12 | loss: 0.2 | 0.3s", "INFO Test: Average loss: 0.16, Accuracy: 285/297 (95.96%)")
+    matches = [re.search(job.pattern or "", line) for line in lines]
+    assert [match and match.groupdict() for match in matches] == [
+        {"epoch": "2", "accuracy": None},
+        {"epoch": None, "accuracy": "95.96"},
+    ]
+
+
 def test_a_draft_reads_the_loss_that_a_script_in_steps_prints_of_held_out_data(tmp_path: Path) -> None:
     said = """print(f"step {step}: train loss {losses['train']:.4f}, val loss {losses['val']:.4f}")"""
     (tmp_path / "train.py").write_text(f"batch_size = 12\nmax_iters = 500\n{said}\n")

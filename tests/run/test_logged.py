@@ -96,6 +96,21 @@ def test_a_script_that_counts_epochs_from_0_has_done_one_when_it_tells_of_0(
 
 
 @pytest.mark.parametrize("first", [0, 1])
+def test_an_evaluation_on_a_line_of_its_own_belongs_to_the_last_count_before_it(play: Play, first: int) -> None:
+    script = f"""
+        print("Test set: Accuracy: 10/100 (10%)")
+        for epoch in range({first}, {first} + 3):
+            for step in range(0, 300, 100):
+                print(f"Train Epoch: {{epoch}} [{{step}}/300 ({{step // 3}}%)]\\tLoss: 0.5")
+            print(f"\\nTest set: Average loss: 0.1, Accuracy: {{60 + epoch}}/100 ({{60 + epoch}}%)\\n")
+    """
+    job = Job("test", pattern=r"Epoch: (?P<epoch>\d+)|Test set: .*Accuracy: \d+/\d+ \((?P<accuracy>[\d.]+)%")
+    played = play(script, command=PLAIN, job=job)
+    assert told(played) == [(epoch, 59 + first + epoch) for epoch in (1, 2, 3)], "the first is told before any count"
+    assert (monitor.COUNTS_FROM_ZERO in (played.ended.warning or "")) == (first == 0)
+
+
+@pytest.mark.parametrize("first", [0, 1])
 def test_a_script_that_goes_on_counts_as_it_did_before(play: Play, first: int) -> None:
     job = Job("test", pattern=r"epoch (?P<epoch>[\d.]+) accuracy (?P<accuracy>\S+)")
     play(f"print('epoch {first} accuracy 1')", command=PLAIN, job=job)

@@ -5,12 +5,14 @@ that follows it or stands elsewhere. A name is held-out by its own words (`val_l
 is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is told within an
 epoch is not believed, since its number is of a part of the training data. Two numbers that could be meant are none.
 A line that begins with a bare count (`[3/20]`) counts epochs if it tells a held-out value, else it may count steps.
+`Accuracy: 981/1000 (98.1%)` tells per cent, and without them nothing. Where no line both counts and tells, a held-out
+value belongs to the last line before it that counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotune.jobfile import metric_names
@@ -29,6 +31,7 @@ _BARE = re.compile(r"^\s*(?P<opening>[\[(]\s*)(?P<count>\d+)\s*/\s*\d+")  # of s
 _TRAINING = re.compile(r"(?<![A-Za-z])(?:train|training)(?![A-Za-z])", re.IGNORECASE)
 _HELD_OUT = re.compile(r"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|dev|test)(?![A-Za-z])", re.IGNORECASE)
 _WITHIN = re.compile(r"\d\s*/\s*\d|\d+%\|", re.IGNORECASE)  # of so many steps
+_OF = re.compile(r"\s*/\s*\d[\d.]*(?:\s*[(=]?\s*(?P<share>\d[\d.]*)\s?%)?")  # right answers of so many, and per cent
 _FILLERS = {"avg", "average", "mean", "total", "lm", "value", "overall", "global", "set", "subset", "epoch", "averaged"}
 _ALIKE = {"acc": "accuracy", "accuracies": "accuracy", "ppl": "perplexity", "losses": "loss", "err": "error"}
 _ALIKE |= {"acc1": "accuracy", "top1": "accuracy"}
@@ -55,6 +58,7 @@ class _Labelled:
     words: tuple[str, ...]
     name: str
     begin: int
+    after: int  # where the name ends
     start: int
     end: int
     held_out: bool | None  # None where nothing says
@@ -74,28 +78,59 @@ def suggested(lines: Iterable[str], metric: str, *, named: bool = True) -> Sugge
     A metric that nobody has `named` may also be another that is told of held-out data.
     """
     second: SuggestedPattern | None = None
+    apart: SuggestedPattern | None = None
+    counts: dict[str, tuple[str, _Labelled]] = {}  # by unit, the last line that counts
+    metrics = (metric,) if named else (metric, *(name for name in _OPENERS if name != metric))
     for whole in lines:
         line = whole[:_MOST_LETTERS].rstrip("\r\n")
-        for wanted in (metric,) if named else (metric, *(name for name in _OPENERS if name != metric)):
-            found = _in_line(line, wanted, only_held_out=wanted != metric)
+        progress = _progress(line)
+        for wanted in metrics:
+            found = _in_line(line, progress, wanted, only_held_out=wanted != metric) if progress else None
             if found is not None and found[1]:
                 return found[0]
             second = second or (found[0] if found else None)
-    return second
+            if progress is None and counts:
+                apart = apart or _over_two_lines(counts, line, wanted, group=_group(wanted, wanted != metric))
+        if progress is not None and progress[1].name:
+            counts[progress[0]] = (line, progress[1])
+    return apart or second
 
 
-def _in_line(line: str, metric: str, *, only_held_out: bool) -> tuple[SuggestedPattern, bool] | None:
-    """Return what a line suggests for a metric, and whether that is of held-out data."""
-    progress = _progress(line)
-    if progress is None:
+def _over_two_lines(
+    counts: Mapping[str, tuple[str, _Labelled]], line: str, metric: str, *, group: str
+) -> SuggestedPattern | None:
+    """Return what a line of a held-out value suggests that does not count, and the last one before it that does."""
+    unit = next(unit for unit, _ in _UNITS if unit in counts)
+    before, counted = counts[unit]
+    value = _meant(list(_labelled(line, None)), metric, within=False)
+    if value is None or not value.held_out:
         return None
+    section = None if metric_names.is_held_out(value.name) else _section(line, value)
+    whose = rf"\b{_literal(section[0])}\b.*?" if section else ""
+    pattern = rf"\b{_counting(before, unit, counted)}|{whose}{_telling(line, group, value)}"
+    numbers = (before[counted.start : counted.end], line[value.start : value.end])
+    matches = (re.search(pattern, before), re.search(pattern, line))
+    read = [match and (match[unit], match[group]) for match in matches]
+    if read != [(numbers[0], None), (None, numbers[1])]:
+        return None
+    return SuggestedPattern(line.strip()[:120], pattern, group, float(numbers[1]), float(numbers[0]))
+
+
+def _group(metric: str, only_held_out: bool) -> str:
+    """Return the name of a metric in a pattern; one that nobody has asked for says that it is of held-out data."""
+    return as_word(f"val_{metric}" if only_held_out and not metric_names.is_held_out(metric) else metric)
+
+
+def _in_line(
+    line: str, progress: tuple[str, _Labelled], metric: str, *, only_held_out: bool
+) -> tuple[SuggestedPattern, bool] | None:
+    """Return what a line that counts suggests for a metric, and whether that is of held-out data."""
     unit, counted = progress
     value = _meant(list(_labelled(line, counted)), metric, within=_is_within(line, unit, counted))
     if value is None or ((only_held_out or not counted.name) and not value.held_out):
         return None
     section = _section(line, value) if value.held_out and not metric_names.is_held_out(value.name) else None
-    own = only_held_out and not metric_names.is_held_out(metric)
-    group = as_word(f"val_{metric}" if own else metric)
+    group = _group(metric, only_held_out)
     pattern = _pattern(line, (unit, counted), (group, value), section)
     match = re.search(pattern, line)
     numbers = (line[value.start : value.end], line[counted.start : counted.end])
@@ -105,15 +140,19 @@ def _in_line(line: str, metric: str, *, only_held_out: bool) -> tuple[SuggestedP
     return told, bool(value.held_out)
 
 
-def _labelled(line: str, but: _Labelled) -> Iterator[_Labelled]:
+def _labelled(line: str, but: _Labelled | None) -> Iterator[_Labelled]:
     """Yield the numbers of a line that a name stands right before."""
     for number in _NUMBER.finditer(line):
         said = _LABEL.search(line, 0, number.start())
-        if said is None or number.start() == but.start:
+        if said is None or (but is not None and number.start() == but.start):
             continue
+        of = _OF.match(line, number.end())
+        if of is not None and of["share"] is None:
+            continue
+        start, end = of.span("share") if of else number.span()
         name, begin = _nearest(said["name"], said.start("name"))
         words = tuple(re.findall("[a-z]+[0-9]*|[0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-        yield _Labelled(words, name, begin, number.start(), number.end(), _whose(line, name, begin))
+        yield _Labelled(words, name, begin, number.start(), start, end, _whose(line, name, begin))
 
 
 def _nearest(name: str, begin: int) -> tuple[str, int]:
@@ -141,7 +180,7 @@ def _whose(line: str, name: str, begin: int) -> bool | None:
 
 def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool) -> _Labelled | None:
     """Return the only number that can be the metric, one of held-out data first."""
-    wanted = _Labelled(tuple(re.findall("[a-z]+[0-9]*", metric.lower())), metric, 0, 0, 0, None).said
+    wanted = _Labelled(tuple(re.findall("[a-z]+[0-9]*", metric.lower())), metric, 0, 0, 0, 0, None).said
     alike = [one for one in labelled if one.said == wanted and not _NOT_MEANT & set(one.words)]
     held_out = [one for one in alike if one.held_out]
     if held_out:
@@ -161,11 +200,15 @@ def _progress(line: str) -> tuple[str, _Labelled] | None:
         for number in _NUMBER.finditer(line):
             said = sign.search(line, 0, number.start())
             if said is not None and float(number[0]) >= 0:
-                return unit, _Labelled((), said["name"], said.start("name"), number.start(), number.end(), None)
+                return unit, _count(said["name"], said.start("name"), number.start(), number.end())
     bare = _BARE.match(line)
     if bare is None:
         return None
-    return "epoch", _Labelled((), "", bare.start("opening"), bare.start("count"), bare.end("count"), None)
+    return "epoch", _count("", bare.start("opening"), bare.start("count"), bare.end("count"))
+
+
+def _count(name: str, begin: int, start: int, end: int) -> _Labelled:
+    return _Labelled((), name, begin, start, start, end, None)
 
 
 def _is_within(line: str, unit: str, counted: _Labelled) -> bool:
@@ -189,19 +232,27 @@ def _pattern(
     """Return an expression for two named numbers of a line, in their order, and the part of the line they are in."""
     unit, counted = progress
     group, told = value
+    of = "" if counted.name else "/"
+    parts = {counted.begin: f"{_counting(line, unit, counted)}{of}", told.begin: _telling(line, group, told)}
+    if section is not None and not counted.begin <= section.start() < counted.start:
+        parts[section.start()] = rf"\b{_literal(section[0])}\b"
+    return ".*?".join(parts[place] for place in sorted(parts))
+
+
+def _counting(line: str, unit: str, counted: _Labelled) -> str:
+    """Return an expression for what counts the progress of a line."""
     count = r"[\d.]+" if re.search(r"[.eE]", line[counted.start : counted.end]) else r"\d+"
+    return f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count})"
+
+
+def _telling(line: str, group: str, told: _Labelled) -> str:
+    """Return an expression for a number of a line with its name, and how many of how many where it has them."""
     per_cent = r"\s*%" if re.match(r"\s?%(?!\|)", line[told.end :]) else ""
     number = r"[-+.\deE]+" if re.search(r"[-+eE]", line[told.start : told.end]) else r"[\d.]+"
     if line[told.end : told.end + 1] == "." and number == r"[\d.]+":  # the end of a sentence
         number = r"\d+(?:\.\d+)?"
-    of = "" if counted.name else "/"
-    parts = {
-        counted.begin: f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count}){of}",
-        told.begin: rf"\b{_literal(line[told.begin : told.start])}(?P<{group}>{number}){per_cent}",
-    }
-    if section is not None and not counted.begin <= section.start() < counted.start:
-        parts[section.start()] = rf"\b{_literal(section[0])}\b"
-    return ".*?".join(parts[place] for place in sorted(parts))
+    so_many = re.sub(r"\d[\d.]*(?:\\\.\d+)?", lambda _: r"[\d.]+", _literal(line[told.after : told.start]))
+    return rf"\b{_literal(line[told.begin : told.after])}{so_many}(?P<{group}>{number}){per_cent}"
 
 
 def _literal(text: str) -> str:

@@ -5,13 +5,17 @@
 `epoch` (or `step`, or `tokens`) and the metric of the target must be named, with `_` for what no name can hold
 (`eval_loss` for `eval/loss`); `accuracy` stands for `val_accuracy` and the like. Without a target the only metric that
 is named is the job's, or the only one of held-out data. A line that gives the number another name, such as `loss: 0.2`
-for accuracy, is not believed.
+for accuracy, is not believed. What is told on lines of its own stands between `|`: an evaluation then belongs to the
+last count before it.
+
+    Epoch (?P<epoch>\\d+)|Test.*Accuracy: \\d+/\\d+ \\((?P<accuracy>[\\d.]+)%
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from itertools import pairwise
 
 from cotune.errors import UsageError, suggestion
 from cotune.jobfile import metric_names
@@ -35,6 +39,7 @@ _KINDS = {
     "norm": ("norm",),
     "seconds": ("time", "runtime", "seconds", "sec"),
 }
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)  # an escape, a set, or what groups
 _BODY = r"(?:[^()\\]|\\.)*"  # of a group without groups in it
 
 
@@ -50,6 +55,26 @@ def pattern_of(job: Job) -> re.Pattern[str] | None:
     if not set(PROGRESS) & found.groupindex.keys():
         raise UsageError(_lacks(job.pattern, "epoch"))
     return found
+
+
+def counts_apart(pattern: re.Pattern[str]) -> bool:
+    """Return whether progress stands on lines of its own: no alternative of the pattern names a metric with it."""
+    try:
+        parts = [re.compile(part).groupindex.keys() for part in _alternatives(pattern.pattern)]
+    except re.error:  # one of them refers to another
+        return False
+    return len(parts) > 1 and not any(part & set(PROGRESS) and part - {*PROGRESS, *TERMS} for part in parts)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return what stands between the `|` of an expression that are in no group and no set."""
+    ends = [0]
+    depth = 0
+    for token in _TOKEN.finditer(pattern):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if token[0] == "|" and depth == 0:
+            ends.append(token.end())
+    return [pattern[start:end].removesuffix("|") for start, end in pairwise([*ends, len(pattern)])]
 
 
 def metric_in(pattern: str) -> str | None:

@@ -29,7 +29,8 @@ _ALONE = {  # packages in which no workers meet unless the script says so itself
 _SAYING = {"print", "info", "write", "echo", "log"}
 _COUNTED = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*$", re.IGNORECASE)
 _COUNTER = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*(?:\+\s*1\W*)?$", re.IGNORECASE)  # `epoch + 1`
-_FORMATTED = re.compile(r"%[-+ 0-9.]*[dfgeis]|\{[^{}]*\}")
+_PER_CENT = re.compile(r"%[-+ 0-9.]*[dfgeis]")
+_FORMATTED = re.compile(rf"{_PER_CENT.pattern}|\{{[^{{}}]*\}}")
 _MOST_FILES = 20
 
 
@@ -61,10 +62,14 @@ def _own_files(folder: Path, name: str) -> Sequence[Path]:
 def printed_lines(tree: ast.Module) -> tuple[str, ...]:
     """Return lines as a script prints them, with a number wherever it puts a value."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args and _name(node) in _SAYING]
-    return tuple(_joined(call.args) for call in calls)
+    said = (_joined(call.args) for call in sorted(calls, key=lambda call: call.lineno))
+    return tuple(line for text in said for line in text.splitlines() if line.strip())
 
 
 def _joined(args: Sequence[ast.expr]) -> str:
+    first = args[0].value if isinstance(args[0], ast.Constant) else None
+    if isinstance(first, str) and args[1:] and len(_PER_CENT.findall(first)) == len(args) - 1:
+        return _filled(first).replace("%%", "%")  # as logging puts its arguments in
     line = ""
     for arg in args:
         line = f"{line} {_text(arg, line)}".strip()

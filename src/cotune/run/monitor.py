@@ -19,7 +19,7 @@ from cotune import checkpoints, counting
 from cotune.errors import CotuneError
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import shares_work
-from cotune.jobfile.pattern import other_name
+from cotune.jobfile.pattern import counts_apart, other_name
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
 from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
@@ -69,6 +69,7 @@ class LaunchMonitor:
     said_to_warn: tuple[str, ...] = ()  # by the job's side
     learnt: bool = False  # an epoch or a part of one was told
     apart: bool = False  # several workers, and no process group was ever made
+    counted: tuple[Reported, str] | None = None  # the last line that only counted, where evaluations do not
     from_zero: bool | None = None  # known once a line tells an epoch and how good the model is after it
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
@@ -213,7 +214,7 @@ class LaunchMonitor:
             if found is not None and self._is_called_otherwise(line, self.pattern):
                 return
             if found is not None:
-                yield self._from_one(found, line, self.pattern)
+                yield from self._evaluated(found, line, self.pattern)
 
     def _parts_done(self, said: Mapping[str, float]) -> float | None:
         """Return how far a job is by what it tells of its epochs, steps or tokens."""
@@ -234,6 +235,16 @@ class LaunchMonitor:
     def _printed(self, now: float) -> float:
         """Return when the line that was just read was printed, as far as is known: when it was read."""
         return now
+
+    def _evaluated(self, found: Reported, line: str, pattern: re.Pattern[str]) -> Iterator[Reported]:
+        """Yield what a line says; where it does not count, as of the last that did."""
+        if not counts_apart(pattern):
+            yield self._from_one(found, line, pattern)
+        elif found.epoch is not None:
+            self.counted = (found, line)
+        elif self.counted is not None:
+            count, counting_line = self.counted
+            yield self._from_one(replace(found, epoch=count.epoch), counting_line, pattern)
 
     def _from_one(self, found: Reported, line: str, pattern: re.Pattern[str]) -> Reported:
         """Return what a line says in epochs done: in a script that counts from 0, epoch 0 is done when it is told."""
