@@ -30,8 +30,8 @@ from sqlalchemy import insert, select
 from cotune.cluster.api import tokens
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.identity import new_id
 from cotune.run.environment import free_ports
-from cotune.stamps import new_id
 from cotune.store import open_store
 from cotune.store.schema import queue, queue_events
 

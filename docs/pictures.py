@@ -21,7 +21,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from cotune.stamps import timestamp
+from cotune.identity import timestamp
 from cotune.store import open_store
 from cotune.store.views import result_list
 from cotune.types import Sample

@@ -15,17 +15,16 @@ from cotune import errors, registry
 SOURCE = Path(cotune.__file__).parent
 ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never imports them
 LAYERS = (  # a part of the core may import those of the lines before its own
-    ("errors", "worker", "types", "stamps", "pace", "printable", "yaml_text", "private", "bounds", "gzipped"),
-    ("units", "registry", "redact", "space", "devices", "torch", "jobfile.metric_names", "jobfile.script_talk"),
-    ("counting", "jobfile.script", "laid_out"),
-    ("forecast", "checkpoints", "progress", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
+    ("errors", "worker", "types", "identity", "training_speed", "bounds"),
+    ("safety",),
+    ("units", "registry", "space", "devices", "torch", "jobfile.metric_names", "jobfile.script_talk"),
+    ("progress", "jobfile.script", "layouts"),
+    ("forecast", "checkpoints", "display", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
     ("jobfile", "plan", "workloads"),
     ("recording", "predict", "interop.logged"),
     ("interop.logs", "interop.measured"),
     ("run",),
     ("probe",),
-    ("planner", "ended_runs", "layout_change", "run_watch", "asked"),
-    ("project_profile", "project_run"),
     ("project",),
     ("interop", "reports", "testing", "demo"),
     ("dashboard",),

@@ -18,9 +18,9 @@ from cotune.worker.report import report
 
 if TYPE_CHECKING:
     from cotune.errors import CotuneError, EngineError, Infeasible, InvalidFile, Missed, NotFound, OverBudget
-    from cotune.project import Project
-    from cotune.project import open_project as open
-    from cotune.project_run import RunLayout, RunOptions
+    from cotune.project.opening import open_project as open
+    from cotune.project.project import Project
+    from cotune.project.run import RunLayout, RunOptions
     from cotune.space import Axis, Space
     from cotune.types import Cluster, Config, Device, Forecast, Goal, Job, Plan, Quantity, Sample
 
@@ -53,13 +53,13 @@ __all__ = [
 
 _HOMES = {
     "cotune.errors": ("CotuneError", "EngineError", "Infeasible", "InvalidFile", "Missed", "NotFound", "OverBudget"),
-    "cotune.project": ("Project",),
-    "cotune.project_run": ("RunLayout", "RunOptions"),
+    "cotune.project.project": ("Project",),
+    "cotune.project.run": ("RunLayout", "RunOptions"),
     "cotune.space": ("Axis", "Space"),
     "cotune.types": ("Cluster", "Config", "Device", "Forecast", "Goal", "Job", "Plan", "Quantity", "Sample"),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
-_PLACES["open"] = ("cotune.project", "open_project")
+_PLACES["open"] = ("cotune.project.opening", "open_project")
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ from math import ceil
 from pathlib import Path
 
 import cotune
-from cotune.planner import Planner
+from cotune.project.planner import Planner
 from cotune.types import Plan, Prefer
 from cotune.units import counted
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cotune import counting
+from cotune import progress
 from cotune.types import MODEL_PARALLEL, Cluster, Config, Forecast, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration, number
 
@@ -42,7 +42,7 @@ def progress_document(job: Job | None, config: Config, **parts: float) -> dict[s
     """Return how far something is, by name, in the unit that a job counts; nothing where the job is not known."""
     if job is None:
         return {}
-    counts = {name: counting.amount(job, config, value) for name, value in parts.items()}
+    counts = {name: progress.amount(job, config, value) for name, value in parts.items()}
     return {"progress": {"unit": job.counting.unit, **counts}}
 
 
@@ -156,7 +156,7 @@ def sample_document(sample: Sample, job: Job | None = None) -> dict[str, Any]:
         "curve": [
             {
                 "epoch": point.epoch / parts,
-                **({job.counting.unit: counting.amount(job, sample.config, point.epoch)} if parts != 1 and job else {}),
+                **({job.counting.unit: progress.amount(job, sample.config, point.epoch)} if parts != 1 and job else {}),
                 "accuracy": point.accuracy,
                 "seconds": point.seconds,
                 **dict(point.metrics),
@@ -247,7 +247,7 @@ def _decision_row(mark: str, job: Job, forecast: Forecast, columns: Sequence[str
     return (
         mark,
         *config_cells(forecast.config, columns),
-        spread(scaled(forecast.epochs_needed, counting.amount(job, forecast.config, 1.0))),
+        spread(scaled(forecast.epochs_needed, progress.amount(job, forecast.config, 1.0))),
         time_spread(forecast.seconds),
         spread(forecast.accuracy, 4),
         spread(forecast.cost),
@@ -259,11 +259,11 @@ def _decision_row(mark: str, job: Job, forecast: Forecast, columns: Sequence[str
 def counted_words(job: Job, sample: Sample) -> dict[str, str | None]:
     """Return how far a sample is and how fast it was, in the unit that its job counts."""
     pace = sample.epoch_seconds
-    each = counting.each(job)
+    each = progress.each(job)
     return {
-        "at": f"{each} {number(counting.amount(job, sample.config, sample.epochs), 3)}",
-        "done": counting.words(job, sample.config, sample.epochs),
-        "pace": None if pace is None else f"{number(counting.pace(job, sample.config, pace), 3)} s per {each}",
+        "at": f"{each} {number(progress.amount(job, sample.config, sample.epochs), 3)}",
+        "done": progress.words(job, sample.config, sample.epochs),
+        "pace": None if pace is None else f"{number(progress.pace(job, sample.config, pace), 3)} s per {each}",
         "unit": job.counting.unit,
     }
 
@@ -289,5 +289,5 @@ def plan_html(plan: Plan) -> str:
 def _shown(plan: Plan) -> tuple[str, tuple[str, ...], list[tuple[object, ...]]]:
     """Return a plan's choice in words, and its decision table, in the unit that its job counts."""
     job = Job("", metric=plan.metric, examples=plan.examples, counting=plan.counting)
-    most = counting.words(job, plan.config, plan.epochs)
+    most = progress.words(job, plan.config, plan.epochs)
     return f"{plan.config}, at most {most}", *decision_table(job, plan.forecast, plan.rivals)

@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from cotune.laid_out import LayoutModel
+from cotune.layouts import LayoutModel
 from cotune.space import Configs
 from cotune.types import Config, Floats, Goal, Ints
 

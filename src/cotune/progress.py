@@ -1,158 +1,73 @@
-"""How far long work is: a bar where somebody watches, and lines or nothing where nobody does.
+"""How a job counts its progress, and what that is inside: parts of its training data, so that batches compare.
 
-Terminal       what a program shows on stderr: a bar on a terminal, one line per step elsewhere
-LoggedDisplay  what `import cotune` shows: a bar on a terminal or in a notebook, else nothing; remarks are logged
+    examples seen = steps x global batch = tokens / sequence = epochs x examples of an epoch
+    inside        = examples seen / examples of a part          `Job.examples`: an epoch where epochs are counted
+
+What was learnt depends on the examples seen, whatever the batch, so that is the axis of every curve. A training of few
+epochs or of none is cut into parts, and what a user reads is in the unit of the job.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+from collections.abc import Mapping
 
-from cotune.printable import printable
-from cotune.units import duration
+from cotune.types import Config, Job
+from cotune.units import number
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-logger = logging.getLogger("cotune")
+GROUPS = {"epoch": "epochs", "step": "steps", "tokens": "tokens"}  # what a job tells, and its unit
 
 
-def note(text: str) -> None:
-    """Print a remark on stderr; no training ends because a remark found no room."""
-    with suppress(OSError):
-        print(printable(text, keep="\n\t"), file=sys.stderr)
+def done(job: Job, config: Config, said: Mapping[str, float]) -> float | None:
+    """Return the parts that a job has done by the steps, tokens or epochs it tells; None where they say nothing."""
+    if "epoch" in said and job.counting.unit == "epochs":
+        return said["epoch"] * job.counting.parts
+    if "step" in said and job.examples:
+        return said["step"] * config.global_batch / job.examples
+    if "tokens" in said and job.examples and job.counting.sequence:
+        return said["tokens"] / job.counting.sequence / job.examples
+    if "epoch" in said and job.counting.epoch_known:
+        return said["epoch"] * job.counting.parts
+    return None
 
 
-def console(stderr: bool = False) -> Console:
-    """Return a console that is plain when nobody watches."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
-    return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
+def steps(job: Job, config: Config, parts: float) -> float | None:
+    """Return the optimiser steps of so many parts, if the examples are known."""
+    return parts * job.examples / config.global_batch if job.examples else None
 
 
-class Progress:
-    """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
-
-    def __init__(self, total: float) -> None:
-        self.total = total
-        self._begun = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-        self._said = ""
-
-    def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
-    ) -> None:
-        """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
-        tail = _left(left, within)
-        if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=printable(text + tail))
-        elif text != self._said:
-            self._said = text
-            note(f"[{duration(round(time.monotonic() - self._begun, 2))}] {text}{tail}")
+def tokens(job: Job, parts: float) -> float | None:
+    """Return the tokens of so many parts, if those of an example are known."""
+    return parts * job.examples * job.counting.sequence if job.examples and job.counting.sequence else None
 
 
-def _left(left: float | None, within: tuple[float, float] | None) -> str:
-    """Return the seconds left as words, with their interval where it is known."""
-    spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
-    return f", about {duration(left)}{spread} left" if left is not None and left > 0 else ""
+def amount(job: Job, config: Config, parts: float) -> float:
+    """Return so many parts in the unit of the job."""
+    unit = job.counting.unit
+    found = steps(job, config, parts) if unit == "steps" else tokens(job, parts) if unit == "tokens" else None
+    return parts / job.counting.parts if found is None else found
 
 
-@contextmanager
-def progress(total: float) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs."""
-    shown = Progress(total)
-    if not sys.stderr.isatty():
-        yield shown
-        return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-    from rich.table import Column
-
-    # Where all does not fit on a line, the end of the text is left out rather than the bar.
-    words = TextColumn(
-        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    )
-    columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
-    with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
-        shown._bar, shown._task = bar, bar.add_task("", total=total)
-        yield shown
+def whole_units(job: Job, parts: int) -> int:
+    """Return the parts that a start trains which is told to train so many: `{epochs}` is a whole number."""
+    whole = job.counting.parts if job.counting.unit == "epochs" else 1.0
+    return math.ceil(math.ceil(parts / whole) * whole)
 
 
-class Silent(Progress):
-    """Progress that nobody watches."""
-
-    def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
-    ) -> None:
-        """Show nothing."""
-
-
-class NotebookLine(Progress):
-    """One line under a notebook's cell, written over as work goes on."""
-
-    def __init__(self, total: float, line: Any) -> None:
-        super().__init__(total)
-        self._line = line
-
-    def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
-    ) -> None:
-        """Write over the line."""
-        share = f"{min(done / self.total, 1.0):4.0%} " if 0 < self.total < float("inf") else ""
-        self._line.update({"text/plain": f"{share}{text}{_left(left, within)}"}, raw=True)
+def words(job: Job, config: Config, parts: float) -> str:
+    """Return so many parts in the unit of the job, as people read it: 1,200 steps, 1 epoch."""
+    count, unit = amount(job, config, parts), job.counting.unit
+    if unit == "epochs":
+        shown = str(int(count)) if count == int(count) else f"{count:.3g}"
+        return f"{shown} epoch{'' if count == 1 else 's'}"
+    return f"{number(math.ceil(count) if unit == 'steps' else count)} {unit}"
 
 
-class Display(Protocol):
-    """Where progress and remarks are shown."""
-
-    def note(self, text: str) -> None:
-        """Show a remark."""
-        ...
-
-    def progress(self, total: float) -> AbstractContextManager[Progress]:
-        """Show progress while the block runs."""
-        ...
+def pace(job: Job, config: Config, part_seconds: float) -> float:
+    """Return the seconds of one step, token or epoch, whichever the job counts, from those of a part."""
+    return part_seconds / amount(job, config, 1.0)
 
 
-class Terminal:
-    """Shows all on stderr, whoever reads it."""
-
-    def note(self, text: str) -> None:
-        note(text)
-
-    def progress(self, total: float) -> AbstractContextManager[Progress]:
-        return progress(total)
-
-
-class LoggedDisplay:
-    """Shows progress to a person who watches; remarks go to the log of `cotune`."""
-
-    def note(self, text: str) -> None:
-        logger.warning(text)
-
-    @contextmanager
-    def progress(self, total: float) -> Iterator[Progress]:
-        if in_notebook():
-            from IPython.display import display  # type: ignore[import-not-found]  # there is one where this is asked
-
-            yield NotebookLine(total, display({"text/plain": ""}, raw=True, display_id=True))
-        elif sys.stderr.isatty():
-            with progress(total) as shown:
-                yield shown
-        else:
-            yield Silent(total)
-
-
-def in_notebook() -> bool:
-    """Return whether a notebook's kernel runs this program."""
-    shell = sys.modules.get("IPython")
-    running = shell.get_ipython() if shell is not None else None
-    return type(running).__name__ == "ZMQInteractiveShell"
+def each(job: Job) -> str:
+    """Return one of what the job counts: epoch, step or token."""
+    return job.counting.unit.removesuffix("s")

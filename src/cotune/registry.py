@@ -25,8 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from cotune import yaml_text
 from cotune.errors import NotFound, UsageError, suggestion
+from cotune.safety import yaml_text
 
 KINDS = {  # what one is called, and its folder
     "predictor": "predictors",

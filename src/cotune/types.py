@@ -183,7 +183,7 @@ class CountedModel:
 
 @dataclass(frozen=True, slots=True)
 class ProgressUnit:
-    """How a job counts its progress, which inside is in parts of `Job.examples` examples (`cotune.counting`).
+    """How a job counts its progress, which inside is in parts of `Job.examples` examples (`cotune.progress`).
 
     `parts` are in one epoch of the data, or in the whole training where no epoch is known. `sequence` is the tokens
     of one example.

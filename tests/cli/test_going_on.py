@@ -9,7 +9,7 @@ import pytest
 from cli.jobs import TRAINING, Done, checkpointing, cotune, script
 from cotune.checkpoints import CHECKPOINT
 from cotune.jobfile import settings as job_settings
-from cotune.project_run import afterwards
+from cotune.project.run import afterwards
 from cotune.run.beginning import Beginning, first_start
 from cotune.types import Config, Sample
 from lab.worlds import world

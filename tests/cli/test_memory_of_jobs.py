@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import TRAINING, cotune, script
+from cotune.display import Terminal
 from cotune.jobfile.settings import loads
-from cotune.progress import Terminal
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.store import open_store
 from cotune.types import Config, Sample
 

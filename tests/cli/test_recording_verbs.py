@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from cotune.cli.main import main
-from cotune.project import open_project
+from cotune.project.opening import open_project
 from cotune.store import open_store
 from cotune.types import Config, Job, Sample
 from lab.worlds import world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import InvalidFile
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.length import LEAST_PARTS
@@ -18,7 +18,7 @@ SMALL, LARGE = Config.data_parallel(8, 1), Config.data_parallel(8, 4)
 
 def test_the_same_examples_are_the_same_progress_whatever_the_batch(tmp_path: Path) -> None:
     job = _settings("length: 20000 steps of 64", tmp_path).job
-    assert counting.done(job, SMALL, {"step": 400}) == counting.done(job, LARGE, {"step": 100})
+    assert progress.done(job, SMALL, {"step": 400}) == progress.done(job, LARGE, {"step": 100})
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_the_same_examples_are_the_same_progress_whatever_the_batch(tmp_path: Pa
 def test_a_length_is_the_whole_training_in_its_own_unit(text: str, unit: str, count: float, tmp_path: Path) -> None:
     settings = _settings(text, tmp_path)
     assert settings.job.counting.unit == unit
-    told = counting.amount(settings.job, SMALL, settings.goal.cap)
+    told = progress.amount(settings.job, SMALL, settings.goal.cap)
     assert count <= told <= count * (1 + 1 / LEAST_PARTS)
 
 
 def test_a_training_of_a_few_epochs_is_not_rounded_to_epochs(tmp_path: Path) -> None:
     settings = _settings("length: 3 epochs\nexamples: 60000", tmp_path)
     assert settings.goal.cap >= LEAST_PARTS
-    assert counting.words(settings.job, SMALL, settings.job.counting.parts / 4) == "0.25 epochs"
-    assert counting.done(settings.job, SMALL, {"epoch": 1.5}) == pytest.approx(1.5 * settings.job.counting.parts)
+    assert progress.words(settings.job, SMALL, settings.job.counting.parts / 4) == "0.25 epochs"
+    assert progress.done(settings.job, SMALL, {"epoch": 1.5}) == pytest.approx(1.5 * settings.job.counting.parts)
 
 
 def test_a_small_change_of_length_leaves_samples_comparable(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_small_change_of_length_leaves_samples_comparable(tmp_path: Path) -> N
 
 def test_an_epoch_of_unknown_size_says_nothing_to_a_job_in_steps(tmp_path: Path) -> None:
     job = _settings("length: 100 steps of 64", tmp_path).job
-    assert counting.done(job, SMALL, {"epoch": 1}) is None
-    assert counting.done(job, SMALL, {"epoch": 1, "step": 8}) is not None
+    assert progress.done(job, SMALL, {"epoch": 1}) is None
+    assert progress.done(job, SMALL, {"epoch": 1, "step": 8}) is not None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_a_length_lacks_is_asked_for(text: str, words: str, tmp_path: Path)
 
 def test_steps_are_epochs_of_the_examples_where_there_is_no_length(tmp_path: Path) -> None:
     job = _settings("examples: 800\npattern: '(?P<step>.) (?P<loss>.)'", tmp_path).job
-    assert counting.done(job, SMALL, {"step": 50}) == 0.5
+    assert progress.done(job, SMALL, {"step": 50}) == 0.5
 
 
 def _settings(text: str, folder: Path) -> Settings:

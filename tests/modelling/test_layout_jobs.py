@@ -18,7 +18,7 @@ from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seco
 from cotune.modelling.layouts.setting import DTENSOR, Machine, Setting, Transformer
 from cotune.modelling.memory.sources import read_architecture
 from cotune.probe.design import Design
-from cotune.project_run import RunLayout, RunOptions
+from cotune.project.run import RunLayout, RunOptions
 from cotune.run.supervise import resized
 from cotune.run.training import config_of_run
 from cotune.space import Configs

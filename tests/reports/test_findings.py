@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cotune.checkpoints import Resumable
 from cotune.documents import price_words
-from cotune.ended_runs import cost_of
 from cotune.forecast import Learning, Outlook, standard_draws
-from cotune.planner import Planner
+from cotune.project.ended_runs import cost_of
+from cotune.project.planner import Planner
 from cotune.reports import Findings, find
 from cotune.reports.document import document
 from cotune.reports.figures import cost_time, epoch_times, learning_curves

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from records import CONFIG, JOB, OTHER, curve, plan, sample, samples
 from sqlalchemy import event, select
 
-from cotune import redact
 from cotune.errors import NotFound, UsageError
-from cotune.stamps import new_id
+from cotune.identity import new_id
+from cotune.safety import redact
 from cotune.store import Store, open_store, schema, writer
 from cotune.types import Cause, Config, Evaluation, Failure, Sample, Terms
 

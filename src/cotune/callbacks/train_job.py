@@ -4,7 +4,7 @@
     sd^2 = s^2 (1 / blocks + 1 / blocks to come) + d^2                             left x exp(+-1.28 sd)
 
 s is the scatter of the blocks, d how far their second half is from the first, in logarithms; each is drawn to what is
-usual while little was seen. Under cotune the run tells it (`project_run.py`), since that also knows the plan; outside a
+usual while little was seen. Under cotune the run tells it (`project/run.py`), since that also knows the plan; outside a
 TrainJob nobody does. Only the standard library is used: this runs in the script's own Python.
 """
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from cotune.errors import CotuneError, Infeasible, Interrupted, NotFound, UsageError
-from cotune.printable import printable
+from cotune.safety.printable import printable
 
 _REFUSALS = (  # of the system, which a user can do something about
     errno.ENAMETOOLONG,

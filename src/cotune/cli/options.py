@@ -12,7 +12,7 @@ import typer
 import yaml
 from sqlalchemy import URL
 
-from cotune import private, redact, registry
+from cotune import registry
 from cotune.cli.help import GOAL, MEASURING, OUTPUT, REPLAY, SPACE, rare
 from cotune.cli.output import note
 from cotune.documents import goal_words
@@ -21,6 +21,7 @@ from cotune.jobfile import settings as job_settings
 from cotune.jobfile.file import flagged_axis, parse_yaml, wrong_setting
 from cotune.jobfile.search_space import MOST_UNITS
 from cotune.jobfile.settings import Settings
+from cotune.safety import private, redact
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Config, Value

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cotune.printable import printable
-from cotune.progress import Progress, console, note, progress
+from cotune.display import Progress, console, note, progress
+from cotune.safety.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

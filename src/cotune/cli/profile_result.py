@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotune import counting
+from cotune import progress
 from cotune.cli.output import emit_json, repeated, say, table
 from cotune.cli.remedies import goal_flags
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.probe.measure import Limits, least_seconds
 from cotune.probe.outcome import ProfileOutcome
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.types import Job, Sample
 from cotune.units import counted, duration, number
 
@@ -53,14 +53,14 @@ def _table(job: Job, samples: Sequence[Sample]) -> None:
     rows = [
         (
             *config_cells(sample.config, shown),
-            number(counting.amount(job, sample.config, sample.epochs), 3),
-            number(counting.pace(job, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
+            number(progress.amount(job, sample.config, sample.epochs), 3),
+            number(progress.pace(job, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
             number(sample.accuracy) if sample.accuracy is not None else "",
             number(sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup")), 2),
             sample.failure or ("ok" if sample.warning in said else sample.warning) or "ok",
         )
         for sample in samples
     ]
-    table((*head(shown), job.counting.unit, f"s/{counting.each(job)}", job.metric, "start-up s", "outcome"), rows)
+    table((*head(shown), job.counting.unit, f"s/{progress.each(job)}", job.metric, "start-up s", "outcome"), rows)
     for words in said:
         say(f"note      {words}")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cotune.cli.options import open_store
+from cotune.display import Terminal
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence
-from cotune.progress import Terminal
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import typer
 
-from cotune import counting
+from cotune import progress
 from cotune.checkpoints import trained
 from cotune.cli.output import emit_json, say, table
 from cotune.documents import goal_document, plan_document, price_document, sample_document, scaled, spread
-from cotune.ended_runs import EndedRun
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
+from cotune.project.ended_runs import EndedRun
 from cotune.types import Forecast, Goal, Job, Quantity, Sample
 from cotune.units import counted, number
 
@@ -64,11 +64,11 @@ def _print(settings: Settings, run: EndedRun) -> None:
     table(("", "forecast (10th..90th percentile)", "measured"), _compared(settings, run))
     several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
     if run.probe and run.probe.curve:
-        before = counting.amount(settings.job, last.config, run.probe.curve[-1].epoch)
+        before = progress.amount(settings.job, last.config, run.probe.curve[-1].epoch)
         several += f" ({before:g} of them by probe {run.probe.id})"
     if run.measured:
         several += f" (and {counted(len(run.measured), 'probe')})"
-    done = counting.words(settings.job, last.config, last.epochs)
+    done = progress.words(settings.job, last.config, last.epochs)
     say(f"{last.config}: {done}{several}, {run.words}; logs in {last.folder}")
     if last.warning:
         say(f"note      {last.warning}")
@@ -77,8 +77,8 @@ def _print(settings: Settings, run: EndedRun) -> None:
 def _compared(settings: Settings, run: EndedRun) -> list[tuple[str, str, str]]:
     forecast = _forecast(run)
     said = _foreseen(settings.job, forecast)
-    job, each = settings.job, counting.amount(settings.job, run.last.config, 1.0)
-    names = ("seconds", f"seconds per {counting.each(job)}", job.metric, f"cost ({settings.cluster.unit})")
+    job, each = settings.job, progress.amount(settings.job, run.last.config, 1.0)
+    names = ("seconds", f"seconds per {progress.each(job)}", job.metric, f"cost ({settings.cluster.unit})")
     paced = None if run.last.epoch_seconds is None else run.last.epoch_seconds / each
     measured = (run.seconds, paced, run.last.accuracy, run.cost)
     digits = (3, 3, 4, 3)
@@ -92,7 +92,7 @@ def _foreseen(job: Job, forecast: Forecast | None) -> tuple[Quantity | None, ...
     """Return what was forecast, the pace by what the job counts."""
     if forecast is None:
         return (None,) * 4
-    paced = scaled(forecast.epoch_seconds, 1 / counting.amount(job, forecast.config, 1.0))
+    paced = scaled(forecast.epoch_seconds, 1 / progress.amount(job, forecast.config, 1.0))
     return forecast.seconds, paced, forecast.accuracy, forecast.cost
 
 

@@ -15,15 +15,15 @@ import typer
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.projects import Reading
 from cotune.documents import config_document, goal_document, goal_words, price_document, sample_document
-from cotune.ended_runs import EndedRun, cost_of, ended_run
 from cotune.errors import Missed
+from cotune.identity import new_id, timestamp
 from cotune.jobfile.settings import Settings
 from cotune.probe.replayed import SelfMeasuredStep, self_measured
 from cotune.probe.self_measuring import SelfMeasuring
-from cotune.project import Project
-from cotune.project_run import RunOptions
+from cotune.project.ended_runs import EndedRun, cost_of, ended_run
+from cotune.project.project import Project
+from cotune.project.run import RunOptions
 from cotune.run.replayed_training import ReplayedTraining
-from cotune.stamps import new_id, timestamp
 from cotune.types import Sample
 from cotune.units import counted, duration, number
 

@@ -17,11 +17,11 @@ from cotune.cli.output import note
 from cotune.cli.remedies import explained
 from cotune.cluster.live import Queued
 from cotune.cluster.service.belief import SLOT, Belief
+from cotune.display import Terminal
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
-from cotune.progress import Terminal
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Cluster, Device, Job, Sample

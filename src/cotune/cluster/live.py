@@ -24,11 +24,11 @@ from cotune.checkpoints import has_checkpoint
 from cotune.cluster.loop import Moment
 from cotune.cluster.policy import Active, Submission
 from cotune.errors import CotuneError
+from cotune.identity import new_id, timestamp
 from cotune.run.attempt import ENOUGH, Growing, Stop, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
 from cotune.run.supervise import going_on
-from cotune.stamps import new_id, timestamp
 from cotune.types import RECORDED, STOP_GRACE, Cause, Config, Failure, Goal, Job, Sample
 
 _TICK = 0.5

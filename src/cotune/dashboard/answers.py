@@ -6,14 +6,14 @@ import hashlib
 import time
 from typing import Any
 
-from cotune import __version__, counting
+from cotune import __version__, progress
 from cotune.dashboard import pictures
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
 from cotune.documents import counted_words, goal_words, plan_document, price_words, sample_document
-from cotune.ended_runs import ended_run
 from cotune.errors import NotFound
 from cotune.predict.predictors.eta import seconds_left
+from cotune.project.ended_runs import ended_run
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned, State
 from cotune.types import Cluster, Job, Plan
@@ -217,12 +217,12 @@ def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str
         "key": job_key(owned.job, owned.fingerprint),
         "metric": definition.metric,
         "cap": None if cap is None else cap / definition.counting.parts,
-        "most": None if cap is None else number(counting.amount(definition, sample.config, cap)),
+        "most": None if cap is None else number(progress.amount(definition, sample.config, cap)),
         "target": target,
         "deadline": plan.goal.deadline if plan and sample.purpose == "run" else None,
         "left": left,
         "interval": interval,
         "curve": [
-            [counting.amount(definition, sample.config, point.epoch), point.accuracy] for point in sample.curve[::every]
+            [progress.amount(definition, sample.config, point.epoch), point.accuracy] for point in sample.curve[::every]
         ],
     }

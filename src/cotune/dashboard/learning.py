@@ -19,9 +19,9 @@ import numpy as np
 from cotune.checkpoints import joined
 from cotune.errors import NotFound
 from cotune.forecast import Outlook
-from cotune.planner import Planner
 from cotune.predict.evidence import Evidence
 from cotune.predict.history import History
+from cotune.project.planner import Planner
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
 from cotune.store.views import JobSummary, Owner, SampleLimits, telling_samples

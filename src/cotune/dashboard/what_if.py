@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotune import counting
+from cotune import progress
 from cotune.dashboard.learning import Learnt
 from cotune.documents import decision_table, goal_document, plan_document, quantity_document
 from cotune.reports import Findings, figures, find
@@ -76,7 +76,7 @@ def answer(found: Findings) -> dict[str, Any]:
 
 
 def _planned(plan: Plan, job: Job) -> dict[str, Any]:
-    most = counting.words(job, plan.config, plan.epochs)
+    most = progress.words(job, plan.config, plan.epochs)
     return plan_document(plan, job) | {"words": str(plan.config), "most": most}
 
 
@@ -90,7 +90,7 @@ def grounds(found: Findings) -> dict[str, Any]:
     """Return what the forecasts rest on: figures of times, curves and scaling, and remarks."""
     return {
         "epoch_times": figures.epoch_times(found),
-        "each": counting.each(found.job),
+        "each": progress.each(found.job),
         "curves": figures.learning_curves(found),
         "scaling": figures.scaling_figure(found),
         "cost": figures.cost_over_workers(found),

@@ -20,13 +20,14 @@ from typing import Any
 
 import yaml
 
-from cotune import redact, registry
+from cotune import registry
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile.command import reads_environment
 from cotune.jobfile.names import require_exportable
-from cotune.printable import printable
 from cotune.run.command import fill, is_python, numbers, python_target
 from cotune.run.launch import Launch
+from cotune.safety import redact
+from cotune.safety.printable import printable
 from cotune.types import Cluster, Config, Forecast
 from cotune.units import duration, number
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cotune import registry, yaml_text
+from cotune import registry
 from cotune.errors import CotuneError, InvalidFile, NotFound
+from cotune.safety import yaml_text
 from cotune.types import Failure
 
 _BUSY_SECONDS = 5.0

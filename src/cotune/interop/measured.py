@@ -21,7 +21,7 @@ import numpy as np
 
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.interop.logged import Logged, Point
-from cotune.pace import Mark, speed
+from cotune.training_speed import Mark, speed
 from cotune.types import Axes, Config, Evaluation, Job, Sample, Terms
 
 _WORKERS = ("workers", "world_size", "num_processes", "n_gpus")

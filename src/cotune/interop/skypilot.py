@@ -20,7 +20,7 @@ from typing import Protocol
 from cotune.errors import Infeasible, NotFound, suggestion
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
-from cotune.project import open_project
+from cotune.project.opening import open_project
 from cotune.space import Axis, Space
 from cotune.types import Value
 

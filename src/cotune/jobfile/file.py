@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from cotune import yaml_text
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
 from cotune.jobfile.length import parsed
-from cotune.printable import printable
+from cotune.safety import yaml_text
+from cotune.safety.printable import printable
 from cotune.types import STOP_GRACE, Prefer, Schedule, Value, rule_power
 from cotune.units import seconds
 

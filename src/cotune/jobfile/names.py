@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from cotune.errors import UsageError
-from cotune.printable import is_printable, printable
+from cotune.safety.printable import is_printable, printable
 from cotune.types import Job
 
 MOST_LETTERS = 200

@@ -22,8 +22,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound
+from cotune.safety import yaml_text
 
 FILE = "prices.yaml"
 _CATALOGUE = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "Price", "SpotPrice")

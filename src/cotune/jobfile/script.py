@@ -21,9 +21,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from cotune import yaml_text
 from cotune.jobfile import metric_names
 from cotune.jobfile.script_talk import printed_lines, workers_meet
+from cotune.safety import yaml_text
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
 Framework = Literal["transformers", "lightning", "accelerate"]

@@ -17,7 +17,7 @@ import numpy as np
 from cotune.errors import InvalidFile, suggestion
 from cotune.jobfile.command import instead, require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, JobFile
-from cotune.laid_out import layout_space
+from cotune.layouts import layout_space
 from cotune.space import LAYOUT, Axis, Space
 from cotune.types import ASYNCHRONOUS, SPREADING, Cluster, Job, LargeModel, Value
 

@@ -20,7 +20,7 @@ from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.schedule import schedule_of
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
-from cotune.printable import printable
+from cotune.safety.printable import printable
 from cotune.space import Axis, Space
 from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit
 
@@ -53,6 +53,11 @@ def find(start: Path) -> Path | None:
     """Return the job file of this folder or the nearest one above."""
     candidates = (folder / FILE_NAME for folder in (start, *start.parents))
     return next((path for path in candidates if path.is_file()), None)
+
+
+def no_job_file(folder: Path) -> NotFound:
+    """Return the error of a folder that has no job file, nor any above it."""
+    return NotFound(f"there is no {FILE_NAME} here or above ({folder})", remedy="init")
 
 
 def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotune.forecast import Forecaster
-from cotune.planner import Question
 from cotune.predict import LAWS, TooFewSamples
+from cotune.project.planner import Question
 from cotune.space import Configs, Space
 from cotune.types import Config, Floats, Sample
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound
+from cotune.safety import gzipped
 from cotune.types import Floats, Mask
 
 SHAPES: Mapping[str, tuple[str, ...]] = {

@@ -4,7 +4,7 @@
     assess    what each config's forecast means for a goal: seconds, cost, the chance to meet it
     choose    ranks what was assessed and puts the `Plan` together, with its rivals and reason
     nearest   what comes nearest where no config meets the goal
-    searches  one file each; `planner.py` is what the command line and `Project` ask
+    searches  one file each; `project/planner.py` is what the command line and `Project` ask
 
 A search is one file. It minimises `rank`, which takes points (rows of indices) and
 returns their keys: rows compared from left to right, infinite where a point is not valid.

@@ -32,7 +32,7 @@ from typing import Literal, TypeGuard
 import numpy as np
 from scipy.optimize import nnls
 
-from cotune.counting import told
+from cotune.progress import whole_units
 from cotune.types import Evaluation, Floats, Goal, Job, Sample, Schedule
 
 Falling = Literal["cosine", "linear", "one_cycle"]
@@ -121,7 +121,7 @@ def continuable(job: Job, goal: Goal, samples: Sequence[Sample]) -> Sequence[Sam
     """Return what a run for a goal may go on from: where the rate falls to the end, what met it or was told as long."""
     if falling(job, samples) is None:
         return samples
-    return [one for one in samples if job.reached(goal.target, one) or one.length == told(job, goal.cap)]
+    return [one for one in samples if job.reached(goal.target, one) or one.length == whole_units(job, goal.cap)]
 
 
 def _falls(schedule: Schedule) -> TypeGuard[Falling]:

@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune import redact
 from cotune.forecast import Forecaster, Outlook
 from cotune.predict import forecaster
+from cotune.safety import redact
 from cotune.space import Configs
 from cotune.types import Cluster, Job, Sample
 

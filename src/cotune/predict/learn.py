@@ -19,7 +19,7 @@ import numpy as np
 from cotune import registry
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
-from cotune.laid_out import LayoutModel, layout_law
+from cotune.layouts import LayoutModel, layout_law
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, WithErrors, WithRemark
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.predict.accuracy import AccuracyOutlook
 from cotune.predict.annealing import Annealing
 from cotune.predict.fits import KEPT
@@ -44,4 +44,4 @@ def resolved(outlook: AccuracyOutlook, job: Job, step: float, annealing: Anneali
     """Return an outlook at the resolution of the job's evaluations; of the ends of runs where it is of those."""
     if step == 1 and annealing is None:
         return outlook
-    return replace(outlook, step=step, annealing=annealing, grain=float(counting.told(job, 1)))
+    return replace(outlook, step=step, annealing=annealing, grain=float(progress.whole_units(job, 1)))

@@ -27,13 +27,13 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.counting import told
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
+from cotune.progress import whole_units
 from cotune.space import Configs, Space
 from cotune.types import RECORDED, Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
@@ -219,7 +219,7 @@ class ActiveDesign:
 
     def _length(self, batch: int, found: Assessment) -> int:
         """Return the epochs that a run of a global batch would be told, where its rate falls to its end."""
-        return told(self.job, int(found.epochs[self._configs.global_batch == batch].max(initial=1)))
+        return whole_units(self.job, int(found.epochs[self._configs.global_batch == batch].max(initial=1)))
 
     def _tells_length(self, sample: Sample, found: Assessment) -> bool:
         """Return whether a sample tells how long a run of its recipe is to be: it met the target, or was long."""

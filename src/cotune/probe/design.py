@@ -19,8 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from cotune import counting
-from cotune.laid_out import layout_law
+from cotune import progress
+from cotune.layouts import layout_law
 from cotune.plan.rates import rates
 from cotune.predict.annealing import falling
 from cotune.predict.memory import MemoryLaw
@@ -50,14 +50,14 @@ class Probe:
     @classmethod
     def of_pace(cls, job: Job, config: Config, epochs: float, why: str = "") -> Probe:
         """Return a probe of how fast a config is, which is told in what the job counts."""
-        return cls(config, epochs, f"seconds per {counting.each(job)} of {config}{why}")
+        return cls(config, epochs, f"seconds per {progress.each(job)} of {config}{why}")
 
 
 def first_length(job: Job, goal: Goal, samples: Sequence[Sample]) -> int | None:
     """Return how long a first learning curve is told to be: annealed to its end where the rate falls to that."""
     if falling(job, samples) is None:
         return None
-    return counting.told(job, max(min(_FEWEST, goal.max_epochs), round(_FIRST_SHARE * goal.max_epochs)))
+    return progress.whole_units(job, max(min(_FEWEST, goal.max_epochs), round(_FIRST_SHARE * goal.max_epochs)))
 
 
 class Chooser(Protocol):

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from cotune.checkpoints import Resumable, joined, take, trained
+from cotune.identity import new_id, timestamp
 from cotune.predict.samples import informative
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch
-from cotune.stamps import new_id, timestamp
 from cotune.types import ProgressUnit, Sample
 
 HOPELESS = 3  # failed starts without a good one before a profile gives up

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.plan.assess import assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
@@ -135,8 +135,8 @@ class SelfMeasuring:
     def _reason(self, pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
         odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
         if here is None:
-            each = counting.pace(self.job, self.configs[best], float(pace[best]))
-            return f"{each:.3g} s per {counting.each(self.job)}, {odds}"
+            each = progress.pace(self.job, self.configs[best], float(pace[best]))
+            return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
         if here == best:
             return odds
         saved = 1 - prospect.cost[best] / prospect.cost[here]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cotune.checkpoints import tidy
+from cotune.display import Display
 from cotune.probe.design import Chooser
 from cotune.probe.measure import Limits, probe_loop
-from cotune.progress import Display
 from cotune.run.launch import Engine
 from cotune.run.monitor import COUNTS_FROM_ZERO
 from cotune.types import RECORDED, Sample

@@ -8,7 +8,7 @@
 dictionaries in plotly's format, so that the dashboard draws the same ones.
 """
 
-from cotune.ended_runs import EndedRun
+from cotune.project.ended_runs import EndedRun
 from cotune.reports.findings import Findings, find
 
 __all__ = ["EndedRun", "Findings", "find"]

@@ -13,7 +13,7 @@ from cotune.documents import (
     profile_document,
     sample_document,
 )
-from cotune.ended_runs import EndedRun
+from cotune.project.ended_runs import EndedRun
 from cotune.reports.findings import Findings
 
 

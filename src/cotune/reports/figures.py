@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.reports.findings import Findings
 from cotune.reports.frames import SERIES, Figure, Trace, clock, counted, layout, line_at, logarithmic, words
 from cotune.types import Z90, Floats, Ints
@@ -117,7 +117,7 @@ def _cloud(found: Findings, rows: Ints, size: float, name: str, marker: dict[str
 
 def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
     """Return seconds per epoch (or step, or token) over workers, a line with its interval for each batch size."""
-    outlook, each = found.assessed.outlook, counting.each(found.job)
+    outlook, each = found.assessed.outlook, progress.each(found.job)
     configs = outlook.configs
     chosen = found.plan.config if found.plan else configs[int(np.argmin(found.assessed.seconds))]
     alike = (configs.device == chosen.device) & (configs.servers == chosen.servers)
@@ -129,7 +129,7 @@ def epoch_times(found: Findings, most: int = len(SERIES)) -> Figure:
         rows = np.flatnonzero(alike & (configs.batch_size == batch))
         rows = rows[np.argsort(configs.workers[rows], kind="stable")]
         x = _list(configs.workers[rows])
-        middle = np.array([counting.pace(found.job, configs[int(row)], outlook.epoch_seconds[row]) for row in rows])
+        middle = np.array([progress.pace(found.job, configs[int(row)], outlook.epoch_seconds[row]) for row in rows])
         width = np.exp(Z90 * outlook.spread[rows])
         label = f"batch {batch}"
         traces += _band(x, middle / width, middle * width, colour, label)
@@ -164,13 +164,13 @@ def _batches(found: Findings, there: Ints, chosen: int, most: int) -> list[int]:
 
 def _measured_times(found: Findings, batch: int, device: str, colour: str, label: str) -> list[Trace]:
     points = [
-        (sample.config.workers, counting.pace(found.job, sample.config, sample.epoch_seconds))
+        (sample.config.workers, progress.pace(found.job, sample.config, sample.epoch_seconds))
         for sample in found.samples
         if sample.epoch_seconds is not None and sample.config.batch_size == batch and sample.config.device == device
     ]
     if not points:
         return []
-    each = counting.each(found.job)
+    each = progress.each(found.job)
     marker = {"color": f"@{colour}", "size": 8, "line": {"color": "@card", "width": 1.5}}
     return [
         {
@@ -200,10 +200,10 @@ def learning_curves(found: Findings) -> Figure | None:
             {
                 "type": "scatter", "mode": "lines+markers" if len(sample.curve) <= _MARKED else "lines",
                 "name": label, "legendgroup": label, "showlegend": first,
-                "x": [counting.amount(found.job, sample.config, point.epoch) for point in sample.curve],
+                "x": [progress.amount(found.job, sample.config, point.epoch) for point in sample.curve],
                 "y": [_known(point.accuracy) for point in sample.curve],
                 "line": {"color": f"@{colour}", "width": 1.5}, "marker": {"size": 5},
-                "hovertemplate": f"{counting.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>{label}, measured</extra>",
+                "hovertemplate": f"{progress.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>{label}, measured</extra>",
             }
         )  # fmt: skip
     traces += _forecast_curve(found)
@@ -231,11 +231,11 @@ def _forecast_curve(found: Findings) -> list[Trace]:
     middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
     ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
     config = outlook.configs[row]
-    x = [counting.amount(found.job, config, learning.step * place) for place in range(1, len(middle) + 1)]
+    x = [progress.amount(found.job, config, learning.step * place) for place in range(1, len(middle) + 1)]
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
     line |= {"y": _list(middle * sign), "line": {"color": "@accent", "width": 2.5, "dash": "dot"}}
-    line["hovertemplate"] = f"{counting.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>forecast</extra>"
+    line["hovertemplate"] = f"{progress.each(found.job)} %{{x:.5~g}}: %{{y:.4~g}}<extra>forecast</extra>"
     return [*_band(x, min(ends, key=np.sum), max(ends, key=np.sum), "accent", label), line]
 
 

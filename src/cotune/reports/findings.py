@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.ended_runs import EndedRun, cost_of, ended_runs
 from cotune.errors import Infeasible
 from cotune.plan.assess import Assessment
-from cotune.planner import Planner
+from cotune.project.ended_runs import EndedRun, cost_of, ended_runs
+from cotune.project.planner import Planner
 from cotune.reports.scaling import Scaling, scaling
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, resources
 
-from cotune import __version__, counting
+from cotune import __version__, progress
 from cotune.documents import decision_table, goal_words, price_words, spread, time_spread
-from cotune.ended_runs import EndedRun
 from cotune.errors import missing_extra
+from cotune.project.ended_runs import EndedRun
 from cotune.reports import figures
 from cotune.reports.findings import Findings
 from cotune.reports.frames import Figure
@@ -105,7 +105,7 @@ def _answer(found: Findings) -> Markup:
         "section",
         tag("h2", "The plan", class_="muted"),
         tag("p", f"{str(plan.config)[0].upper()}{str(plan.config)[1:]}", class_="choice"),
-        tag("p", f"At most {counting.words(found.job, plan.config, plan.epochs)}; {plan.reason}.", class_="why"),
+        tag("p", f"At most {progress.words(found.job, plan.config, plan.epochs)}; {plan.reason}.", class_="why"),
         tag("div", *_tiles(found, plan.forecast), class_="tiles"),
         notes,
         class_="card hero",
@@ -220,7 +220,7 @@ def _scaling(found: Findings, draw: _Drawing) -> Iterator[Markup]:
 
 def _grounds(found: Findings, draw: _Drawing) -> Iterator[Markup]:
     caption = "Lines are forecasts with their interval, points were measured."
-    each = counting.each(found.job)
+    each = progress.each(found.job)
     times = draw(figures.epoch_times(found), f"Seconds per {each} over workers", caption)
     yield _section(f"Seconds per {each}", times, width="half")
     figure = figures.learning_curves(found)
@@ -265,7 +265,7 @@ def _verdict(found: Findings, run: EndedRun) -> Markup:
         )
         for name, said, real, show in compared
     ]
-    done = counting.words(found.job, last.config, last.epochs)
+    done = progress.words(found.job, last.config, last.epochs)
     words = f"{last.config}, {done}, {last.started[:16].replace('T', ' ')} "
     starts = f"in {len(run.starts)} starts " if len(run.starts) > 1 else ""
     return join(
@@ -299,7 +299,7 @@ def _measured(found: Findings) -> Markup:
         "what",
         "config",
         unit,
-        f"s/{counting.each(found.job)}",
+        f"s/{progress.each(found.job)}",
         found.job.metric,
         "device-seconds",
         "outcome",
@@ -328,8 +328,8 @@ def _row(job: Job, sample: Sample) -> tuple[object, ...]:
         sample.started[:19].replace("T", " "),
         sample.purpose,
         str(sample.config) + (" (part of its machine was modelled)" if sample.modelled else ""),
-        f"{counting.amount(job, sample.config, sample.epochs):.3g}",
-        "" if sample.epoch_seconds is None else number(counting.pace(job, sample.config, sample.epoch_seconds), 3),
+        f"{progress.amount(job, sample.config, sample.epochs):.3g}",
+        "" if sample.epoch_seconds is None else number(progress.pace(job, sample.config, sample.epoch_seconds), 3),
         "" if sample.accuracy is None else number(sample.accuracy),
         number(sample.device_seconds, 3),
         escaped(outcome) if good else tag("span", outcome, class_="bad"),

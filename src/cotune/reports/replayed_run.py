@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cotune.identity import new_id, timestamp
 from cotune.recording.replayed import ReplayedJob
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Launch
-from cotune.stamps import new_id, timestamp
 from cotune.types import RECORDED, Plan, Sample
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import missing_extra
 from cotune.reports.findings import Findings
 from cotune.reports.frames import clock
@@ -42,7 +42,7 @@ def curves(found: Findings, *, coloured: bool) -> str:
     parts = all(abs(point.accuracy) <= 1 for sample in known for point in sample.curve)
     size, metric = (100.0, f"{found.job.metric} in %") if parts else (1.0, found.job.metric)
     return _plot(
-        [[counting.amount(found.job, sample.config, point.epoch) for point in sample.curve] for sample in known],
+        [[progress.amount(found.job, sample.config, point.epoch) for point in sample.curve] for sample in known],
         [[size * point.accuracy for point in sample.curve] for sample in known],
         title=f"{metric} over {found.job.counting.unit}, measured"
         + ("; the line is the target" if target is not None else ""),

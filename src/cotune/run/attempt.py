@@ -2,7 +2,7 @@
 
 A profile is a short run and a run is a long profile: both are this generator, which
 yields the sample as it grows, so that whoever reads it can store every step. It decides
-when enough was seen (`StopRule`); what the reports say of speed is `cotune.pace`.
+when enough was seen (`StopRule`); what the reports say of speed is `cotune.training_speed`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, Literal
 
-from cotune import counting
-from cotune.pace import Mark, shares, speed
+from cotune import progress
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
+from cotune.training_speed import Mark, shares, speed
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
@@ -67,7 +67,9 @@ def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> 
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
-    growing = Growing(launch, begun, replace(sample, ended=False, length=counting.told(launch.job, launch.epochs)))
+    growing = Growing(
+        launch, begun, replace(sample, ended=False, length=progress.whole_units(launch.job, launch.epochs))
+    )
     yield growing.sample
     # A recording and a cluster of other machines say nothing of this one.
     watch = LoadWatch() if sample.engine == _HERE else None
@@ -237,8 +239,8 @@ class Growing:
             yield "one report only, so start-up counts as training: report epoch=0 before the first step"
         alone = self.marks and stopping is None and event.outcome == "done"
         if alone and said.epochs <= launch.epochs - 1 and not launch.job.reached(launch.target, said):
-            whole = counting.words(launch.job, said.config, launch.epochs)
-            done = counting.amount(launch.job, said.config, said.epochs)
+            whole = progress.words(launch.job, said.config, launch.epochs)
+            done = progress.amount(launch.job, said.config, said.epochs)
             yield f"ended by itself after {done:.3g} of {whole}"
         quiet = event.at - self.told_at
         if stopping == ENOUGH and quiet > max(_QUIET, _HANGING * max(self.longest_gap, said.epoch_seconds or 0)):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune import counting
+from cotune import progress
 from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
 from cotune.errors import NotFound
+from cotune.identity import new_id, timestamp
 from cotune.jobfile.settings import Settings
 from cotune.run.launch import Launch
 from cotune.run.training import seconds_limit
-from cotune.stamps import new_id, timestamp
 from cotune.store import Store
 from cotune.types import RECORDED, Config, Goal, Job, Plan, Sample
 
@@ -52,7 +52,7 @@ class Beginnings:
             self.tell(f"run {last.id} left no checkpoint in {last.folder}/checkpoint: it starts from the beginning")
             epochs = 0.0
         else:
-            self.tell(f"going on with run {last.id}, which trained {counting.words(job, last.config, epochs)}")
+            self.tell(f"going on with run {last.id}, which trained {progress.words(job, last.config, epochs)}")
         return Beginning(seed if seed is not None else last.seed or 0, Path(last.folder), last, epochs)
 
     def scratch(self, seed: int | None) -> Beginning:
@@ -75,7 +75,7 @@ class Beginnings:
             self.tell(f"{words}: {error}")
             return self.scratch(seed)
         paid = f"{before.device_seconds:.3g} device-seconds"
-        done = counting.words(self.settings.job, config, begin.trained)
+        done = progress.words(self.settings.job, config, begin.trained)
         self.tell(f"going on from probe {before.id}: {done} trained before ({paid})")
         return begin
 

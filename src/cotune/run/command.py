@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.run.launch import Launch
 from cotune.run.local.messages import Program
@@ -53,8 +53,8 @@ def numbers(launch: Launch) -> dict[str, str]:
 
 def _counts(launch: Launch) -> dict[str, Value]:
     """Return the whole steps and tokens of a launch, as far as they are known."""
-    steps = counting.steps(launch.job, launch.config, launch.epochs)
-    tokens = counting.tokens(launch.job, launch.epochs)
+    steps = progress.steps(launch.job, launch.config, launch.epochs)
+    tokens = progress.tokens(launch.job, launch.epochs)
     known = {"steps": steps, "tokens": tokens}
     return {name: math.ceil(value) for name, value in known.items() if value is not None}
 

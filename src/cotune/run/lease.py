@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.errors import EngineError
-from cotune.private import make_folder
+from cotune.safety.private import make_folder
 
 FENCE = "COTUNE_FENCE"
 FOLDER = "COTUNE_LEASE"

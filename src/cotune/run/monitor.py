@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from cotune import checkpoints, counting
+from cotune import checkpoints, progress
 from cotune.errors import CotuneError
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import shares_work
@@ -218,7 +218,7 @@ class LaunchMonitor:
 
     def _parts_done(self, said: Mapping[str, float]) -> float | None:
         """Return how far a job is by what it tells of its epochs, steps or tokens."""
-        return counting.done(self.launch.job, self.launch.config, said)
+        return progress.done(self.launch.job, self.launch.config, said)
 
     def _spoil(self, words: str, cause: Cause = Cause.JOB) -> None:
         self.spoiled = self.spoiled or Failure(words, cause)

@@ -19,7 +19,6 @@ from time import monotonic, time
 
 from cotune.errors import EngineError
 from cotune.jobfile.pattern import pattern_of
-from cotune.private import make_folder
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, group_env
 from cotune.run.host import RELEASED, Begun
@@ -30,6 +29,7 @@ from cotune.run.logged import log_of, tool_of
 from cotune.run.monitor import LaunchMonitor
 from cotune.run.reasons import aborted, foreign, reason
 from cotune.run.tail import Tail
+from cotune.safety.private import make_folder
 from cotune.types import Failure
 
 STOP = "stop"

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune.checkpoints import has_checkpoint
+from cotune.identity import new_id, timestamp
 from cotune.jobfile.command import may_keep_checkpoints
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
-from cotune.stamps import new_id, timestamp
 from cotune.types import Cause, Config, Failure, Job, Sample, Stage, split_over
 from cotune.units import duration
 

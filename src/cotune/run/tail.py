@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cotune.jobfile.pattern import group_of
-from cotune.printable import printable
 from cotune.run.launch import Reported
 from cotune.run.timed_search import search
+from cotune.safety.printable import printable
 from cotune.worker.report import PROGRESS, TERMS
 
 _NAME_LETTERS = 200  # of a metric

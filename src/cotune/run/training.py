@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import NotFound, UsageError
 from cotune.jobfile.command import instead, takes
 from cotune.space import LAYOUT, Space, check_counts
@@ -110,8 +110,8 @@ def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float,
         words = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
         parts.append(f"{words}, {goal.target:g} was asked")
     if goal.epochs is not None and sample.epochs < goal.epochs - SHORT and not job.reached(goal.target, sample):
-        done = counting.amount(job, sample.config, sample.epochs)
-        parts.append(f"it ended by itself after {done:.3g} of {counting.words(job, sample.config, goal.epochs)}")
+        done = progress.amount(job, sample.config, sample.epochs)
+        parts.append(f"it ended by itself after {done:.3g} of {progress.words(job, sample.config, goal.epochs)}")
     if goal.deadline is not None and seconds > goal.deadline:
         parts.append(f"it took {duration(seconds)}, {duration(goal.deadline)} was asked")
     if goal.max_cost is not None and cost > goal.max_cost:

@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 
 from sqlalchemy import URL, ColumnElement, Connection, and_, func, select, true, update
 
-from cotune import redact
 from cotune.errors import NotFound, UsageError
+from cotune.identity import new_id
+from cotune.safety import redact
 from cotune.space import Space
-from cotune.stamps import new_id
 from cotune.store import rows, steps, writer
 from cotune.store.connection import StoreConnection
 from cotune.store.inserts import append, insert, introduce, of_job, upsert

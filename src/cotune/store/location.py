@@ -28,10 +28,10 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from cotune import redact
 from cotune.errors import CotuneError, InvalidFile, UsageError, missing_extra
-from cotune.printable import printable
-from cotune.private import FILE_MODE, make_folder
+from cotune.safety import redact
+from cotune.safety.printable import printable
+from cotune.safety.private import FILE_MODE, make_folder
 
 FILE = "store.db"
 PROJECT_FOLDER = ".cotune"

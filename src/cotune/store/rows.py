@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from cotune import redact
-from cotune.printable import printable
+from cotune.safety import redact
+from cotune.safety.printable import printable
 from cotune.space import Space
 from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Load, Plan, Sample, Stage, Terms
 

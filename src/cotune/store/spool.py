@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cotune import private
 from cotune.errors import InvalidFile
+from cotune.safety import private
 from cotune.store import writer
 from cotune.store.location import OutOfReach
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound, missing_extra
+from cotune.safety import gzipped
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -100,7 +100,7 @@ def _opening(address: str) -> Iterator[None]:
     import webbrowser
     from pathlib import Path
 
-    from cotune import private
+    from cotune.safety import private
 
     with tempfile.TemporaryDirectory(prefix="cotune-") as folder:
         page = Path(folder) / "open.html"

@@ -14,7 +14,7 @@ from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.command import line, without_launcher
 from cotune.jobfile.draft import draft
-from cotune.private import make_folder
+from cotune.safety.private import make_folder
 from cotune.store.location import PROJECT_FOLDER
 
 

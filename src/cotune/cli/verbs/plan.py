@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cotune import counting
+from cotune import progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli.doubts import doubt_batches, doubt_target, doubt_unit
 from cotune.cli.help import MEASURING, SPACE, rare
@@ -61,7 +61,7 @@ from cotune.documents import (
 )
 from cotune.errors import NotFound
 from cotune.predict.evidence import Evidence, Predictors
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.space import Configs
 from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number
@@ -179,7 +179,7 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
     forecast, goal = chosen.forecast, chosen.goal
     table(*decision_table(settings.job, forecast, chosen.rivals))
     say()
-    say(f"plan      {chosen.config}, at most {counting.words(settings.job, chosen.config, chosen.epochs)}")
+    say(f"plan      {chosen.config}, at most {progress.words(settings.job, chosen.config, chosen.epochs)}")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
     if forecast.accuracy is not None:
         asked = f" of {goal.target:g} asked" if goal.target is not None else ""
@@ -204,7 +204,7 @@ def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:
     probe = next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
     rest = chosen.rest
     if probe is not None and rest is not None:
-        done = counting.words(job, probe.config, trained(probe))
+        done = progress.words(job, probe.config, trained(probe))
         if rest.seconds.mid == 0:
             how = "has trained" if chosen.goal.target is None else "met the target after"
             say(f"continues probe {probe.id}, which {how} {done}: nothing is left to train")

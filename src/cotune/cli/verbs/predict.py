@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cotune import counting
+from cotune import progress
 from cotune.cli.help import SPACE
 from cotune.cli.options import (
     AccuracyPredictor,
@@ -45,10 +45,10 @@ from cotune.documents import (
     spread,
 )
 from cotune.jobfile.settings import Settings
-from cotune.planner import Planner
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.predict.input_law import InputLaw
-from cotune.project import Project
+from cotune.project.planner import Planner
+from cotune.project.project import Project
 from cotune.types import Forecast, Goal, Job
 
 SHOWN = 40  # configs of a large space, evenly chosen
@@ -143,14 +143,14 @@ def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...],
     rows = [
         (
             *config_cells(forecast.config, columns),
-            spread(scaled(forecast.epoch_seconds, 1 / counting.amount(settings.job, forecast.config, 1.0))),
+            spread(scaled(forecast.epoch_seconds, 1 / progress.amount(settings.job, forecast.config, 1.0))),
             forecast.epoch_seconds.source,
             spread(forecast.accuracy, 4),
         )
         for forecast in forecasts
     ]
     title = f"{settings.job.name}: mid (10th..90th percentile)"
-    table((*head(columns), f"seconds per {counting.each(settings.job)}", "known from", accuracy), rows, title=title)
+    table((*head(columns), f"seconds per {progress.each(settings.job)}", "known from", accuracy), rows, title=title)
     for line in notes:
         say(line)
     if left_out:

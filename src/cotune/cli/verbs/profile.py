@@ -32,7 +32,7 @@ from cotune.cli.options import (
 )
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
-from cotune.progress import note
+from cotune.display import note
 
 
 def profile(

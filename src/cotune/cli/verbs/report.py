@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cotune import counting
+from cotune import progress
 from cotune.cli.help import OUTPUT
 from cotune.cli.options import (
     AccuracyPredictor,
@@ -45,7 +45,7 @@ from cotune.cli.output import coloured, emit_json, note, say, show, table, writi
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.documents import decision_table, goal_words, price_words, time_spread
 from cotune.predict.evidence import Evidence, Predictors
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.reports import Findings, find, sketches
 from cotune.reports.document import document
 from cotune.reports.page import page
@@ -153,7 +153,7 @@ def _show(found: Findings, *, plots: bool) -> None:
         table(*decision_table(found.job, found.plan.forecast, found.plan.rivals))
         say()
         say(f"goal      {goal_words(found.job, found.goal, found.unit)}")
-        say(f"plan      {found.plan.config}, at most {counting.words(found.job, found.plan.config, found.plan.epochs)}")
+        say(f"plan      {found.plan.config}, at most {progress.words(found.job, found.plan.config, found.plan.epochs)}")
         say(f"reason    {found.plan.reason}")
     elif found.nearest:
         title = "the nearest that can be had"

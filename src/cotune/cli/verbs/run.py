@@ -40,8 +40,8 @@ from cotune.cli.self_measured import measures_itself, run_measuring_itself
 from cotune.documents import goal_words, price_words
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
-from cotune.project import Project
-from cotune.project_run import ProjectRun, RunLayout, RunOptions
+from cotune.project.project import Project
+from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.space import Configs
 
 

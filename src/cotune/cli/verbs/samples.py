@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cotune import counting
+from cotune import progress
 from cotune.cli.options import Json, StoreUrl, open_store
 from cotune.cli.output import emit_json, repeated, say, table
 from cotune.documents import config_cells, config_columns, head, sample_document
@@ -57,8 +57,8 @@ def samples(
                 of.name,
                 sample.purpose,
                 *config_cells(sample.config, layout),
-                number(counting.amount(of, sample.config, sample.epochs), 3),
-                number(counting.pace(of, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
+                number(progress.amount(of, sample.config, sample.epochs), 3),
+                number(progress.pace(of, sample.config, sample.epoch_seconds), 3) if sample.epoch_seconds else "",
                 "" if sample.accuracy is None else number(sample.accuracy) + ("" if metric else f" {of.metric}"),
                 number(sample.device_seconds, 3),
                 sample.failure or _outcome(sample, said),

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from cotune import private
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
+from cotune.safety import private
 
 _BYTES = 32
 _OTHERS = 0o077

@@ -20,7 +20,7 @@ from cotune.documents import plan_document
 from cotune.errors import Infeasible
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.store import rows
 from cotune.types import Z90, Cluster, Config, Goal, Job, Plan
 

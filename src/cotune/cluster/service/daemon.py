@@ -36,8 +36,8 @@ from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
+from cotune.identity import timestamp
 from cotune.run.launch import Launch
-from cotune.stamps import timestamp
 from cotune.store import Store
 from cotune.store.location import locate
 from cotune.store.spool import OutagePolicy

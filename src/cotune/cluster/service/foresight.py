@@ -13,7 +13,7 @@ from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import FINAL, State
 from cotune.documents import config_document
 from cotune.errors import Infeasible
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.types import Cluster, Device
 
 _NEW = "new"

@@ -20,11 +20,11 @@ from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief, within_slots
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.states import State
+from cotune.display import Terminal
 from cotune.documents import forecast_document
 from cotune.errors import CotuneError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
-from cotune.progress import Terminal
-from cotune.project import Project
+from cotune.project.project import Project
 from cotune.run.launch import Engine, Event, Launch
 from cotune.run.opening import opened_engine
 from cotune.store import Store, open_store

@@ -11,9 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune import private
 from cotune.cluster.service.queue import QueuedJob
 from cotune.jobfile.settings import Settings
+from cotune.safety import private
 from cotune.store.location import RUNS, work_folder
 
 LOG = "profile.log"

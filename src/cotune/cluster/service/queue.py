@@ -21,8 +21,8 @@ from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import FINAL, JobStanding, State
 from cotune.errors import EngineError, NotFound, OverBudget, UsageError
-from cotune.printable import printable
-from cotune.stamps import new_id
+from cotune.identity import new_id
+from cotune.safety.printable import printable
 from cotune.store import Store, writer
 from cotune.store.schema import leaders, queue, queue_events, service_rules
 

@@ -17,8 +17,8 @@ from typing import Any, Self
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
-from cotune.printable import printable
 from cotune.run.command import is_python, python_target
+from cotune.safety.printable import printable
 from cotune.types import Goal, Job
 
 MOST_BYTES = 1 << 20  # of a job file

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.safety import yaml_text
 from cotune.types import Cluster, Device
 
 _NODES = re.compile(r"(\d+)\s*[x×]\s*(\d+)")

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cotune import gzipped
 from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.traces import _pollux, _sacct, _tables
 from cotune.cluster.traces._lines import BadLine, Make, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
-from cotune.printable import printable
+from cotune.safety import gzipped
+from cotune.safety.printable import printable
 from cotune.types import Cluster
 from cotune.units import counted
 

@@ -198,7 +198,7 @@ def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
     from cotune.cluster.live import whole
     from cotune.cluster.service.outcomes import outcome_of
     from cotune.documents import config_document, goal_document
-    from cotune.ended_runs import cost_of
+    from cotune.project.ended_runs import cost_of
 
     outcome, words = outcome_of(served, cluster)
     sample, active = whole(served), served.active

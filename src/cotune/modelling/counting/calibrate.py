@@ -24,10 +24,10 @@ import torch
 from torch import nn
 
 from cotune.devices.calibration import Calibration
+from cotune.identity import timestamp
 from cotune.modelling.counting.timing import Stepper, cores
 from cotune.modelling.counting.trace import count
 from cotune.modelling.counting.workload import Workload, sum_of_outputs
-from cotune.stamps import timestamp
 
 _REPEATS = 5
 _LEAST_SECONDS = 0.02  # one repeat is long enough for any clock

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cotune.cli.output import progress
 from cotune.errors import EngineError
+from cotune.identity import new_id, timestamp
 from cotune.modelling.counting import trace
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.exposed import fingerprint
@@ -20,7 +21,6 @@ from cotune.modelling.verbs._model_query import ModelQuery
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
-from cotune.stamps import new_id, timestamp
 from cotune.store import ModelStep, Store, work_folder
 from cotune.types import Config, Job, Sample
 

@@ -26,10 +26,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cotune import yaml_text
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.modelling.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.modelling.workloads.catalogue import SHORT
+from cotune.safety import yaml_text
 
 _PATH = re.compile(r"(?P<module>[^:()]+):(?P<name>\w+(?:\.\w+)*)(?:\((?P<settings>.*)\))?")
 _INPUT = re.compile(r"(?:int(?P<below>\d+):)?(?P<shape>\d+(?:x\d+)*)")

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cotune import gzipped
 from cotune.errors import InvalidFile, NotFound
 from cotune.placement.pipeline.layers import Flow
 from cotune.placement.pipeline.shards import listed
+from cotune.safety import gzipped
 
 COLUMNS = ("ids", "dense", "label")
 SLOTS, COUNTS = 26, 13

@@ -8,12 +8,12 @@ from typing import Any
 
 from cotune.cli.options import one_of, runs_folder
 from cotune.cli.output import emit_json, note, say, table
+from cotune.identity import new_id
 from cotune.placement.answers import PlacementGoal
 from cotune.placement.counts import Provisioning
 from cotune.placement.episodes import Episodes, MeasuredPlan, pipelines, refined
 from cotune.placement.profiles import read
 from cotune.placement.staged import engines
-from cotune.stamps import new_id
 from cotune.units import number
 
 _PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")

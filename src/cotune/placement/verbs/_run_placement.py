@@ -13,12 +13,12 @@ from cotune import registry
 from cotune.cli.options import runs_folder
 from cotune.cli.output import emit_json, note, progress, say, table
 from cotune.errors import InvalidFile, NotFound, UsageError
+from cotune.identity import new_id
 from cotune.placement.elastic import RESTARTS, described, trained
 from cotune.placement.profiles import TypeEntry
 from cotune.placement.staged import TRAIN, Staged, engines
 from cotune.run.engines.slurm import Slurm
 from cotune.run.launch import Engine, Reported
-from cotune.stamps import new_id
 from cotune.types import Stage
 from cotune.units import duration, number
 

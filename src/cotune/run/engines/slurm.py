@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cotune import private
 from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
 from cotune.run.lease import leased
@@ -24,6 +23,7 @@ from cotune.run.remote import STOP, RemoteLaunch, group_of
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
+from cotune.safety import private
 from cotune.types import Cause, Failure
 
 _CLOSE_SECONDS = 15.0

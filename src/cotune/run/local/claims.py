@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 
-from cotune.private import FILE_MODE, runtime_folder
+from cotune.safety.private import FILE_MODE, runtime_folder
 
 
 class Claims:

@@ -27,11 +27,11 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from cotune.callbacks import injected
-from cotune.private import FILE_MODE
 from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
 from cotune.run.memory import of_this_process, tell_before_sigterm
+from cotune.safety.private import FILE_MODE
 from cotune.worker import input_wait
 
 PORT = struct.Struct("!I")

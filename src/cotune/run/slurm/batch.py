@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cotune.errors import UsageError
-from cotune.printable import is_printable
 from cotune.run.launch import Launch
+from cotune.safety.printable import is_printable
 
 FINISHED_MARK = "slurm.exit"
 LOG = "slurm.log"

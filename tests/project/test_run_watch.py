@@ -9,8 +9,8 @@ import pytest
 
 from cotune.jobfile.settings import Settings, loads
 from cotune.predict.evidence import Evidence
+from cotune.project.run_watch import PlannedOdds, RunWatch, planned_odds
 from cotune.run.launch import Launch
-from cotune.run_watch import PlannedOdds, RunWatch, planned_odds
 from cotune.types import Config, Evaluation, Goal, Quantity, Sample
 
 FILE = """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune import redact
+from cotune.safety import redact
 from cotune.types import Job
 
 SECRET = "hunter2"

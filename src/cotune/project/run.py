@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cotune import counting
+from cotune import progress
 from cotune.checkpoints import has_checkpoint, lineage
-from cotune.ended_runs import EndedRun, ended_run, trail_of
+from cotune.display import Display
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.jobfile.settings import Settings
-from cotune.layout_change import LayoutChange
 from cotune.predict.annealing import continuable
 from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
@@ -28,14 +27,15 @@ from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.session import measure
 from cotune.probe.timing import SHARE as TIMING_SHARE
 from cotune.probe.timing import SelfTiming
-from cotune.progress import Display
+from cotune.project.ended_runs import EndedRun, ended_run, trail_of
+from cotune.project.layout_change import LayoutChange
+from cotune.project.run_watch import RunWatch, planned_odds
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
 from cotune.run.launch import Engine, Launch
 from cotune.run.opening import opened_engine
 from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
-from cotune.run_watch import RunWatch, planned_odds
 from cotune.space import check_counts
 from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
@@ -233,7 +233,7 @@ class ProjectRun:
         for event in events:
             sample, left = event.sample, event.left
             metrics = {
-                counting.each(self.settings.job): counting.amount(self.settings.job, sample.config, sample.epochs)
+                progress.each(self.settings.job): progress.amount(self.settings.job, sample.config, sample.epochs)
             }
             metrics |= {self.settings.job.metric: sample.accuracy} if sample.accuracy is not None else {}
             share = sample.seconds / (sample.seconds + left.mid) if left and left.mid else sample.epochs / cap
@@ -296,8 +296,8 @@ class ProjectRun:
         if sample.epoch_seconds is None and not sample.curve:
             return f"starting {sample.config}", None
         accuracy = f", {job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
-        reached, most = (counting.amount(job, sample.config, parts) for parts in (sample.epochs, launch.epochs))
-        words = f"{counting.each(job)} {number(reached, 3)} of at most {number(most)}{accuracy}"
+        reached, most = (progress.amount(job, sample.config, parts) for parts in (sample.epochs, launch.epochs))
+        words = f"{progress.each(job)} {number(reached, 3)} of at most {number(most)}{accuracy}"
         if job.reached(launch.target, sample):
             return f"{words}: target met", None
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)

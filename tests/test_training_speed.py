@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.pace import Mark, shares, speed
+from cotune.training_speed import Mark, shares, speed
 
 
 def marks(pace: float, startup: float, up: float, epochs: list[float]) -> list[Mark]:

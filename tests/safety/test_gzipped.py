@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cotune import gzipped
 from cotune.cluster import traces
 from cotune.errors import InvalidFile
+from cotune.safety import gzipped
 
 HEADER = b"job_id,submit_s,gpus,duration_s\n"
 

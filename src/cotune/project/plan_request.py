@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from cotune.types import Prefer, Value
 
 
-class Asked(TypedDict, total=False):
+class PlanRequest(TypedDict, total=False):
     """What may be asked of a plan, over what the job file says; durations are seconds or words such as "2h"."""
 
     target: float | str
@@ -23,7 +23,7 @@ class Asked(TypedDict, total=False):
     axes: Mapping[str, Value | Sequence[Value]]
 
 
-def by_job_file(asked: Asked) -> dict[str, Any]:
+def as_job_file(asked: PlanRequest) -> dict[str, Any]:
     """Return what is asked by the keys of the job file."""
     axes = {"workers": asked.get("workers"), "batch_size": asked.get("batch_size"), **asked.get("axes", {})}
     search = {name: _listed(values) for name, values in axes.items() if values is not None}

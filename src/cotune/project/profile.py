@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotune.display import Display
 from cotune.jobfile.settings import Settings
 from cotune.predict.history import History
 from cotune.predict.samples import informative
@@ -16,7 +17,6 @@ from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
 from cotune.probe.session import measure
-from cotune.progress import Display
 from cotune.recording.replayed import ReplayedJob
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.printable import is_printable, printable
+from cotune.safety.printable import is_printable, printable
 
 
 @given(st.text(st.characters()))

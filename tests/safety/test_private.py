@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import cotune
-from cotune import private
 from cotune.run.local.claims import Claims
+from cotune.safety import private
 from cotune.store import open_store
 
 

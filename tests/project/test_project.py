@@ -26,7 +26,7 @@ from cotune.documents import forecast_document
 from cotune.errors import NotFound, OverBudget, UsageError
 from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
-from cotune.project_run import RunLayout, RunOptions
+from cotune.project.run import RunLayout, RunOptions
 from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
 from cotune.predict import LAWS
@@ -104,7 +104,7 @@ class PlannedOdds:
             later = duration(max(end, self.goal.deadline))
             others.append(f"a deadline of {later} would make it {self.goal.confidence:g}")
         if not np.isfinite(wanted):
-            most = counting.words(self.job, self.quicker[0][0], self.law.length)
+            most = progress.words(self.job, self.quicker[0][0], self.law.length)
             others.append(f"at most {most} may be too few: more of them, or an easier target, would help")
         return "; ".join(others)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.jobfile.settings import Settings, load
-from cotune.layout_change import LayoutChange
-from cotune.project import Project
+from cotune.project.layout_change import LayoutChange
+from cotune.project.project import Project
 from cotune.run.launch import Launch
 from cotune.run.supervise import HYSTERESIS, RESIZE, pays, resized
 from cotune.store import Store, open_store

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotune import counting
+from cotune import progress
 from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
 from cotune.plan.assess import assess
@@ -51,9 +51,9 @@ class LayoutChange:
         words = []
         if sample.epoch_seconds is not None and _outside(sample.epoch_seconds, forecast.epoch_seconds):
             job = self._settings.job
-            part = counting.pace(job, sample.config, 1.0)
+            part = progress.pace(job, sample.config, 1.0)
             forecast_range = _range(forecast.epoch_seconds, part)
-            words.append(f"{sample.epoch_seconds * part:.3g} s per {counting.each(job)}, {forecast_range} was forecast")
+            words.append(f"{sample.epoch_seconds * part:.3g} s per {progress.each(job)}, {forecast_range} was forecast")
         late = forecast.accuracy is not None and sample.epochs >= forecast.epochs
         if late and sample.accuracy is not None and forecast.accuracy is not None:
             sign = self._settings.job.sign

@@ -20,22 +20,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from cotune.asked import Asked, by_job_file
 from cotune.checkpoints import joined
+from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.plan import Search
-from cotune.planner import Planner
 from cotune.predict import AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.predict.history import History
 from cotune.probe.outcome import ProfileOutcome
-from cotune.progress import Display, LoggedDisplay
-from cotune.project_profile import ProfileContext, ProfileOptions
-from cotune.project_run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
+from cotune.project.plan_request import PlanRequest, as_job_file
+from cotune.project.planner import Planner
+from cotune.project.profile import ProfileContext, ProfileOptions
+from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine
@@ -132,9 +132,9 @@ class Project:
         """Return where the files of every start go."""
         return work_folder(self.folder) / RUNS
 
-    def asking(self, **asked: Unpack[Asked]) -> Project:
+    def asking(self, **asked: Unpack[PlanRequest]) -> Project:
         """Return the project with something else asked of it; the store is the same."""
-        said = by_job_file(asked)
+        said = as_job_file(asked)
         if self.replayed is not None:
             return self._derived(replayed=self.replayed.asking(said)) if said else self
         return self._derived(settings=laid_over(self._settings, said)) if said else self
@@ -194,7 +194,7 @@ class Project:
     def _not_measured(self) -> NotFound:
         job, others = self.settings.job, self.store.others(self.settings.job)
         if not job.command and job_settings.find(self.folder) is None:
-            return _no_job_file(self.folder)
+            return job_settings.no_job_file(self.folder)
         changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
         if metrics := self._other_metrics():
             changed = f" (its samples tell {' and '.join(metrics)}, and not {job.metric}: ask for that instead)"
@@ -260,7 +260,7 @@ class Project:
         search: str | Search = "grid",
         history: bool = True,
         seed: int = 0,
-        **asked: Unpack[Asked],
+        **asked: Unpack[PlanRequest],
     ) -> Plan:
         """Return the best plan for what is asked, and keep it in the store; or raise `Infeasible` with the nearest."""
         project = self.asking(**asked)
@@ -337,35 +337,6 @@ class Project:
             if device.name == config.device and device.count and config.units > device.count:
                 raise UsageError(f"{config} needs {config.units} of {device.name}, and there are {device.count}")
         return config
-
-
-def open_project(
-    file: str | Path | None = None,
-    *,
-    recording: str | Path | None = None,
-    store: Store | str | Path | None = None,
-    display: Display | None = None,
-    **asked: Unpack[Asked],
-) -> Project:
-    """Return the project of a job file (by default the nearest `cotune.yaml`), or of a recording to replay.
-
-    What is asked is laid over what the file says, as flags are on the command line.
-    """
-    said = by_job_file(asked)
-    if recording is not None:
-        replayed = ReplayedJob.open(Path(recording), said, Path(file) if file else None)
-        return Project(replayed=replayed, store=store, display=display)
-    path = Path(file) if file is not None else job_settings.find(Path.cwd())
-    if path is None:
-        raise _no_job_file(Path.cwd())
-    if path.is_dir():
-        path /= job_settings.FILE_NAME
-    settings = job_settings.load(path, said)
-    return Project(settings=settings, store=store, folder=path.absolute().parent, display=display)
-
-
-def _no_job_file(folder: Path) -> NotFound:
-    return NotFound(f"there is no {job_settings.FILE_NAME} here or above ({folder})", remedy="init")
 
 
 def _price_notes(cluster: Cluster) -> tuple[str, ...]:

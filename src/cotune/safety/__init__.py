@@ -1,0 +1,1 @@
+"""What comes from others is read within bounds, and what is secret is shown to nobody else."""
