@@ -32,7 +32,7 @@ _MAKERS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _Workload:
     """What is trained, and how much of its log's progress is one epoch here."""
 
     name: str
@@ -49,22 +49,22 @@ class _Task:
 
 _CLICKS, _NODES = 4_195_197_692, 94_605_581
 _TASKS = {
-    "resnet": _Task("resnet", "accuracy", 1_281_167),
-    "ssd": _Task("retinanet", "map", 1_170_301),
-    "retinanet": _Task("retinanet", "map", 1_170_301),
-    "dlrm": _Task("dlrm", "auc", _CLICKS // 20, 0.05, start=1),
-    "dlrm_dcnv2": _Task("dlrm_dcnv2", "auc", _CLICKS // 20, 0.05),
-    "gnn": _Task("rgat", "accuracy", _NODES // 20, 0.05),
-    "rgat": _Task("rgat", "accuracy", _NODES // 20, 0.05),
-    "llama2_70b_lora": _Task("llama2_70b_lora", "loss", 384, 384, better="lower"),
-    "gpt3": _Task("gpt3", "log_perplexity", 24_576, 24_576 * 2048, better="lower"),
-    "llama31_405b": _Task("llama31_405b", "log_perplexity", 46_080, 46_080, better="lower"),
+    "resnet": _Workload("resnet", "accuracy", 1_281_167),
+    "ssd": _Workload("retinanet", "map", 1_170_301),
+    "retinanet": _Workload("retinanet", "map", 1_170_301),
+    "dlrm": _Workload("dlrm", "auc", _CLICKS // 20, 0.05, start=1),
+    "dlrm_dcnv2": _Workload("dlrm_dcnv2", "auc", _CLICKS // 20, 0.05),
+    "gnn": _Workload("rgat", "accuracy", _NODES // 20, 0.05),
+    "rgat": _Workload("rgat", "accuracy", _NODES // 20, 0.05),
+    "llama2_70b_lora": _Workload("llama2_70b_lora", "loss", 384, 384, better="lower"),
+    "gpt3": _Workload("gpt3", "log_perplexity", 24_576, 24_576 * 2048, better="lower"),
+    "llama31_405b": _Workload("llama31_405b", "log_perplexity", 46_080, 46_080, better="lower"),
 }
 
 
 def recordings(source: Path) -> Iterator[Imported]:
     """Yield one recording per task and accelerator."""
-    found: dict[tuple[_Task, str], list[dict[str, str]]] = defaultdict(list)
+    found: dict[tuple[_Workload, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows(source / "runs.csv.gz"):
         if row["benchmark"] in _TASKS and int(row["accelerators"]) > 0:
             found[_TASKS[row["benchmark"]], _device(row["accelerator"])].append(row)
@@ -92,7 +92,7 @@ def _curves(path: Path) -> dict[tuple[str, ...], dict[float, tuple[float, float]
 
 
 def _tables(
-    task: _Task,
+    task: _Workload,
     device: str,
     runs: list[dict[str, str]],
     curves: dict[tuple[str, ...], dict[float, tuple[float, float]]],
