@@ -22,7 +22,7 @@ from cotune.modelling.layouts.choosing import choose, scores
 from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.layout import allowed
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
-from cotune.modelling.layouts.seconds import count_terms
+from cotune.modelling.layouts.seconds import COMPUTED, MATRICES, count_terms
 from cotune.modelling.layouts.setting import GIB
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
@@ -185,10 +185,9 @@ def _nnls_scores(one: LeftOut) -> Floats:
     group = one.group
     terms = count_terms(group.rows.layouts, group.rows.setting)
     slots = (terms.micro_batches + terms.stages - 1) * np.maximum(terms.most, terms.last)
-    columns = np.column_stack(
-        [slots * terms.layer[:, 0], slots * terms.layer[:, 3:].sum(axis=1), slots, terms.once[:, 1:3].sum(axis=1)]
-    )
-    columns = np.column_stack([columns, np.ones(len(columns))])
+    collectives, gradients = terms.layer[:, COMPUTED:].sum(axis=1), terms.once[:, 1:3].sum(axis=1)
+    per_slot = [slots * terms.layer[:, MATRICES], slots * collectives, slots]
+    columns = np.column_stack([*per_slot, gradients, np.ones(len(slots))])
     seen = one.tried[group.rows.ran[one.tried]]
     if not len(seen):
         weights = np.array([1.0, 1.0, 0.0, 1.0, 0.0])

@@ -1,15 +1,15 @@
 """Seconds of steps over several models and machines at once, from few rows.
 
-One set of coefficients for all (they are factors on published peaks, so machines can share them) and one factor for
-each machine where there are several (none reaches the same share of its peak), fitted to the rows that are there with
-physical priors; and a residual process over what rows may have in common: width, sequence, tokens of a micro-batch,
-devices, degrees, recomputation, the machine's peak.
+One set of coefficients for all (they are factors on published peaks, so machines can share them) and two factors for
+each machine where there are several (none reaches the same share of its peak, attention by kernels of its own), fitted
+to the rows that are there with physical priors; and a residual process over what rows may have in common: width,
+sequence, tokens of a micro-batch, devices, degrees, recomputation, the machine's peak.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.predictor import LayoutRows
 from cotune.modelling.layouts.residual import alike
-from cotune.modelling.layouts.seconds import COEFFICIENTS, LayoutTerms, count_terms, log_seconds
+from cotune.modelling.layouts.seconds import ATTENTION, COEFFICIENTS, LayoutTerms, count_terms, log_seconds
 from cotune.modelling.layouts.setting import Setting
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
 _LOSS = RobustLoss(above=0.1, below=0.1, noise=0.03)
 
@@ -33,6 +33,7 @@ class PooledConstants:
     common: float = 0.05  # of what all rows share
     noise: float = 0.01
     machine: float = 0.2  # of a machine's factor, as a deviation of its logarithm
+    kernels: float = 0.3  # of a machine's factor of attention
 
 
 POOLED = PooledConstants()
@@ -61,7 +62,7 @@ class PooledSteps:
         which = np.concatenate([np.full(len(rows.layouts), _place(machines, rows.setting)) for rows in ran])
 
         def law(at: Floats) -> Floats:
-            return np.asarray(log_seconds(at[: len(COEFFICIENTS)], terms) + at[len(COEFFICIENTS) :][which])
+            return _law(at, terms, which)
 
         theta = most_likely(law, seconds, _prior(prior, len(machines), constants), constants.loss)
         misses = np.log(seconds) - law(theta)
@@ -80,13 +81,23 @@ class PooledSteps:
         """Return the logarithm of the seconds of layouts, and its deviation."""
         shared = _covariance(_points(layouts, setting), self.points, self.constants)
         known = setting.machine.name in self.machines
-        factor = self.theta[len(COEFFICIENTS) :][_place(self.machines, setting)] if known else 0.0
-        law = log_seconds(self.theta[: len(COEFFICIENTS)], count_terms(layouts, setting)) + factor
+        which = np.full(len(layouts), _place(self.machines, setting)) if known else None
+        law = _law(self.theta, count_terms(layouts, setting), which)
         centre = law + shared @ self.solved
         whole = self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2
         whole += 0.0 if known else self.constants.machine**2
         deviation = np.sqrt(np.maximum(whole - np.sum((shared @ self.inverse) * shared, axis=1), 1e-8))
         return centre, deviation
+
+
+def _law(theta: Floats, terms: LayoutTerms, which: Ints | None) -> Floats:
+    """Return the logarithm of seconds, of rows on these machines; None for a machine of which nothing is known."""
+    coefficients, (factors, attention) = theta[: len(COEFFICIENTS)], theta[len(COEFFICIENTS) :].reshape(2, -1)
+    if which is None:
+        return log_seconds(coefficients, terms)
+    layer = terms.layer.copy()
+    layer[:, ATTENTION] *= np.exp(attention[which])
+    return np.asarray(log_seconds(coefficients, replace(terms, layer=layer)) + factors[which])
 
 
 def _place(machines: Sequence[str], setting: Setting) -> int:
@@ -96,10 +107,10 @@ def _place(machines: Sequence[str], setting: Setting) -> int:
 def _prior(given: LogPrior | None, machines: int, constants: PooledConstants) -> LogPrior:
     """Return a prior with the factors of machines; one alone has none, its coefficients say it all."""
     prior = LogPrior.of(COEFFICIENTS) if given is None else given
-    spread = constants.machine if machines > 1 else 1e-6
+    spreads = np.array([constants.machine, constants.kernels]) if machines > 1 else np.full(2, 1e-6)
     return LogPrior(
-        np.concatenate([prior.centre, np.zeros(machines)]),
-        np.concatenate([prior.spread, np.full(machines, spread)]),
+        np.concatenate([prior.centre, np.zeros(2 * machines)]),
+        np.concatenate([prior.spread, np.repeat(spreads, machines)]),
     )
 
 

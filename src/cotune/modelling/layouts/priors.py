@@ -23,6 +23,7 @@ from cotune.modelling.layouts.setting import Transformer
 from cotune.modelling.layouts.stalls import Stalls
 
 _SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
+_TOLD = 1e-3  # how far a coefficient moves at least that rows say something of, as a logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,10 @@ class LayoutPriors:
 
 
 def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]]) -> LogPrior:
-    centre = np.mean([[np.log(one[part.name]) for part in coefficients] for one in fitted], axis=0)
-    return LogPrior(centre, np.minimum(LogPrior.of(coefficients).spread, _SPREAD))
+    guess = LogPrior.of(coefficients)
+    logs = np.array([[np.log(one[part.name]) for part in coefficients] for one in fitted])
+    told = np.any(np.abs(logs - guess.centre) > _TOLD, axis=0)  # the others no row of these models has a part in
+    return LogPrior(np.mean(logs, axis=0), np.where(told, np.minimum(guess.spread, _SPREAD), guess.spread))
 
 
 @cache

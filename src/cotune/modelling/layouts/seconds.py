@@ -2,7 +2,7 @@
 
     step  = (m - 1) c_slowest + sum over stages c + once
     c     = (device^4 + host^4 + gather^4)^(1/4)                       one micro-batch on one stage
-    device = layers (matrices + attention + bytes + collectives) + head + sends
+    device = layers (matrices + attention + bytes + computed again + collectives) + head + sends
     host  = layers (launches + latency of collectives) + a constant
     once  = gradients inside and across nodes + parameters gathered again (ZeRO) + optimiser + constants
 
@@ -28,10 +28,12 @@ DEVICE = (  # times slower than the peak; from published fractions of peak, not 
     Coefficient("matrices", 1.8, 0.3),
     Coefficient("attention", 3.3, 0.4),
     Coefficient("bytes", 1.2, 0.4),
+    Coefficient("computed again", 1.0, 0.4),
     Coefficient("collectives in a node", 1.5, 0.7),
     Coefficient("collectives across nodes", 2.5, 1.0),
 )
-_COMPUTED = 3  # the first of them compute, the others are collectives
+MATRICES, ATTENTION, BYTES, _AGAIN = range(4)
+COMPUTED = 4  # the first of them compute, the others are collectives
 SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
 HOST = (  # seconds per layer, of an eager program
     Coefficient("launches", 3e-3, 0.4),
@@ -121,15 +123,17 @@ def count_terms(layouts: Layouts, setting: Setting) -> LayoutTerms:
 def _layer(layouts: Layouts, setting: Setting) -> Floats:
     model, machine = setting.model, setting.machine
     tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
-    again = 1 + layouts.recompute / 3  # forward once more, of forward and a backward of two
-    matrices = 6 * tokens * model.layer_params / tp / (machine.flops * machine.narrow) * again
-    attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops * again
-    moved = tokens * (54 * model.hidden + 30 * model.ffn) / tp / machine.bandwidth * again
+    matrices = 6 * tokens * model.layer_params / tp / (machine.flops * machine.narrow)
+    attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops
+    moved = tokens * (54 * model.hidden + 30 * model.ffn) / tp / machine.bandwidth
+    usual = [DEVICE[place].prior for place in (MATRICES, ATTENTION, BYTES)]
+    # forward once more, of forward and a backward of two, as fast as these usually are
+    again = layouts.recompute / 3 * (usual[0] * matrices + usual[1] * attention + usual[2] * moved)
     gathered = 16 * tokens * model.hidden * (1 + layouts.recompute / 2)  # four gathers, four scatters, two bytes
     inside = (tp > 1) * (tp <= machine.per_node) * gathered * (tp - 1) / tp / machine.link
     nodes = np.maximum(tp / machine.per_node, 1)
     across = (tp > machine.per_node) * gathered * (nodes - 1) / nodes / machine.per_node / machine.network
-    return np.stack([matrices, attention, moved, inside, across], axis=1)
+    return np.stack([matrices, attention, moved, again, inside, across], axis=1)
 
 
 def _head(layouts: Layouts, setting: Setting) -> Floats:
@@ -137,8 +141,8 @@ def _head(layouts: Layouts, setting: Setting) -> Floats:
     model, machine = setting.model, setting.machine
     tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
     terms = np.zeros((len(layouts), len(DEVICE)))
-    terms[:, 0] = 6 * tokens * model.embedding_params / tp / machine.flops
-    terms[:, 2] = 40 * tokens * model.vocab / tp / machine.bandwidth
+    terms[:, MATRICES] = 6 * tokens * model.embedding_params / tp / machine.flops
+    terms[:, BYTES] = 40 * tokens * model.vocab / tp / machine.bandwidth
     return terms
 
 
@@ -222,8 +226,8 @@ def _groups(theta: Floats) -> list[Floats]:
 def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float) -> tuple[Floats, Floats, Floats]:
     """Return the seconds of a micro-batch on a stage, and of them what computing and what collectives take."""
     device, sends, host, host_stage, gather, _ = groups
-    computed = layers * (terms.layer[:, :_COMPUTED] @ device[:_COMPUTED]) + head * (terms.head @ device)
-    sent = layers * (terms.layer[:, _COMPUTED:] @ device[_COMPUTED:]) + terms.send @ sends
+    computed = layers * (terms.layer[:, :COMPUTED] @ device[:COMPUTED]) + head * (terms.head @ device)
+    sent = layers * (terms.layer[:, COMPUTED:] @ device[COMPUTED:]) + terms.send @ sends
     launched = (layers + head) * (terms.host @ host) + host_stage[0]
     gathered = layers * (terms.gather @ gather)
     fourth = np.square(np.square(computed + sent)) + np.square(np.square(launched)) + np.square(np.square(gathered))
