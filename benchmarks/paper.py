@@ -1,16 +1,16 @@
 """The evaluation of the joint paper, done again on recordings, with the paper's numbers beside ours.
 
-    python benchmarks/paper.py [figures] [prediction] [time] [accuracy] [cost] [goals] [--recordings DIR]
+    python benchmarks/paper.py [figures] [prediction] [time] [accuracy] [cost] [--recordings DIR]
 
 figures     Figures 2 and 3: cost, seconds and accuracy over the batch, and the three conclusions
 prediction  Figure 4: the error of the paper's predictor in both readings, and of ours
 time        Tables 2 to 5, Figure 5: accuracy in a fixed time
 accuracy    Tables 6 to 9, Figure 6: seconds to a fixed accuracy
 cost        Tables 10 and 11: what each method chooses for a target and a deadline, and who is late
-goals       the goals of Tables 10 and 11 together: how many each method meets, at what cost over the oracle's
 
-The paper's own method (`lab/strategies/paper.py`) stands in the tables of cost and of goals in three readings: as
-worded, its curves read as slices of the global batch, and the latter on our probes; in Tables 2 to 9 as slices.
+The paper's own method (`lab/strategies/paper.py`) stands in the tables of cost in three readings: as worded, its
+curves read as slices of the global batch, and the latter on our probes; in Tables 2 to 9 as slices. All goals
+together, on other recordings too: `benchmarks/paper_rivals.py`.
 
 Every method measures and plans on one half of a recording, as in `cotune bench planning`, and the other
 half judges. Targets are quantiles of the recorded accuracies, deadlines 1.25 x the time of the middle of
@@ -29,7 +29,6 @@ import numpy as np
 import paper_numbers as paper
 from cotune import registry
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.planning import judged, planning_summaries
 from cotune.lab.bench.truth import SLACK, Truth, frontier
 from cotune.lab.restricted import planned
 from cotune.lab.strategies.bayesian import Bayesian
@@ -283,25 +282,6 @@ def cost(work: Workload) -> Iterator[str]:
         yield table(("method", *(f"paper: {heads[0]}", *heads[1:]), f"ours: {heads[0]}", *heads[1:], "measuring"), rows)
 
 
-def goals(works: Sequence[Workload]) -> str:
-    """Return how every method answers the goals of Tables 10 and 11, judged as in `cotune bench planning`."""
-    rows = [
-        judged(goal, name, work.lab(goal))[0]
-        for work in works
-        for goal in map(work.goal, work.truth.targets[-2:])
-        for name in METHODS
-    ]
-    counted = [
-        (
-            METHODS[total.strategy], f"{total.met * total.goals:.0f} of {total.goals}", f"{total.median:.2f}",
-            f"{total.mean:.2f}", f"{total.median_with_profile:.2f}", f"{total.mean_with_profile:.2f}",
-            f"{total.profile_samples:.0f}",
-        )
-        for total in planning_summaries(rows)
-    ]  # fmt: skip
-    return table(("method", "met", "median", "mean", "with measuring: median", "mean", "starts"), counted)
-
-
 def decide(work: Workload, name: str, goal: Goal) -> tuple[Decision, float]:
     """Return what a strategy chooses, and what it spent on measuring."""
     lab = work.lab(goal)
@@ -348,21 +328,17 @@ PARTS: dict[str, Callable[[Workload], Iterator[str]]] = {
     "accuracy": fixed_accuracy,
     "cost": cost,
 }
-TOGETHER = "goals"
 
 
 def main() -> None:
     """Print the parts asked for, one recording after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[*PARTS, TOGETHER], help=", ".join([*PARTS, TOGETHER]))
+    parser.add_argument("parts", nargs="*", default=[*PARTS], help=", ".join(PARTS))
     parser.add_argument("--recordings", type=Path, default=Path(__file__).parents[1] / "recordings")
     asked = parser.parse_args()
     works = [Workload.of(job.parent) for job in sorted(asked.recordings.glob("*/job.yaml"))]
     works = [work for work in works if work.paper in paper.ERRORS]  # those of the paper's four networks
     for part in asked.parts:
-        if part == TOGETHER:
-            print(f"#### {part}: {', '.join(work.name for work in works)}\n\n{goals(works)}\n")
-            continue
         for work in works:
             print(f"#### {part}: {work.name}\n")
             for block in PARTS[part](work):
