@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return read(recorded_world(tmp_path_factory.mktemp("serve") / "world"))
 
 
+@pytest.fixture(scope="module")
+def with_servers(recording: Recording) -> Recording:
+    """Return the same with rows of one parameter server, which takes a tenth longer."""
+    ((layout, cells),) = recording.times.items()
+    device, accumulate, _, axes = layout
+    longer = {w: {b: tuple(1.1 * each for each in repeats) for b, repeats in by.items()} for w, by in cells.items()}
+    return replace(recording, times={layout: cells, (device, accumulate, 1, axes): longer})
+
+
 class Hall:
     """A queue of jobs on one recording, and all that came of it."""
 
@@ -39,14 +49,27 @@ class Hall:
         self.decisions: list[Changes] = []
 
     def hand_in(
-        self, name: str, at: float, workers: int, *, epochs: int = EPOCHS, deadline: float | None = None, **more: float
+        self,
+        name: str,
+        at: float,
+        workers: int,
+        *,
+        epochs: int = EPOCHS,
+        deadline: float | None = None,
+        batches: tuple[int, ...] = (16,),
+        servers: tuple[int, ...] = (0,),
+        **more: float,
     ) -> None:
         """Hand in a job that knows its seconds; it may take one or two workers, or those it wants."""
-        configs = [Config.data_parallel(16, count, self.device) for count in {1, 2, workers}]
+        configs = [
+            Config.data_parallel(batch, count, self.device, servers=several)
+            for batch, several in product(batches, servers)
+            for count in {1, 2, workers}
+        ]
         seconds = {config: epochs * self.pace(config) for config in configs}
-        wants = Config.data_parallel(16, workers, self.device)
+        wants = Config.data_parallel(batches[0], workers, self.device, servers=servers[0])
         submission = Submission(
-            name, at, workers, seconds[wants], deadline=None if deadline is None else at + deadline,
+            name, at, wants.units, seconds[wants], deadline=None if deadline is None else at + deadline,
             work=Steady(1.0, {config: 1 / taken for config, taken in seconds.items()}), wants=wants, device=self.device,
         )  # fmt: skip
         needed = {config.global_batch: float(epochs) for config in configs}
@@ -88,6 +111,19 @@ def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording
     for decision in hall.decisions:
         held = sum(active.held for active in decision.starts)
         assert held <= 2
+
+
+@pytest.mark.parametrize("policy", registry.names("policy"))
+def test_every_policy_serves_jobs_of_two_batch_sizes_with_and_without_servers(
+    with_servers: Recording, policy: str
+) -> None:
+    hall = Hall(with_servers, 4)
+    for number, servers in enumerate(((0, 1), (1, 0), (0, 1), (1, 0))):
+        hall.hand_in(f"job{number}", 10.0 * number, 1 + number % 2, batches=(16, 32), servers=servers, deadline=1e6)
+    served = hall.run(policy).jobs.values()
+    assert [one.failure for one in served] == [None] * 4
+    assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
+    assert all(sum(active.held for active in decision.starts) <= 4 for decision in hall.decisions)
 
 
 def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> None:
