@@ -96,9 +96,10 @@ class Workload:
         epochs = min(int(seconds / self.truth.epoch_seconds[row]), self.recording.last_epoch)
         return float(np.median(curves[:, epochs - 1])) if epochs else None
 
-    def median_curve(self, global_batch: int) -> Floats:
-        """Return the median over seeds of the accuracy after whole epochs."""
-        curves = self.truth.recording.accuracy(Config.data_parallel(global_batch, 1))
+    def median_curve(self, workers: int | None, global_batch: int) -> Floats:
+        """Return the median over seeds of the accuracy after whole epochs, by so many workers where that is told."""
+        count = workers or 1
+        curves = self.truth.recording.accuracy(Config.data_parallel(global_batch // count, count))
         assert curves is not None  # it was recorded
         return np.asarray(np.median(curves, axis=0))
 
@@ -132,16 +133,33 @@ def figures(work: Workload) -> Iterator[str]:
         ("workers", "cheapest batch", "cost", "less than the middling batch", "than the dearest batch", "seconds",
          "turns of seconds over the batch"), rows
     )  # fmt: skip
-    batches = sorted(work.truth.recording.curves.get(None, {}))
-    half = work.recording.last_epoch // 2
-    after = [work.median_curve(batch) for batch in batches]
-    shown = [(epoch, *(f"{curve[epoch - 1]:.3f}" for curve in after)) for epoch in (1, half, work.recording.last_epoch)]
+    yield from learnt(work)
+    yield f"{len(set(best))} different cheapest batches for {len(best)} numbers of workers."
+
+
+def learnt(work: Workload) -> Iterator[str]:
+    """Tell the accuracy after some epochs by global batch, and by workers where these are told too."""
+    recorded, last = work.truth.recording.curves, work.recording.last_epoch
+    batches = sorted({batch for curves in recorded.values() for batch in curves})
+    after = {
+        (workers, batch): work.median_curve(workers, batch) for workers, curves in recorded.items() for batch in curves
+    }
+
+    def cell(workers: int | None, batch: int, epoch: int) -> str:
+        return f"{after[workers, batch][epoch - 1]:.3f}" if (workers, batch) in after else ""
+
+    shown = [
+        (*([] if workers is None else [workers]), epoch, *(cell(workers, batch, epoch) for batch in batches))
+        for workers in recorded
+        for epoch in ((1, last // 2, last) if workers is None else (last,))
+    ]
+    told = [] if None in recorded else ["workers"]
     yield "Accuracy after some epochs, by global batch:"
-    yield table(("epoch", *map(str, batches)), shown)
-    yield (
-        f"{len(set(best))} different cheapest batches for {len(best)} numbers of workers; accuracy turns "
-        f"{_turns(np.array([curve[half - 1] for curve in after]))} times over the global batch after {half} epochs."
-    )
+    yield table((*told, "epoch", *map(str, batches)), shown)
+    if None in recorded:
+        half = last // 2
+        turns = _turns(np.array([after[None, batch][half - 1] for batch in batches]))
+        yield f"Accuracy turns {turns} times over the global batch after {half} epochs."
 
 
 def prediction(work: Workload) -> Iterator[str]:
@@ -171,15 +189,15 @@ def _time_errors(work: Workload, name: str) -> tuple[str, str]:
 
 def _accuracy_errors(work: Workload, name: str) -> tuple[str, str]:
     """Return the error over all points of all curves, and over those of batches left out."""
-    curves = work.recording.curves[None]
     predictor = registry.create("predictor", name)
     assert isinstance(predictor, AccuracyPredictor)
     runs = [
         Sample(
-            Config.data_parallel(batch, 1),
+            Config.data_parallel(batch // (workers or 1), workers or 1),
             curve.epochs[-1],
             curve=tuple(Evaluation(e, a, 0.0) for e, a in zip(curve.epochs, curve.accuracy, strict=True)),
         )
+        for workers, curves in work.recording.curves.items()
         for batch, seeds in sorted(curves.items())
         for curve in seeds[:1]
     ]
@@ -297,7 +315,7 @@ def _outcome(work: Workload, decision: Decision, target: float, deadline: float)
     if not np.isfinite(seconds):
         return config.batch_size, config.workers, "never", ""
     late = " late" if seconds > deadline else ""
-    return config.batch_size, config.workers, _number(seconds) + late, _number(seconds * config.workers)
+    return config.batch_size, config.workers, _number(seconds) + late, _number(seconds * config.units)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

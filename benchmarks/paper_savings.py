@@ -61,7 +61,7 @@ def _cost(work: Workload, name: str) -> list[float]:
         goal = work.goal(target)
         config = decide(work, name, goal)[0].config
         seconds = np.inf if config is None else work.seconds_to(config, target)
-        costs.append(seconds * config.workers if config and seconds <= (goal.deadline or np.inf) else np.inf)
+        costs.append(seconds * config.units if config and seconds <= (goal.deadline or np.inf) else np.inf)
     return costs
 
 
