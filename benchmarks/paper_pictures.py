@@ -134,7 +134,7 @@ def after_epochs(work: Workload) -> Panel:
     """Return Figure 3: accuracy over the global batch after some epochs."""
     batches, last = sorted(work.truth.recording.curves.get(None, {})), work.recording.last_epoch
     lines = {
-        words: [(batch, float(work.median_curve(batch)[epoch - 1])) for batch in batches]
+        words: [(batch, float(work.median_curve(None, batch)[epoch - 1])) for batch in batches]
         for words, epoch in (("first epoch", 1), ("half", last // 2), ("all epochs", last))
     }
     return Panel(f"{work.name}: accuracy", lines)
