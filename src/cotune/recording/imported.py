@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotune import gzipped, registry
+from cotune import registry
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.recording import AccuracyRow, TimeRow, write
+from cotune.safety import gzipped
 from cotune.types import Device, Job
 
 
