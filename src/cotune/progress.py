@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from cotune.types import Config, Job
 from cotune.units import number
 
-GROUPS = {"epoch": "epochs", "step": "steps", "tokens": "tokens"}  # what a job tells, and its unit
-
 
 def done(job: Job, config: Config, said: Mapping[str, float]) -> float | None:
     """Return the parts that a job has done by the steps, tokens or epochs it tells; None where they say nothing."""

@@ -166,7 +166,6 @@ def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
 
 def _memory(of: Path) -> Path:
     """Return where flags are remembered that belong to a job file, or to a folder without one."""
-
     name = hashlib.sha256(str(of).encode()).hexdigest()[:16]
     return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
 
@@ -177,7 +176,6 @@ def _recall(of: Path) -> dict[str, Any]:
 
 
 def _remember(of: Path, told: Mapping[str, Any]) -> None:
-
     command = tuple(told.get("run", ()))
     if redact.command(command) != command:
         return  # a secret on the command line is never written down
@@ -186,8 +184,6 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
         private.make_folder(memory.parent)
         private.write(memory, yaml.safe_dump(dict(told)))
     except OSError as error:
-        from cotune.cli.output import note
-
         note(f"these flags are not remembered for the next verb: {error}")
 
 

@@ -21,22 +21,13 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cotune.run import processes
 from cotune.run.group_member import GroupMember
 from cotune.run.lease import LOOK_SECONDS, Watch
 from cotune.run.local.messages import Group, Record, Slice, write_whole
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind
 from cotune.run.preload import preload
-from cotune.run.processes import (
-    Exit,
-    adopt_orphans,
-    close_all_but,
-    die_with_parent,
-    end_descendants,
-    reap,
-    signals_as_bytes,
-    signals_as_usual,
-)
 
 RELEASED = "released"
 _EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
@@ -61,7 +52,7 @@ class Begun:
 
 def host(group: Group, member: GroupMember, leash: int | None = None) -> None:
     """Run one worker to its end; its files are then all in the group's folder."""
-    adopt_orphans()
+    processes.adopt_orphans()
     temporary = tempfile.mkdtemp(prefix="cotune-")
     told = {**os.environ, **group.env}
     env = {
@@ -73,7 +64,7 @@ def host(group: Group, member: GroupMember, leash: int | None = None) -> None:
     try:
         _Host(replace(group, env=env), member, leash).run()
     finally:
-        end_descendants()
+        processes.end_descendants()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -87,12 +78,12 @@ class _Host:
             leash,
         )
         self.began: float | None = None
-        self.exit: Exit | None = None
+        self.exit: processes.Exit | None = None
         self.watch = Watch(group.env, f"rank-{member.rank}")
         self.fenced_off = False
         self.done = False
         self.deadline: float | None = None
-        self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
+        self.signals = processes.signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
         self.told, self.tell = os.pipe()
         self.held, self.release = os.pipe()
         self.port, self.give_port = os.pipe()
@@ -108,16 +99,16 @@ class _Host:
             self._look(pid)
         if self.fenced_off:  # what lies in the folder now is another start's
             return
-        peak_bytes = (self.exit or end_descendants()[pid]).peak_bytes
+        peak_bytes = (self.exit or processes.end_descendants()[pid]).peak_bytes
         leave_behind(self.group.folder, self.rank, self.group.env, as_counted(peak_bytes, self.member.sharing))
         self._record()
 
     def _fork(self) -> int:
         pid = os.fork()
         if pid == 0:
-            signals_as_usual()
-            close_all_but({self.tell, self.held, self.port})
-            die_with_parent(signal.SIGKILL)
+            processes.signals_as_usual()
+            processes.close_all_but({self.tell, self.held, self.port})
+            processes.die_with_parent(signal.SIGKILL)
             os.environ.update(self.group.env)
             preload(self.group)
             cores = tuple(sorted(os.sched_getaffinity(0)))
@@ -141,7 +132,7 @@ class _Host:
             self._hear(os.read(self.signals, _CHUNK), pid)
         if self.told in readable:
             self._listen()
-        self.exit = reap().get(pid, self.exit)
+        self.exit = processes.reap().get(pid, self.exit)
         if waiting and self._all_done():
             os.close(self.release)
             self.release, self.deadline = -1, time.monotonic() + _EXIT_SECONDS

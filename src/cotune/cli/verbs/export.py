@@ -8,20 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune.cli import options
 from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
-from cotune.cli.options import (
-    Axis,
-    Command,
-    Epochs,
-    File,
-    Json,
-    Name,
-    StoreUrl,
-    as_last_planned,
-    chosen_axes,
-    load_settings,
-    open_store,
-)
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
 from cotune.interop.export import LaunchOrder, order, use, write
@@ -33,7 +21,7 @@ from cotune.units import seconds
 
 def export(
     target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
-    command: Command = None,
+    command: options.Command = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="The file to write (default: stdout).")
     ] = None,
@@ -47,8 +35,8 @@ def export(
             "--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker, instead of the plan's."
         ),
     ] = None,
-    axis: Axis = None,
-    epochs: Epochs = None,
+    axis: options.Axis = None,
+    epochs: options.Epochs = None,
     per_node: Annotated[
         int | None,
         typer.Option(
@@ -74,10 +62,10 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing file.")
     ] = False,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    json: Json = False,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    json: options.Json = False,
 ) -> None:
     """Write the latest plan, or a config of your own, for a launcher you have.
 
@@ -85,11 +73,11 @@ def export(
     cotune export slurm -o train.sbatch --per-node 4
     """
 
-    settings = load_settings(file, {"run": command, "name": name, "epochs": epochs})
-    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": chosen_axes(axis)}
+    settings = options.load_settings(file, {"run": command, "name": name, "epochs": epochs})
+    given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": options.chosen_axes(axis)}
     require_taken(settings.job, given["axes"])
-    with open_store(store, reading=True) as kept:
-        settings = as_last_planned(as_measured(settings, kept), kept)
+    with options.open_store(store, reading=True) as kept:
+        settings = options.as_last_planned(as_measured(settings, kept), kept)
         plan = kept.latest_plan(settings.job)
     config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)
     plan = plan if plan and plan.config == config else None

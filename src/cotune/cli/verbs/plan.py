@@ -9,56 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cotune import progress
+from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
+from cotune.cli import options
 from cotune.cli.doubts import doubt_batches, doubt_target, doubt_unit
 from cotune.cli.help import MEASURING, SPACE, rare
-from cotune.cli.options import (
-    AccuracyPredictor,
-    AllSamples,
-    Axis,
-    BatchSize,
-    Budget,
-    Command,
-    Confidence,
-    Deadline,
-    Epochs,
-    Examples,
-    File,
-    FromScratch,
-    Json,
-    MaxCost,
-    MaxDeviceSeconds,
-    MaxEpochs,
-    MaxSamples,
-    Name,
-    NoHistory,
-    Pattern,
-    Predictor,
-    Prefer,
-    RecordingFolder,
-    Seed,
-    StoreUrl,
-    Target,
-    Workers,
-    check_predictors,
-    goal_overrides,
-    load_settings,
-    refuse_budget,
-    search_overrides,
-)
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.cli.remedies import explained
-from cotune.documents import (
-    decision_table,
-    forecast_document,
-    goal_document,
-    plan_document,
-    price_document,
-    price_words,
-    profile_document,
-)
 from cotune.errors import NotFound
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
@@ -68,57 +26,57 @@ from cotune.units import counted, duration, number
 
 
 def plan(
-    command: Command = None,
-    target: Target = None,
-    deadline: Deadline = None,
-    max_cost: MaxCost = None,
-    prefer: Prefer = None,
-    confidence: Confidence = None,
-    epochs: Epochs = None,
-    max_epochs: MaxEpochs = None,
-    workers: Workers = None,
-    batch_size: BatchSize = None,
-    axis: Axis = None,
+    command: options.Command = None,
+    target: options.Target = None,
+    deadline: options.Deadline = None,
+    max_cost: options.MaxCost = None,
+    prefer: options.Prefer = None,
+    confidence: options.Confidence = None,
+    epochs: options.Epochs = None,
+    max_epochs: options.MaxEpochs = None,
+    workers: options.Workers = None,
+    batch_size: options.BatchSize = None,
+    axis: options.Axis = None,
     search: Annotated[
         str, typer.Option("--search", rich_help_panel=rare(SPACE), help="How to search: grid (exact), tabu, ...")
     ] = "grid",
-    predictor: Predictor = "auto",
-    accuracy: AccuracyPredictor = "auto",
-    budget: Budget = None,
-    recording: RecordingFolder = None,
-    max_samples: MaxSamples = 16,
-    max_device_seconds: MaxDeviceSeconds = None,
-    all_samples: AllSamples = False,
-    from_scratch: FromScratch = False,
-    no_history: NoHistory = False,
-    examples: Examples = None,
-    pattern: Pattern = None,
+    predictor: options.Predictor = "auto",
+    accuracy: options.AccuracyPredictor = "auto",
+    budget: options.Budget = None,
+    recording: options.RecordingFolder = None,
+    max_samples: options.MaxSamples = 16,
+    max_device_seconds: options.MaxDeviceSeconds = None,
+    all_samples: options.AllSamples = False,
+    from_scratch: options.FromScratch = False,
+    no_history: options.NoHistory = False,
+    examples: options.Examples = None,
+    pattern: options.Pattern = None,
     no_measure: Annotated[
         bool, typer.Option("--no-measure", rich_help_panel=MEASURING, help="Never measure; refuse what is not known.")
     ] = False,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    seed: Seed = 0,
-    json: Json = False,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
 ) -> None:
     """Choose workers and batch size that meet a goal at the least cost.
 
     cotune plan --target accuracy=0.98 --deadline 2h
     cotune plan --recording recordings/lenet5-mnist-nodes --target 0.97
     """
-    check_predictors(predictor, accuracy)
-    asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
-    asked |= {"epochs": epochs, "max_epochs": max_epochs, "search": search_overrides(workers, batch_size, axis)}
+    options.check_predictors(predictor, accuracy)
+    asked = options.goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
+    asked |= {"epochs": epochs, "max_epochs": max_epochs, "search": options.search_overrides(workers, batch_size, axis)}
     predictors = Predictors(predictor, accuracy, seed)
     opened: AbstractContextManager[Project]
     if recording:
-        refuse_budget(budget)
+        options.refuse_budget(budget)
         opened = recorded_project(recording, asked, store, file)
     else:
         asked["budget"] = (asked["budget"] or {}) | ({"profile": budget} if budget else {}) or None
         told = {"run": command, "name": name, "examples": examples, "pattern": pattern}
-        opened = job_project(load_settings(file, told | asked), store)
+        opened = job_project(options.load_settings(file, told | asked), store)
     with opened as project:
         if recording:
             known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
@@ -164,11 +122,11 @@ def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: f
     settings = project.settings
     return {
         "job": settings.job.name,
-        "goal": goal_document(settings.job, settings.goal, settings.cluster.unit),
-        "plan": plan_document(chosen, settings.job),
-        "rivals": [forecast_document(rival, settings.job) for rival in chosen.rivals],
-        "profile": profile_document(samples, reused_device_seconds(chosen.continues, samples)),
-        "prices": price_document(settings.cluster),
+        "goal": documents.goal_document(settings.job, settings.goal, settings.cluster.unit),
+        "plan": documents.plan_document(chosen, settings.job),
+        "rivals": [documents.forecast_document(rival, settings.job) for rival in chosen.rivals],
+        "profile": documents.profile_document(samples, reused_device_seconds(chosen.continues, samples)),
+        "prices": documents.price_document(settings.cluster),
         "searched": {"configs": chosen.searched, "seconds": took},
     }
 
@@ -177,7 +135,7 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
     settings = project.settings
 
     forecast, goal = chosen.forecast, chosen.goal
-    table(*decision_table(settings.job, forecast, chosen.rivals))
+    table(*documents.decision_table(settings.job, forecast, chosen.rivals))
     say()
     say(f"plan      {chosen.config}, at most {progress.words(settings.job, chosen.config, chosen.epochs)}")
     parts = [duration(forecast.seconds.mid) + (f" of {duration(goal.deadline)} allowed" if goal.deadline else "")]
@@ -192,7 +150,7 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
         say("note      the recipe is fixed: time is for all its epochs, and P(met) does not count the target")
     for line in chosen.notes:
         say(f"note      {line}")
-    for line in price_words(settings.cluster):
+    for line in documents.price_words(settings.cluster):
         say(f"price     {line}")
     again = " with the same flags" if settings.engine == RECORDED else ""  # a plan of a recording is not kept
     say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run{again}")

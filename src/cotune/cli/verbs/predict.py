@@ -8,42 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cotune import progress
+from cotune import documents, progress
+from cotune.cli import options
 from cotune.cli.help import SPACE
-from cotune.cli.options import (
-    AccuracyPredictor,
-    AllSamples,
-    Axis,
-    BatchSize,
-    Command,
-    File,
-    Json,
-    MaxDeviceSeconds,
-    MaxSamples,
-    Name,
-    NoHistory,
-    Predictor,
-    RecordingFolder,
-    Seed,
-    StoreUrl,
-    Workers,
-    check_predictors,
-    load_settings,
-    search_overrides,
-)
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
-from cotune.documents import (
-    config_cells,
-    config_columns,
-    config_document,
-    goal_words,
-    head,
-    progress_document,
-    quantity_document,
-    scaled,
-    spread,
-)
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.predict.input_law import InputLaw
@@ -55,33 +24,33 @@ SHOWN = 40  # configs of a large space, evenly chosen
 
 
 def predict(
-    command: Command = None,
+    command: options.Command = None,
     everything: Annotated[
         bool, typer.Option("--all", rich_help_panel=SPACE, help="The whole space, not a selection.")
     ] = False,
-    workers: Workers = None,
-    batch_size: BatchSize = None,
-    axis: Axis = None,
-    predictor: Predictor = "auto",
-    accuracy: AccuracyPredictor = "auto",
-    recording: RecordingFolder = None,
-    max_samples: MaxSamples = 16,
-    max_device_seconds: MaxDeviceSeconds = None,
-    all_samples: AllSamples = False,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    no_history: NoHistory = False,
-    seed: Seed = 0,
-    json: Json = False,
+    workers: options.Workers = None,
+    batch_size: options.BatchSize = None,
+    axis: options.Axis = None,
+    predictor: options.Predictor = "auto",
+    accuracy: options.AccuracyPredictor = "auto",
+    recording: options.RecordingFolder = None,
+    max_samples: options.MaxSamples = 16,
+    max_device_seconds: options.MaxDeviceSeconds = None,
+    all_samples: options.AllSamples = False,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    no_history: options.NoHistory = False,
+    seed: options.Seed = 0,
+    json: options.Json = False,
 ) -> None:
     """Predict seconds per epoch and accuracy of any config, with intervals.
 
     cotune predict
     cotune predict -w 1..16 -b 32,64 --all
     """
-    check_predictors(predictor, accuracy)
-    searched, predictors = search_overrides(workers, batch_size, axis), Predictors(predictor, accuracy, seed)
+    options.check_predictors(predictor, accuracy)
+    searched, predictors = options.search_overrides(workers, batch_size, axis), Predictors(predictor, accuracy, seed)
     if recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if all_samples else 1, "search": searched}
@@ -89,7 +58,8 @@ def predict(
             known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
             planner = _planner(project, known, predictors)
     else:
-        with job_project(load_settings(file, {"run": command, "name": name, "search": searched}), store) as project:
+        settings = options.load_settings(file, {"run": command, "name": name, "search": searched})
+        with job_project(settings, store) as project:
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)
     law = InputLaw.of(project.settings.job, known.samples)
@@ -109,12 +79,12 @@ def _print(settings: Settings, planner: Planner, law: InputLaw | None, *, everyt
     forecasts = [assessed.forecast(int(row)) for row in shown]
     waits = [None] * len(forecasts) if law is None else law.epoch(settings.job, [one.config for one in forecasts])
     if json:
-        documents = [
+        rows_shown = [
             _document(settings.job, forecast, planner.goal.max_epochs)
             | ({} if wait is None else {"input_seconds": float(wait)})
             for forecast, wait in zip(forecasts, waits, strict=True)
         ]
-        emit_json("predict", {"job": settings.job.name, "rows": documents, "notes": list(notes)})
+        emit_json("predict", {"job": settings.job.name, "rows": rows_shown, "notes": list(notes)})
         return
     _show(settings, forecasts, notes, left_out=len(rows) - len(forecasts))
     if law is not None and law.per_example:
@@ -124,33 +94,33 @@ def _print(settings: Settings, planner: Planner, law: InputLaw | None, *, everyt
 
 def _document(job: Job, forecast: Forecast, epochs: int) -> dict[str, Any]:
     parts = job.counting.parts
-    document = config_document(forecast.config) | {
-        "epoch_seconds": quantity_document(scaled(forecast.epoch_seconds, parts) or forecast.epoch_seconds),
-        **progress_document(job, forecast.config, most=epochs),
+    document = documents.config_document(forecast.config) | {
+        "epoch_seconds": documents.quantity_document(
+            documents.scaled(forecast.epoch_seconds, parts) or forecast.epoch_seconds
+        ),
+        **documents.progress_document(job, forecast.config, most=epochs),
         "source": forecast.epoch_seconds.source,
     }
     if forecast.accuracy is None:
         return document
     return document | {
-        "accuracy": quantity_document(forecast.accuracy),
+        "accuracy": documents.quantity_document(forecast.accuracy),
         "epochs": epochs if parts == 1 else epochs / parts,
     }
 
 
 def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...], *, left_out: int) -> None:
-    columns = config_columns([forecast.config for forecast in forecasts])
-    accuracy = f"{settings.job.metric} after {goal_words(settings.job, Goal(max_epochs=settings.goal.max_epochs), '')}"
-    rows = [
-        (
-            *config_cells(forecast.config, columns),
-            spread(scaled(forecast.epoch_seconds, 1 / progress.amount(settings.job, forecast.config, 1.0))),
-            forecast.epoch_seconds.source,
-            spread(forecast.accuracy, 4),
+    job, columns = settings.job, documents.config_columns([forecast.config for forecast in forecasts])
+    most = documents.goal_words(job, Goal(max_epochs=settings.goal.max_epochs), "")
+    rows = []
+    for forecast in forecasts:
+        paced = documents.scaled(forecast.epoch_seconds, 1 / progress.amount(job, forecast.config, 1.0))
+        seconds, accuracy = documents.spread(paced), documents.spread(forecast.accuracy, 4)
+        rows.append(
+            (*documents.config_cells(forecast.config, columns), seconds, forecast.epoch_seconds.source, accuracy)
         )
-        for forecast in forecasts
-    ]
-    title = f"{settings.job.name}: mid (10th..90th percentile)"
-    table((*head(columns), f"seconds per {progress.each(settings.job)}", "known from", accuracy), rows, title=title)
+    head = (*documents.head(columns), f"seconds per {progress.each(job)}", "known from", f"{job.metric} after {most}")
+    table(head, rows, title=f"{job.name}: mid (10th..90th percentile)")
     for line in notes:
         say(line)
     if left_out:

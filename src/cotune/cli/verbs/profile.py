@@ -6,38 +6,17 @@ from typing import Annotated
 
 import typer
 
+from cotune.cli import options
 from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_target, doubt_unit
 from cotune.cli.help import MEASURING, rare
-from cotune.cli.options import (
-    Axis,
-    BatchSize,
-    Budget,
-    Command,
-    Deadline,
-    Engine,
-    Examples,
-    File,
-    Json,
-    MaxEpochs,
-    Name,
-    NoHistory,
-    Pattern,
-    Seed,
-    StoreUrl,
-    Target,
-    Timeout,
-    Workers,
-    load_settings,
-    search_overrides,
-)
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
 from cotune.display import note
 
 
 def profile(
-    command: Command = None,
-    budget: Budget = None,
+    command: options.Command = None,
+    budget: options.Budget = None,
     max_samples: Annotated[
         int, typer.Option("--max-samples", rich_help_panel=MEASURING, min=1, help="Most starts.")
     ] = 16,
@@ -52,22 +31,22 @@ def profile(
             help="Measure all over the space, or what decides for the target where there is one.",
         ),
     ] = False,
-    no_history: NoHistory = False,
-    workers: Workers = None,
-    batch_size: BatchSize = None,
-    axis: Axis = None,
-    target: Target = None,
-    deadline: Deadline = None,
-    max_epochs: MaxEpochs = None,
-    examples: Examples = None,
-    pattern: Pattern = None,
-    timeout: Timeout = None,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    engine: Engine = None,
-    seed: Seed = 0,
-    json: Json = False,
+    no_history: options.NoHistory = False,
+    workers: options.Workers = None,
+    batch_size: options.BatchSize = None,
+    axis: options.Axis = None,
+    target: options.Target = None,
+    deadline: options.Deadline = None,
+    max_epochs: options.MaxEpochs = None,
+    examples: options.Examples = None,
+    pattern: options.Pattern = None,
+    timeout: options.Timeout = None,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    engine: options.Engine = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
 ) -> None:
     """Measure a job with a few short real runs, within a budget.
 
@@ -86,7 +65,7 @@ def profile(
         "engine": engine,
         "budget": {"profile": budget} if budget else None,
     }
-    settings = load_settings(file, told | {"search": search_overrides(workers, batch_size, axis)})
+    settings = options.load_settings(file, told | {"search": options.search_overrides(workers, batch_size, axis)})
     for words in settings.notes:
         note(words)
     doubt_batches(settings.job, settings.space.configs())

@@ -10,37 +10,8 @@ from typing import Annotated
 import typer
 
 from cotune import progress
+from cotune.cli import options
 from cotune.cli.help import OUTPUT
-from cotune.cli.options import (
-    AccuracyPredictor,
-    AllSamples,
-    Axis,
-    BatchSize,
-    Command,
-    Confidence,
-    Deadline,
-    Epochs,
-    File,
-    Json,
-    MaxCost,
-    MaxDeviceSeconds,
-    MaxEpochs,
-    MaxSamples,
-    Name,
-    NoHistory,
-    Predictor,
-    Prefer,
-    RecordingFolder,
-    Seed,
-    StoreUrl,
-    Target,
-    Workers,
-    as_last_planned,
-    goal_overrides,
-    load_settings,
-    search_overrides,
-    tell_other_goal,
-)
 from cotune.cli.output import coloured, emit_json, note, say, show, table, writing
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.documents import decision_table, goal_words, price_words, time_spread
@@ -54,7 +25,7 @@ from cotune.units import counted, duration, number
 
 
 def report(
-    command: Command = None,
+    command: options.Command = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write one self-contained HTML page here."),
@@ -62,44 +33,44 @@ def report(
     plots: Annotated[
         bool | None, typer.Option("--plots/--no-plots", rich_help_panel=OUTPUT, help="Small plots in the terminal.")
     ] = None,
-    target: Target = None,
-    deadline: Deadline = None,
-    max_cost: MaxCost = None,
-    prefer: Prefer = None,
-    confidence: Confidence = None,
-    epochs: Epochs = None,
-    max_epochs: MaxEpochs = None,
-    workers: Workers = None,
-    batch_size: BatchSize = None,
-    axis: Axis = None,
-    predictor: Predictor = "auto",
-    accuracy: AccuracyPredictor = "auto",
-    recording: RecordingFolder = None,
-    max_samples: MaxSamples = 16,
-    max_device_seconds: MaxDeviceSeconds = None,
-    all_samples: AllSamples = False,
-    no_history: NoHistory = False,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    seed: Seed = 0,
-    json: Json = False,
+    target: options.Target = None,
+    deadline: options.Deadline = None,
+    max_cost: options.MaxCost = None,
+    prefer: options.Prefer = None,
+    confidence: options.Confidence = None,
+    epochs: options.Epochs = None,
+    max_epochs: options.MaxEpochs = None,
+    workers: options.Workers = None,
+    batch_size: options.BatchSize = None,
+    axis: options.Axis = None,
+    predictor: options.Predictor = "auto",
+    accuracy: options.AccuracyPredictor = "auto",
+    recording: options.RecordingFolder = None,
+    max_samples: options.MaxSamples = 16,
+    max_device_seconds: options.MaxDeviceSeconds = None,
+    all_samples: options.AllSamples = False,
+    no_history: options.NoHistory = False,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    seed: options.Seed = 0,
+    json: options.Json = False,
 ) -> None:
     """Show a plan, its grounds and what came of it; -o writes a page to keep.
 
     cotune report
     cotune report -o page.html
     """
-    asked = goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
+    asked = options.goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
     asked |= {"epochs": epochs, "max_epochs": max_epochs}
-    searched = {"search": search_overrides(workers, batch_size, axis)}
+    searched = {"search": options.search_overrides(workers, batch_size, axis)}
     predictors = Predictors(predictor, accuracy, seed)
     if recording:
         with recorded_project(recording, asked | searched, store, file) as project:
             known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
             found = _replayed(project, known, predictors)
     else:
-        settings = load_settings(file, {"run": command, "name": name} | searched | asked)
+        settings = options.load_settings(file, {"run": command, "name": name} | searched | asked)
         with job_project(settings, store, reading=True) as project:
             as_planned = all(value is None for value in asked.values())
             asking = _as_planned(project) if as_planned else project
@@ -120,8 +91,8 @@ def report(
 
 def _as_planned(project: Project) -> Project:
     """Return the project with the metric and goal of its latest plan, as `cotune run` would take them."""
-    settings = as_last_planned(project.settings, project.store)
-    tell_other_goal(settings, project.store)
+    settings = options.as_last_planned(project.settings, project.store)
+    options.tell_other_goal(settings, project.store)
     latest = project.store.latest_plan(settings.job)
     return project.with_settings(replace(settings, goal=latest.goal) if latest else settings)
 

@@ -7,32 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune.cli import options
 from cotune.cli.doubts import doubt_batches, doubt_copies
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, rare
-from cotune.cli.options import (
-    AllSamples,
-    Axis,
-    Command,
-    Deadline,
-    Engine,
-    Epochs,
-    Examples,
-    File,
-    FromScratch,
-    Json,
-    MaxDeviceSeconds,
-    MaxSamples,
-    Name,
-    Pattern,
-    RecordingFolder,
-    StoreUrl,
-    Target,
-    Timeout,
-    as_last_planned,
-    chosen_axes,
-    load_settings,
-    tell_other_goal,
-)
 from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.cli.run_result import show_result
@@ -46,7 +23,7 @@ from cotune.space import Configs
 
 
 def run(
-    command: Command = None,
+    command: options.Command = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers, instead of the plan's."),
@@ -61,17 +38,17 @@ def run(
         int | None,
         typer.Option("--servers", rich_help_panel=rare(SPACE), min=0, help="Parameter servers, instead of the plan's."),
     ] = None,
-    axis: Axis = None,
-    epochs: Epochs = None,
-    target: Target = None,
-    deadline: Deadline = None,
+    axis: options.Axis = None,
+    epochs: options.Epochs = None,
+    target: options.Target = None,
+    deadline: options.Deadline = None,
     resume: Annotated[
         bool, typer.Option("--resume", rich_help_panel=MEASURING, help="Go on with the last unfinished run.")
     ] = False,
-    from_scratch: FromScratch = False,
-    examples: Examples = None,
-    pattern: Pattern = None,
-    timeout: Timeout = None,
+    from_scratch: options.FromScratch = False,
+    examples: options.Examples = None,
+    pattern: options.Pattern = None,
+    timeout: options.Timeout = None,
     restarts: Annotated[
         int,
         typer.Option(
@@ -84,14 +61,14 @@ def run(
     fixed: Annotated[
         bool, typer.Option("--fixed", rich_help_panel=MEASURING, help="Keep the layout, even if another would pay.")
     ] = False,
-    recording: RecordingFolder = None,
-    max_samples: MaxSamples = 16,
-    max_device_seconds: MaxDeviceSeconds = None,
-    all_samples: AllSamples = False,
-    name: Name = None,
-    file: File = None,
-    store: StoreUrl = None,
-    engine: Engine = None,
+    recording: options.RecordingFolder = None,
+    max_samples: options.MaxSamples = 16,
+    max_device_seconds: options.MaxDeviceSeconds = None,
+    all_samples: options.AllSamples = False,
+    name: options.Name = None,
+    file: options.File = None,
+    store: options.StoreUrl = None,
+    engine: options.Engine = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -100,7 +77,7 @@ def run(
             help="Seed of everything random (default: that of what it goes on from).",
         ),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Run the latest plan, or a config of your own, to its target; exit 6 if missed.
 
@@ -109,25 +86,27 @@ def run(
     cotune run --resume
     """
     goal: dict[str, Any] = {"target": target, "deadline": deadline, "epochs": epochs}
-    layout = RunLayout(workers, batch_size, servers, chosen_axes(axis))
-    options = RunOptions(seed, resume, from_scratch, restarts, fixed)
+    layout = RunLayout(workers, batch_size, servers, options.chosen_axes(axis))
+    how = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if recording:
         reading = Reading(max_samples, max_device_seconds, all_samples)
         with recorded_project(recording, goal, store, file, seed or 0) as project:
             if layout == RunLayout() and not epochs and measures_itself(project, reading):
-                run_measuring_itself(project, options, json=json)
+                run_measuring_itself(project, how, json=json)
                 return
             if not layout.whole and (any(goal.values()) or not project.store.latest_plan(project.settings.job)):
                 _plan_recorded(project, reading, seed or 0)
-            _carry_out(project, project.run(layout=layout, options=options, **goal), json=json)
+            _carry_out(project, project.run(layout=layout, options=how, **goal), json=json)
         return
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
-    with job_project(load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
+    with job_project(options.load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
         as_planned = target is None and not resume
-        asked = project.with_settings(as_last_planned(project.settings, project.store)) if as_planned else project
-        run = asked.run(layout=layout, options=options, **goal)
+        asked = (
+            project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
+        )
+        run = asked.run(layout=layout, options=how, **goal)
         if not resume:
-            tell_other_goal(asked.settings, asked.store, run.config)
+            options.tell_other_goal(asked.settings, asked.store, run.config)
         _carry_out(asked, run, json=json)
 
 

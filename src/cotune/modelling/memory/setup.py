@@ -50,7 +50,6 @@ class CodePath:
 
 HF_2024_06 = CodePath()
 HF_2024_11 = CodePath(name="transformers-2024.11", upcast_logits=(12.0, 8.0), upcast_tail=(3.0, 2.0), quantized=3.0)
-CODE_PATHS = {path.name: path for path in (HF_2024_06, HF_2024_11)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,27 +16,19 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cotune.run import processes
 from cotune.run.local.leader import lead
 from cotune.run.local.messages import Group, tell
 from cotune.run.preload import preload
-from cotune.run.processes import (
-    adopt_orphans,
-    close_all_but,
-    descendants,
-    end_descendants,
-    reap,
-    signals_as_bytes,
-    signals_as_usual,
-)
 
 _CHUNK = 1 << 16
 
 
 def serve(commands: int, events: int) -> None:
     """Carry out the commands that arrive, until the engine closes its end."""
-    adopt_orphans()
+    processes.adopt_orphans()
     _Server(commands, events).run()
-    end_descendants()
+    processes.end_descendants()
 
 
 class _Server:
@@ -49,7 +41,7 @@ class _Server:
         self.daemons: set[int] = set()
 
     def run(self) -> None:
-        signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM)
+        signals = processes.signals_as_bytes(signal.SIGCHLD, signal.SIGTERM)
         tell(self.events, "ready")
         pending = b""
         while True:
@@ -85,14 +77,14 @@ class _Server:
     def _fork_leader(self, group: Group) -> int:
         pid = os.fork()
         if pid == 0:
-            signals_as_usual()
-            close_all_but({self.events})
+            processes.signals_as_usual()
+            processes.close_all_but({self.events})
             lead(group, self.events)
         return pid
 
     def _reap(self) -> None:
         """Bury the dead; where a leader died without a word, end its orphans and speak for it."""
-        for pid, ended in reap().items():
+        for pid, ended in processes.reap().items():
             self.daemons.discard(pid)
             launch = self.leaders.pop(pid, None)
             if launch is not None and ended.status != 0:
@@ -101,8 +93,8 @@ class _Server:
 
     def _end_strays(self) -> None:
         spared = self.daemons | self.leaders.keys()
-        spared |= {below for pid in spared for below in descendants(pid)}
-        for pid in descendants(os.getpid()):
+        spared |= {below for pid in spared for below in processes.descendants(pid)}
+        for pid in processes.descendants(os.getpid()):
             if pid not in spared:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -111,7 +103,7 @@ class _Server:
 def _exec(argv: list[str], env: dict[str, str]) -> int:
     pid = os.fork()
     if pid == 0:
-        signals_as_usual()
+        processes.signals_as_usual()
         try:
             os.execve(argv[0], argv, env)
         finally:

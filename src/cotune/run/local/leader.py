@@ -15,23 +15,12 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from cotune.run import processes
 from cotune.run.lease import LOOK_SECONDS, Watch
 from cotune.run.local.messages import Group, Record, Slice, tell
 from cotune.run.local.network import BRIDGE_ADDRESS, EmulatedNetwork
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind, resident_bytes
-from cotune.run.processes import (
-    Exit,
-    adopt_orphans,
-    close_all_but,
-    die_with_parent,
-    end_descendants,
-    is_exiting,
-    reap,
-    signals_as_bytes,
-    signals_as_usual,
-    wait_for,
-)
 
 _EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
 _CHUNK = 1 << 16
@@ -39,14 +28,14 @@ _CHUNK = 1 << 16
 
 def lead(group: Group, events: int) -> NoReturn:
     """Run a group of workers to its end, tell the engine, and exit."""
-    adopt_orphans()
-    die_with_parent(signal.SIGTERM)
+    processes.adopt_orphans()
+    processes.die_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a worker that is gone tells so by its end
     try:
         _Leader(group, events).run()
     except BaseException:
         sys.excepthook(*sys.exc_info())
-        end_descendants()
+        processes.end_descendants()
         os._exit(1)
     os._exit(0)
 
@@ -59,11 +48,11 @@ class _Leader:
         self.begun: dict[int, float] = {}
         self.finished: set[int] = set()
         self.failed: int | None = None
-        self.exits: dict[int, Exit] = {}
+        self.exits: dict[int, processes.Exit] = {}
         self.deadline: float | None = None
         self.terminating = False
         self.deaf = False  # once every worker has become another program
-        self.signals = signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
+        self.signals = processes.signals_as_bytes(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)
         self.told, self.tell = os.pipe()
         self.held, self.release = os.pipe()
         self.port, self.give_port = os.pipe()
@@ -92,7 +81,7 @@ class _Leader:
             self._look()
         ended = time.monotonic()
         killed = set(self.alive.values())
-        for pid, how in end_descendants().items():
+        for pid, how in processes.end_descendants().items():
             if pid in self.alive:
                 self._leave_memory(self.alive[pid], how)
         for rank in range(len(self.group.workers)):
@@ -120,11 +109,11 @@ class _Leader:
     def _fork(self, worker: Slice) -> int:
         pid = os.fork()
         if pid == 0:
-            signals_as_usual()
+            processes.signals_as_usual()
             if self.network:
                 self.network.enter(worker.rank)
-            close_all_but({self.tell, self.held, self.port})
-            die_with_parent(signal.SIGKILL)
+            processes.close_all_but({self.tell, self.held, self.port})
+            processes.die_with_parent(signal.SIGKILL)
             work(
                 self.group,
                 worker,
@@ -143,14 +132,14 @@ class _Leader:
     def _look(self) -> None:
         """Wait for the next thing to happen, and note it."""
         if self.watch.is_fenced_off():
-            end_descendants()
+            processes.end_descendants()
             os._exit(1)
         left = LOOK_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         sources = [self.signals] if self.deaf else [self.signals, self.told]
         readable, _, _ = select.select(sources, [], [], min(left, LOOK_SECONDS))
         if self.signals in readable:
             self._hear(os.read(self.signals, _CHUNK))
-        silent = self._bury(reap())
+        silent = self._bury(processes.reap())
         failed = self._listen() if self.told in readable else []
         if failed:
             # A worker that dies in silence explains the broken connections of its peers, not they its death.
@@ -171,7 +160,7 @@ class _Leader:
         for pid in idle:
             os.kill(pid, signal.SIGKILL)
         for pid, rank in idle.items():
-            wait_for(pid)
+            processes.wait_for(pid)
             del self.alive[pid]
             self.finished.add(rank)
             begun = self.begun.get(rank, time.monotonic())
@@ -187,7 +176,7 @@ class _Leader:
                 if rank not in self.servers:  # workers may need them to come to an end
                     os.kill(pid, signal.SIGTERM)
 
-    def _bury(self, ended: dict[int, Exit]) -> list[int]:
+    def _bury(self, ended: dict[int, processes.Exit]) -> list[int]:
         """Note who has ended; return the ranks that ended badly and without a record."""
         silent: list[int] = []
         for pid, how in ended.items():
@@ -205,10 +194,10 @@ class _Leader:
                 silent.append(rank)
         return silent
 
-    def _dying(self) -> dict[int, Exit]:
+    def _dying(self) -> dict[int, processes.Exit]:
         """Wait for the workers that are about to end without a record, and return how they did."""
         without = [pid for pid, rank in self.alive.items() if Record.read(self.group.folder, rank) is None]
-        return dict(wait_for(pid) for pid in without if is_exiting(pid))
+        return dict(processes.wait_for(pid) for pid in without if processes.is_exiting(pid))
 
     def _listen(self) -> list[int]:
         """Read what workers say; return the ranks that say they failed, in that order."""
@@ -243,7 +232,7 @@ class _Leader:
             record = Record("failed" if code else "done", code, started, at)
         record.write(self.group.folder, rank)
 
-    def _leave_memory(self, rank: int, how: Exit) -> None:
+    def _leave_memory(self, rank: int, how: processes.Exit) -> None:
         env = {**self.group.env, **self.group.workers[rank].env}
         inherited = 0 if self.group.program.kind == "exec" else resident_bytes()
         counted = as_counted(how.peak_bytes, len(self.group.workers), inherited)
