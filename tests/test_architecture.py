@@ -83,6 +83,15 @@ def test_a_private_module_is_imported_in_its_own_folder_alone(file: Path) -> Non
         assert private is None or ".".join(words[:private]) == home, name
 
 
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_is_imported_from_the_package_itself_is_there(file: Path) -> None:
+    # The package looks its public names up when they are used, so the type checker believes any name of it.
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "cotune":
+            assert {alias.name for alias in node.names} <= {*modules, *cotune.__all__, "__version__"}
+
+
 def test_the_command_line_starts_without_heavy_libraries() -> None:
     heavy = ("torch", "scipy", "numpy", "sqlalchemy")
     code = f"import sys, cotune.cli.app; print([name for name in {heavy} if name in sys.modules])"
