@@ -100,6 +100,6 @@ def test_the_policy_is_changed_while_jobs_run() -> None:
     last = Srtf()
     seen: list[Changes] = []
     world = Simulated([long, *short])
-    footing = lambda: Footing(next(policies, last), CLUSTER)  # noqa: E731
+    footing = lambda: Footing(next(policies, last), CLUSTER, CLUSTER)  # noqa: E731
     ended = [active.job.name for active in drive(Fifo(), CLUSTER, world, Count(), seen.append, footing=footing)]
     assert ended == ["short-0", "short-1", "short-2", "long"], "under fifo the long one would have ended first"

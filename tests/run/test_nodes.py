@@ -200,8 +200,8 @@ def test_nodes_that_cannot_be_are_refused(settings: dict[str, object], words: st
 def test_without_shares_nodes_divide_the_machine_and_too_many_are_warned_about() -> None:
     cores = len(os.sched_getaffinity(0))
     assert EmulatedNodes.of(8 * cores, None, None).shares[0] == pytest.approx(0.1)
-    assert EmulatedNodes.of(8 * cores, None, None).warning(8 * cores) is None
-    assert "cores" in (EmulatedNodes.of(8 * cores, 0.2, None).warning(8 * cores) or "")
+    assert EmulatedNodes.of(8 * cores, None, None).warning(range(8 * cores)) is None
+    assert "cores" in (EmulatedNodes.of(8 * cores, 0.2, None).warning(range(8 * cores)) or "")
 
 
 def test_a_launch_of_fewer_workers_uses_the_first_nodes(nodes: Local, launch: Make) -> None:
@@ -228,3 +228,16 @@ def test_balanced_batches_on_unequal_nodes_train_as_one_process_would(
         trained.append(torch.cat([tensor.flatten() for tensor in state.values()]))
     assert "batches of the workers" in played.log()
     torch.testing.assert_close(trained[1], trained[0], rtol=0, atol=1e-5)
+
+
+def test_workers_are_on_the_nodes_of_their_device_and_on_the_machines_they_were_given() -> None:
+    named = ["fast", "fast", "fast", "fast", "slow", "slow"]
+    nodes = EmulatedNodes.of(6, 0.1, None, per_machine=2, trunk="1gbit", devices=named)
+    assert nodes.of_units(Config.data_parallel(8, 2, "slow")) == [4, 5]
+    assert nodes.of_units(Config.data_parallel(8, 3, "fast"), machines=(1, 1, 0)) == [2, 3, 0]
+    with pytest.raises(UsageError, match="the local engine has 2 called slow"):
+        nodes.of_units(Config.data_parallel(8, 3, "slow"))
+    with pytest.raises(UsageError, match="more of them on machine 0 than the 2"):
+        nodes.of_units(Config.data_parallel(8, 3, "fast"), machines=(0, 0, 0))
+    with pytest.raises(UsageError, match="a name for each of 6 nodes"):
+        EmulatedNodes.of(6, 0.1, None, devices=["fast"])

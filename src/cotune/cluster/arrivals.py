@@ -16,7 +16,8 @@ from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
 from cotune.cluster.live import Queued
-from cotune.cluster.service.belief import SLOT, Belief
+from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.device_types import alike
 from cotune.display import Terminal
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
@@ -24,7 +25,7 @@ from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
-from cotune.types import Cluster, Device, Job, Sample
+from cotune.types import Cluster, Job, Sample
 
 
 class Stores:
@@ -83,7 +84,7 @@ class Intake:
         self.like = self._waiting[0]
         self.slots = slots or _slots(self.like)
         self.cluster = _of_size(self.like.cluster, self.slots)
-        self.pool = Cluster((Device(SLOT, self.slots),))
+        self.pool = alike(self.slots)
 
     def arrivals(self, now: float) -> list[Queued] | None:
         """Return the jobs that were handed in since; None when none will be."""

@@ -5,12 +5,14 @@
     3. those of the next priority share what is left then
 
 With one priority and no quotas this is the policy itself. A policy that never stops a job does not stop one of lower
-priority either. Deadlines are promised by the policy, which does not know of quotas.
+priority either. Deadlines are promised by the policy, which does not know of quotas. A quota counts workers of all
+types together; a team over its quota gets of each type in proportion to what the policy would have given it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -36,8 +38,8 @@ class Governed:
         room, given = dict(self.workers), dict[str, Config]()
         stays = not getattr(self.policy, "preempts", True)
         for priority, same in groupby(line, key=lambda job: job.job.priority):
-            lower = sum(job.held for job in line if job.job.priority < priority) if stays else 0
-            more = self._within(list(same), _less(cluster, _units(given) + lower), room)
+            stay = [job.config for job in line if job.config is not None and job.job.priority < priority and stays]
+            more = self._within(list(same), _less(cluster, _by_type([*given.values(), *stay])), room)
             given |= more
             for job in line:
                 if job.job.name in more and job.job.team in room:
@@ -51,9 +53,10 @@ class Governed:
         if over is None:
             return given
         own, others = _parted(jobs, over)
-        kept = self._shared(own, _less(cluster, sum(capacity(cluster).values()) - max(room[over], 0)))
+        used = _by_type([given[job.job.name] for job in own if job.job.name in given])
+        kept = self._shared(own, _at_most(cluster, _parts(max(room[over], 0), used)))
         left = {team: most for team, most in room.items() if team != over}
-        return kept | self._within(others, _less(cluster, _units(kept)), left)
+        return kept | self._within(others, _less(cluster, _by_type(kept.values())), left)
 
     def _shared(self, jobs: Sequence[Active], cluster: Cluster) -> dict[str, Config]:
         """Return what the policy gives some jobs of a cluster that may have nothing left."""
@@ -70,13 +73,30 @@ def _parted(jobs: Sequence[Active], team: str) -> tuple[list[Active], list[Activ
     return own, [job for job in jobs if job.job.team != team]
 
 
-def _units(given: Mapping[str, Config]) -> int:
-    return sum(config.units for config in given.values())
+def _by_type(configs: Iterable[Config]) -> Counter[str]:
+    """Return the units of each type of device that some configs hold."""
+    held: Counter[str] = Counter()
+    for config in configs:
+        held[config.device] += config.units
+    return held
 
 
-def _less(cluster: Cluster, units: int) -> Cluster:
-    """Return a cluster of one kind of device with so many fewer."""
-    if units <= 0:
-        return cluster
-    (device,) = cluster.devices
-    return replace(cluster, devices=(replace(device, count=max(capacity(cluster)[device.name] - units, 0)),))
+def _parts(units: int, used: Mapping[str, int]) -> dict[str, int]:
+    """Return so many units in parts like those in use; what does not divide goes to the largest."""
+    whole = sum(used.values())
+    parts = {kind: units * held // whole for kind, held in used.items()}
+    parts[max(used, key=lambda kind: used[kind])] += units - sum(parts.values())
+    return parts
+
+
+def _less(cluster: Cluster, taken: Mapping[str, int]) -> Cluster:
+    """Return a cluster without some units of some types."""
+    there = capacity(cluster)
+    return _at_most(cluster, {kind: max(units - taken.get(kind, 0), 0) for kind, units in there.items()})
+
+
+def _at_most(cluster: Cluster, most: Mapping[str, int]) -> Cluster:
+    """Return a cluster with no more than so many units of each type; none of a type that is not named."""
+    there = capacity(cluster)
+    devices = (replace(one, count=min(there[one.name], most.get(one.name, 0))) for one in cluster.devices)
+    return replace(cluster, devices=tuple(devices))

@@ -17,11 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 from cotune.checkpoints import has_checkpoint
 from cotune.cluster.loop import Moment
+from cotune.cluster.node_packing import Count, Placer
 from cotune.cluster.policy import Active, Submission
 from cotune.errors import CotuneError
 from cotune.identity import new_id, timestamp
@@ -97,6 +99,14 @@ class Withdrawn(CotuneError):
     """A job that may not be started: somebody has cancelled or held it meanwhile."""
 
 
+class AfterLoss(Enum):
+    """What becomes of a job that has lost workers."""
+
+    FAILS = "fails"
+    STARTS = "starts"  # again at once, as it was
+    WAITS = "waits"  # for the policy to decide: the cluster is smaller
+
+
 class Journal(Protocol):
     """Who keeps the books of what is started and stopped."""
 
@@ -112,8 +122,8 @@ class Journal(Protocol):
         """Note that nothing of a job runs any more, and that it may be started again."""
         ...
 
-    def lost(self, served: Serving, failure: Failure) -> bool:
-        """Note that workers were lost; say whether the job is started again."""
+    def lost(self, served: Serving, failure: Failure) -> AfterLoss:
+        """Note that workers were lost; say what becomes of the job."""
         ...
 
 
@@ -129,8 +139,8 @@ class NoJournal:
     def stopped(self, served: Serving) -> None:
         pass
 
-    def lost(self, served: Serving, failure: Failure) -> bool:  # noqa: ARG002
-        return False
+    def lost(self, served: Serving, failure: Failure) -> AfterLoss:  # noqa: ARG002
+        return AfterLoss.FAILS
 
 
 class LiveWorld:
@@ -145,11 +155,16 @@ class LiveWorld:
         *,
         engine_name: str,
         journal: Journal | None = None,
+        placer: Placer | None = None,
     ) -> None:
-        """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be."""
+        """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be.
+
+        The placer is the one of the loop: it says on which nodes a job stands that is started.
+        """
         self._engine, self._arrivals, self._folder, self._save = engine, arrivals, folder, save
         self._engine_name = engine_name
         self._journal: Journal = journal or NoJournal()
+        self._placer: Placer = placer or Count()
         self._woken = self._halted = False
         self._begun = engine.now()
         self._now = 0.0
@@ -301,7 +316,10 @@ class LiveWorld:
         queued, config = served.queued, _called(active.config, served.queued.device)
         target = None if queued.goal.prefer == "accurate" else queued.goal.target
         name = new_id()
-        launch = Launch(name, queued.job, config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace)
+        launch = Launch(
+            name, queued.job, config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace,
+            nodes=tuple(node for node, units in self._placer.held(active) for _ in range(units)),
+        )  # fmt: skip
         sample = Sample(
             config, purpose="run", id=name, started=timestamp(),
             engine=queued.engine or self._engine_name,
@@ -340,11 +358,13 @@ class LiveWorld:
             self._journal.stopped(served)
             if served is stopped:
                 return
-        elif lost and sample.failure is not None and self._journal.lost(served, sample.failure):
-            if sample.failure.room is None:
+        elif lost and sample.failure is not None:
+            after = self._journal.lost(served, sample.failure)
+            if after is AfterLoss.STARTS:
                 self.start(served.active)
                 return
-            served.withdrawn = True  # the cluster is smaller: it comes again, for the policy to decide
+            served.withdrawn = after is AfterLoss.WAITS
+            served.failure = sample.failure if after is AfterLoss.FAILS else None
         else:
             served.failure = sample.failure
         self._leave(served)

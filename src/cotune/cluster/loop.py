@@ -35,10 +35,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """On what a live cluster decides now: its policy may be another one, and it may be smaller at times."""
+    """On what a live cluster decides now: its policy may be another one, and it may be smaller at times.
+
+    Who arrives is judged by `whole`, of which `cluster` is what jobs may have at this moment.
+    """
 
     policy: Policy
     cluster: Cluster
+    whole: Cluster
 
 
 class World(Protocol):
@@ -90,8 +94,7 @@ def drive(
 ) -> Iterator[Active]:
     """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves.
 
-    Where policy and cluster may change, `footing` is asked for them before every decision; who arrives is judged by
-    the whole cluster.
+    Where policy and cluster may change, `footing` is asked for them before every decision.
     """
     desk = _desk(policy, cluster, world, placer) if footing is None else Round(policy, cluster, world.sync, placer)
     interval = interval_of(policy)
@@ -106,6 +109,7 @@ def drive(
                 policy, interval = now_on.policy, interval_of(now_on.policy)
                 admit, waits = getattr(policy, "admit", None), getattr(policy, "waits", False)
             desk.stand_on(now_on.policy, now_on.cluster)
+            cluster = now_on.whole
         for active in moment.ended:
             desk.end(active)
             placer.release(active)

@@ -81,6 +81,7 @@ class OnNodes:
         self._racks = {device.name: _racks(device) for device in cluster.devices if rule in WITHIN_RACKS}
         self.refuses = rule == "skew"
         self._free = {device.name: _nodes(device.count, device.per_node) for device in cluster.devices}
+        self._sizes_of = {name: free.copy() for name, free in self._free.items()}
         self._per_node = {device.name: device.per_node or 1 for device in cluster.devices}
         self._sizes = np.array([1]) if sizes is None else sizes
         self._taken: dict[int, tuple[str, Taking]] = {}
@@ -90,6 +91,10 @@ class OnNodes:
     @property
     def free(self) -> dict[str, Ints]:
         return self._free
+
+    def sizes(self, device: str) -> list[int]:
+        """Return how many GPUs each node of a device has."""
+        return [int(size) for size in self._sizes_of[device]]
 
     def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active], patient: Patient) -> Placeable:
         ran = {active.number for active in leaving}
@@ -180,7 +185,7 @@ class OnNodes:
         ]
 
     def open(self, device: str, node: int) -> None:
-        """Give this node again; nobody may stand on it."""
+        """Give this node again; what is still held of it comes back when it is released."""
         self._free[device][node] = self._closed.pop((device, node))
 
     def held(self, active: Active) -> Taking:

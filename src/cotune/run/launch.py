@@ -28,6 +28,7 @@ class Launch:
     `trained` is how many epochs the checkpoint holds that a resumed start goes on from.
     `stop_grace` is how many seconds a job has to end by itself once there is nothing left to train.
     `fence` is the number that a store has given this start; without one the folder gives the next.
+    `nodes` is the node of its device's type on which each worker stands, where somebody has placed them.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Launch:
     trained: float = 0.0
     stop_grace: float = 600.0  # as `types.STOP_GRACE`, which cannot be imported here
     fence: int | None = None
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,3 +138,28 @@ def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(
         service.communicate()
         assert service.returncode == 0
     assert len(starts(folder)) == len({fence for fence, *_ in starts(folder)})
+
+
+def test_jobs_get_units_of_the_types_that_they_name_and_each_type_is_measured(tmp_path: Path) -> None:
+    store, ids = str(tmp_path / "store.db"), dict[str, str]()
+    (tmp_path / "cluster.yaml").write_text("devices: {fast: {count: 2, per_node: 2}, slow: {count: 2, per_node: 2}}\n")
+    nodes = "{nodes: 4, cores: [0.4, 0.4, 0.2, 0.2], devices: [fast, fast, slow, slow], per_machine: 2}"
+    asked = {"quick": "fast: {}", "steady": "slow: {}", "either": "fast: {}, slow: {}", "big": "a100: {}"}
+    for name, devices in asked.items():
+        folder = job(tmp_path, name, f"epochs: 2\ndevices: {{{devices}}}\nengine: {{local: {nodes}}}")
+        ids[name] = cotune(tmp_path, "submit", str(folder), "--store", store, "--json").json["job"]
+    command = [sys.executable, "-m", "cotune", "serve", "--store", store, "--cluster", "cluster.yaml", "--drain"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    with open_store(store) as opened:
+        jobs = {name: Queue(opened).get(id) for name, id in ids.items()}
+        measured = {sample.config.device for sample in opened.samples() if sample.purpose != "run"}
+    assert jobs["big"].reason == "it asks for a100, the service has fast, slow"
+    states = [one.state.value for one in jobs.values()]
+    assert states == ["done", "done", "done", "declined"]
+    used = {name: (one.result or {})["config"]["device"] for name, one in jobs.items() if name != "big"}
+    assert (used["quick"], used["steady"]) == ("fast", "slow")
+    assert used["either"] in ("fast", "slow")
+    assert measured == {"fast", "slow"}

@@ -12,7 +12,7 @@ from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
 from cotune.cluster.service import states
 from cotune.cluster.service.adopting import adopt_samples
-from cotune.cluster.service.belief import SLOT
+from cotune.cluster.service.device_types import SLOT
 from cotune.cluster.service.forecasts import Remaining, spans
 from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.queue import Queue

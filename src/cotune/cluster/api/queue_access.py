@@ -12,7 +12,13 @@ from typing import Any
 
 from cotune.cluster.api.tokens import AccessScope, Caller
 from cotune.cluster.service.adopting import adopt_samples
-from cotune.cluster.service.documents import event_document, job_document, leader_document, status_document
+from cotune.cluster.service.documents import (
+    cluster_document,
+    event_document,
+    job_document,
+    leader_document,
+    status_document,
+)
 from cotune.cluster.service.documents import why_document as whole_why
 from cotune.cluster.service.foresight import foresee
 from cotune.cluster.service.logs import last_lines
@@ -133,7 +139,17 @@ class QueueAccess:
     def service(self, caller: Caller) -> dict[str, Any]:
         """Return who works the queue off and how many jobs there are of each state, over all teams."""
         counts = {state.value: count for state, count in self.queue.counts().items()}
-        return {"service": leader_document(self.queue.leader()), "counts": counts, "you": _who(caller)}
+        leader = self.queue.leader()
+        cluster = self._seen_by(caller, cluster_document(leader))
+        return {"service": leader_document(leader), "counts": counts, "cluster": cluster, "you": _who(caller)}
+
+    def _seen_by(self, caller: Caller, cluster: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return who holds what of the cluster, with the ids of those jobs alone that the caller may see."""
+        held = [one for kind in cluster for some in (kind, *kind["nodes"]) for one in _holders(some)]
+        own = {job.id for job in self.queue.jobs(team=caller.team or None, ids={one["job"] for one in held})}
+        for one in held:
+            one["job"] = one["job"] if one["job"] in own else None
+        return list(cluster)
 
     def events(self, caller: Caller, after: int, most: int) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of the last event that was looked at, and those of them that the caller may see."""
@@ -166,6 +182,10 @@ class QueueAccess:
         if not any(whole.is_relative_to(root) for root in self.roots):
             raise Forbidden("this service takes jobs from its own folders alone (cotune serve --folder DIR)")
         return whole
+
+
+def _holders(some: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*some.get("measuring", ()), *some.get("jobs", ())]
 
 
 def _who(caller: Caller) -> dict[str, Any]:

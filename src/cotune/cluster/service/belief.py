@@ -1,7 +1,8 @@
 """What is believed of a job once it is measured: its seconds in every layout, the epochs it needs, and its plan.
 
-Of each number of workers and servers only the fastest config is kept, so that a policy chooses among a handful. The
-units of a service are all alike to a policy (`SLOT`); a job calls them what its file does, and is started so.
+Of each number of workers and servers on a type of device only the fastest config is kept, so that a policy chooses
+among a handful. Where the units of a service are all alike (`device_types`) only the type that the plan chose is kept;
+a job calls them what its file does, and is started so.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ from typing import Any, Self
 import numpy as np
 
 from cotune.checkpoints import Resumable
-from cotune.cluster.policy import Submission
+from cotune.cluster.policy import Submission, capacity
+from cotune.cluster.service.device_types import alike, as_served
 from cotune.cluster.work import Steady
 from cotune.documents import plan_document
-from cotune.errors import Infeasible
-from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project.project import Project
 from cotune.store import rows
 from cotune.types import Z90, Cluster, Config, Goal, Job, Plan
 
-SLOT = "slot"
+ALIKE = alike(1 << 30)  # where nobody says how many units there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,21 @@ class Belief:
     forecast: Mapping[str, Any]  # the plan, as JSON
 
     @classmethod
-    def learn(cls, project: Project, seed: int = 0) -> Self:
-        """Learn from a project's samples, or raise `Infeasible` where no config meets its goal even alone."""
+    def learn(cls, project: Project, seed: int = 0, *, types: bool = False) -> Self:
+        """Learn from a project's samples, or raise `Infeasible` where no config meets its goal even alone.
+
+        With `types` the configs on all types of device are kept, for a policy to choose among.
+        """
         settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
         plan = planner.plan()
         free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
         found = replace(free, checkpoints=Resumable({})).assess()  # a job that is served begins anew
         rows_there = np.flatnonzero(found.feasible & np.isfinite(found.rate))
         forecasts = [found.forecast(int(row)) for row in rows_there]
-        same = [one for one in forecasts if one.config.device == plan.config.device]
-        best: dict[tuple[int, int], Any] = {}
+        same = [one for one in forecasts if types or one.config.device == plan.config.device]
+        best: dict[tuple[str, int, int], Any] = {}
         for one in sorted(same, key=lambda one: one.seconds.mid):
-            best.setdefault((one.config.workers, one.config.servers), one)
+            best.setdefault((one.config.device, one.config.workers, one.config.servers), one)
         kept = [*best.values(), *(one for one in same if one.config == plan.config)]
         needed = {
             one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else float(one.epochs) for one in kept
@@ -81,19 +84,35 @@ class Belief:
         """Return the standard deviation of the logarithm of its seconds."""
         return max(math.log(self.interval[2] / self.interval[1]) / Z90, 0.0)
 
+    def fits(self, cluster: Cluster) -> bool:
+        """Say whether a service with such a cluster can give the job what its plan chose."""
+        wanted = as_served(self.wants, cluster)
+        return wanted.units <= capacity(cluster).get(wanted.device, 0)
+
     def submission(
-        self, name: str, *, submit: float, deadline: float | None, team: str = "", priority: int = 0
+        self,
+        name: str,
+        *,
+        submit: float,
+        deadline: float | None,
+        cluster: Cluster = ALIKE,
+        team: str = "",
+        priority: int = 0,
     ) -> Submission:
-        """Return the job as a policy sees it, its times on the cluster's clock."""
+        """Return the job as a policy sees it on a service's cluster, its times on the cluster's clock."""
+        there = capacity(cluster)
+        rates = {as_served(config, cluster): 1.0 / seconds for config, seconds in self.seconds.items()}
+        wants = as_served(self.wants, cluster)
+        kinds = {config.device for config in rates}
         return Submission(
             name=name,
             submit=submit,
             gpus=self.wants.units,
             seconds=self.interval[1],
             deadline=deadline,
-            work=Steady(1.0, {_slots(config): 1.0 / seconds for config, seconds in self.seconds.items()}),
-            wants=_slots(self.wants),
-            device=SLOT,
+            work=Steady(1.0, {config: rate for config, rate in rates.items() if config.device in there}),
+            wants=wants,
+            device=wants.device if len(kinds) == 1 else None,
             team=team,
             priority=priority,
             batch_size=self.wants.batch_size,
@@ -134,20 +153,6 @@ class Belief:
             (low, mid, high),
             said["forecast"],
         )
-
-
-def within_slots(settings: Settings, slots: int) -> Settings:
-    """Return a job's settings on no more devices than a service has."""
-    least = min((value for axis in settings.space.axes if axis.name == "workers" for value in axis.values), default=1)
-    if isinstance(least, int) and least > slots:
-        raise Infeasible(f"it needs at least {least} workers, the service has {slots}", "workers")
-    cluster = settings.cluster
-    devices = tuple(replace(device, count=min(device.count or slots, slots)) for device in cluster.devices)
-    return replace(settings, cluster=replace(cluster, devices=devices))
-
-
-def _slots(config: Config) -> Config:
-    return replace(config, stages=tuple(replace(stage, device=SLOT) for stage in config.stages))
 
 
 def _interval(plan: Plan) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
@@ -17,22 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from cotune.checkpoints import has_checkpoint
-from cotune.cluster.live import LiveWorld, Queued, Serving, Withdrawn
+from cotune.cluster.live import AfterLoss, LiveWorld, Queued, Serving, Withdrawn
 from cotune.cluster.loop import Footing
-from cotune.cluster.policy import Active
+from cotune.cluster.policy import Active, capacity
 from cotune.cluster.service import states
-from cotune.cluster.service.belief import SLOT, Belief
+from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.cluster_in_use import ClusterDocument, ClusterInUse
+from cotune.cluster.service.device_types import is_alike, less
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
 from cotune.cluster.service.losses import Losses
+from cotune.cluster.service.lost_units import EngineDevice, LostUnits
 from cotune.cluster.service.outcomes import outcome_of, result_document
 from cotune.cluster.service.preparers import Preparers, run_folder
 from cotune.cluster.service.preparing import Preparing
 from cotune.cluster.service.queue import JobInLine, Queue, QueuedJob, QueueEvent
 from cotune.cluster.service.recovery import completed
+from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.states import STARTED, IllegalMove, State
 from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
-from cotune.types import Cluster, Config, Device, Failure, Job, Sample
+from cotune.types import Config, Failure, Job, Sample
 from cotune.units import duration
 
 Log = Callable[..., None]
@@ -56,14 +61,16 @@ class Bookkeeper:
     """What the leader knows of the jobs, and writes of them."""
 
     def __init__(
-        self, notes: TermQueue, preparers: Preparers, *, slots: int, log: Log, terms: ServiceTerms = TERMS
+        self, notes: TermQueue, preparers: Preparers, *, cluster: ClusterInUse, log: Log, terms: ServiceTerms = TERMS
     ) -> None:
         self._queue, self._notes, self._log, self._terms = notes.queue, notes, log, terms
         self._preparing = Preparing(notes, preparers)
-        self.slots = slots
+        self.cluster = cluster
         self.rules = self._queue.rules()
-        self.policy = self.rules.decider()
+        self.policy = self.rules.decider(cluster.whole)
         self.world: LiveWorld | None = None
+        self.engines: RoutedEngines | None = None
+        self._lost_units = LostUnits(cluster, self._room, self._held_elsewhere)
         self._seen = 0  # events
         self._looked = self._forecast = -math.inf
         self._handed: dict[str, Belief] = {}  # jobs in the world
@@ -88,15 +95,15 @@ class Bookkeeper:
         self._follow()
 
     @property
-    def whole(self) -> Cluster:
-        """Return all slots there are."""
-        return Cluster((Device(SLOT, self.slots),))
+    def footing(self) -> Footing:
+        """Return who decides now, over the units that are not set aside for measuring."""
+        present = self.cluster.present
+        return Footing(self.policy, less(present, self._preparing.preparers.reserved), present)
 
     @property
-    def footing(self) -> Footing:
-        """Return who decides now, over the slots that are not set aside for measuring."""
-        free = self.slots - self._preparing.preparers.reserved
-        return Footing(self.policy, Cluster((Device(SLOT, max(free, 0)),)))
+    def occupancy(self) -> ClusterDocument:
+        """Return who holds what of the cluster, by type and node."""
+        return self.cluster.document(self._actives(), self._preparing.preparers.measuring)
 
     @property
     def is_idle(self) -> bool:
@@ -165,16 +172,24 @@ class Bookkeeper:
         """Go by other rules from now on, if somebody has changed them."""
         rules = self._queue.rules()
         if rules != self.rules:
-            self.rules, self.policy = rules, rules.decider()
+            self.rules, self.policy = rules, rules.decider(self.cluster.whole)
             self._log("rules", **rules.document())
             if self.world is not None:
                 self.world.wake()
 
     def _prepare(self) -> None:
         """Go on measuring and planning."""
-        held = sum(served.active.held for served in self.world.jobs.values()) if self.world else 0
+        held: Counter[str] = Counter()
+        for active in self._actives():
+            if active.config is not None:
+                held[active.config.device] += active.held
         queued = [job for job in self._open.values() if job.state is State.QUEUED]
-        if self._preparing.go_on(queued, self.slots - held) and self.world is not None:
+        present = self.cluster.present
+        news = self._preparing.go_on(queued, present, capacity(less(present, held)))
+        if self._lost_units.came_back():
+            news = True
+            self._log("larger", units=self.cluster.units)
+        if news and self.world is not None:
             self.world.wake()
 
     def _arriving(self) -> list[Queued]:
@@ -189,16 +204,20 @@ class Bookkeeper:
         for job in self._queue.jobs(ids=next_ones) if next_ones else ():
             del self._open[job.id]
             try:
-                found.append(self._queued(job))
+                found += self._queued(job)
             except (CotuneError, ValueError, KeyError, TypeError) as error:
                 self._notes.become(job.id, State.FAILED, f"unreadable plan: {error}")
         return found
 
-    def _queued(self, job: QueuedJob) -> Queued:
-        """Return a job as the world takes it, its deadline on the world's clock."""
+    def _queued(self, job: QueuedJob) -> list[Queued]:
+        """Return a job as the world takes it, its deadline on the world's clock; nothing where it is planned again."""
         assert self.world is not None
         assert job.belief is not None
         belief = Belief.of(job.belief)
+        if not belief.fits(self.cluster.present):
+            words = f"planned again: {belief.wants} cannot be had from the {self.cluster.units} units there are"
+            self._notes.become(job.id, State.QUEUED, words)
+            return []
         self._handed[job.id] = belief
         since = self._queue.now() - job.submitted
         submit = self.world.now() - since
@@ -207,12 +226,13 @@ class Bookkeeper:
             job.id,
             submit=submit,
             deadline=None if best_effort or job.deadline is None else submit + job.deadline,
+            cluster=self.cluster.whole,
             team=job.team,
             priority=job.priority,
         )
         folder = run_folder(job)
         earlier = earlier_starts(self._queue, belief.job, folder)
-        return Queued(
+        queued = Queued(
             belief.job,
             replace(belief.goal, deadline=job.deadline),
             submission,
@@ -221,11 +241,12 @@ class Bookkeeper:
             earlier=earlier,
             silence=belief.silence,
             stop_grace=belief.stop_grace,
-            device=belief.wants.device,
+            device=belief.wants.device if is_alike(self.cluster.whole) else None,
             engine=belief.engine,
             folder=folder,
             promised=bool(earlier),
         )
+        return [queued]
 
     def engine_of(self, folder: Path) -> tuple[str, Mapping[str, Any]]:
         """Return the engine of the job whose files are in a folder."""
@@ -252,18 +273,30 @@ class Bookkeeper:
         kept = "" if has_checkpoint(served.folder) else " without a checkpoint: it will begin anew"
         self._notes.change(job.id, states.put_back, f"{job.reason}; stopped at {served.done:.0%}{kept}")
 
-    def lost(self, served: Serving, failure: Failure) -> bool:
+    def lost(self, served: Serving, failure: Failure) -> AfterLoss:
         id = _id(served)
-        job = self._queue.get(id)
+        job, belief = self._queue.get(id), self._handed[id]
         if self._losses.too_many(job, served.starts[-1]) or job.state is not State.RUNNING:
-            return False
-        if failure.room is not None:
-            assert self.world is not None
-            held = sum(other.active.held for other in self.world.jobs.values() if other is not served)
-            self.slots = max(min(self.slots, held + failure.room), 1)
-            self._log("smaller", slots=self.slots)
+            return AfterLoss.FAILS
+        device = served.starts[-1].config.device
+        smaller = self._lost_units.noticed_by(
+            served.active, EngineDevice(belief.engine, belief.engine_settings, device)
+        )
+        if smaller:
+            self._log("smaller", units=self.cluster.units)
         self._notes.change(id, states.lost, f"{failure}; it goes on from its checkpoint")
-        return True
+        return AfterLoss.WAITS if smaller or failure.room is not None else AfterLoss.STARTS
+
+    def _room(self, where: EngineDevice) -> int | None:
+        return None if self.engines is None else self.engines.room(where.engine, where.settings, where.device)
+
+    def _held_elsewhere(self, kind: str, engine: str) -> int:
+        """Return the units of a type that jobs hold on other engines than one."""
+        others = [active for active in self._actives() if self._handed[active.job.name].engine != engine]
+        return sum(one.held for one in others if one.config is not None and one.config.device == kind)
+
+    def _actives(self) -> list[Active]:
+        return [served.active for served in self.world.jobs.values()] if self.world else []
 
     def left(self, active: Active) -> None:
         """Write what became of a job that has left the world."""
@@ -318,7 +351,7 @@ class Bookkeeper:
         assert self.world is not None
         if not jobs or len(jobs) > self._terms.most_forecast:
             return {}
-        return spans(jobs, self.policy, self.whole, self.world.now())
+        return spans(jobs, self.policy, self.cluster.present, self.world.now())
 
     def _tell_when(self) -> None:
         """Write when each job in the world will end."""

@@ -25,8 +25,10 @@ from typing import Any
 from cotune import __version__
 from cotune.cluster.live import LiveWorld, Queued
 from cotune.cluster.loop import drive
-from cotune.cluster.node_packing import Count
+from cotune.cluster.policy import capacity
 from cotune.cluster.service.bookkeeping import Bookkeeper
+from cotune.cluster.service.cluster_in_use import ClusterInUse
+from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.leadership import TERMS, Leadership
 from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
@@ -38,12 +40,14 @@ from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
 from cotune.identity import timestamp
 from cotune.run.launch import Launch
-from cotune.store import Store
+from cotune.store import Store, rows
 from cotune.store.location import locate
 from cotune.store.spool import OutagePolicy
+from cotune.types import Cluster
 
 _FOREVER = OutagePolicy(patience=1e9)  # a service waits for its database, and its jobs go on meanwhile
 _TIDY_SECONDS = 600.0
+_SAY_SECONDS = 1.0  # between two words of who holds what
 _PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up again
 
 
@@ -52,15 +56,20 @@ class ServiceOptions:
     """How a queue is worked off."""
 
     policy: str | None = None  # put into the rules when it begins to lead; as they are
-    slots: int | None = None  # workers there are for all jobs; the cores of this machine
+    cluster: Cluster | None = None  # the units there are for all jobs; the cores of this machine
+    placement: str | None = None  # by which rule nodes are chosen, where the cluster has nodes
     profilers: int = 1  # jobs that are measured at a time
     drain: bool = False  # end when no job is left
     keep: float | None = None  # seconds for which ended jobs keep their files; for ever
     metrics: int | None = None  # port on this machine for Prometheus
 
     @property
+    def whole(self) -> Cluster:
+        return self.cluster or alike(len(os.sched_getaffinity(0)))
+
+    @property
     def size(self) -> int:
-        return self.slots or len(os.sched_getaffinity(0))
+        return sum(capacity(self.whole).values())
 
 
 class Service:
@@ -70,8 +79,9 @@ class Service:
         self._url = locate(url, Path())
         self._options = options
         ServiceRules().changed(options.policy)  # what is wrong is said now, and not when the first job comes
+        ClusterInUse(options.whole, options.placement)
         self._closing = threading.Event()
-        self._tidied = -math.inf
+        self._tidied = self._said = -math.inf
         self._decisions = DecisionTimes()
 
     def run(self) -> None:
@@ -80,6 +90,7 @@ class Service:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "slots": self._options.size,
+            "cluster": rows.of_record(self._options.whole),
             "version": __version__,
             "since": timestamp(),
         }
@@ -120,8 +131,9 @@ class Service:
         options, queue = self._options, Queue(store)
         url = self._url.render_as_string(hide_password=False)
         queue.change_rules(options.policy, by="cotune serve")
-        preparers = Preparers(url, leadership.term, options.size, options.profilers)
-        books = Bookkeeper(TermQueue(queue, leadership.term), preparers, slots=options.size, log=log)
+        preparers = Preparers(url, leadership.term, options.profilers)
+        cluster = ClusterInUse(options.whole, options.placement)
+        books = Bookkeeper(TermQueue(queue, leadership.term), preparers, cluster=cluster, log=log)
         log("rules", **books.rules.document())
 
         def engine_of(launch: Launch) -> tuple[str, Any]:
@@ -136,16 +148,22 @@ class Service:
                 world.halt("the service is going down")
                 return None
             self._tidy(queue)
-            leadership.say(policy=books.rules.policy, slots=books.slots)
+            if time.monotonic() >= self._said + _SAY_SECONDS:
+                self._said, present = time.monotonic(), rows.of_record(cluster.present)
+                leadership.say(
+                    policy=books.rules.policy, slots=cluster.units, cluster=present, occupancy=books.occupancy
+                )
             return books.arrivals()
 
         try:
             with RoutedEngines(engine_of) as engines:
-                world = LiveWorld(engines, arrivals, Path(), store.save, engine_name="local", journal=books)
-                books.world = world
+                world = LiveWorld(
+                    engines, arrivals, Path(), store.save, engine_name="local", journal=books, placer=cluster.placer
+                )
+                books.world, books.engines = world, engines
                 books.begin()
                 watch, footing = self._decisions.watch, lambda: books.footing
-                for active in drive(books.policy, books.whole, world, Count(), watch, footing=footing):
+                for active in drive(books.policy, cluster.whole, world, cluster.placer, watch, footing=footing):
                     books.left(active)
         finally:
             preparers.close()

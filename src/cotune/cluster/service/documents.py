@@ -66,7 +66,13 @@ def leader_document(leader: Leader | None) -> dict[str, Any] | None:
     """Return who works the queue off."""
     if leader is None:
         return None
-    return {"holder": leader.holder, "term": leader.term, "alive": leader.is_alive, **leader.about}
+    about = {name: said for name, said in leader.about.items() if name not in ("cluster", "occupancy")}
+    return {"holder": leader.holder, "term": leader.term, "alive": leader.is_alive, **about}
+
+
+def cluster_document(leader: Leader | None) -> list[dict[str, Any]]:
+    """Return who holds what of each type of device and on each node, as the service that leads said last."""
+    return list(leader.about.get("occupancy", ())) if leader is not None and leader.is_alive else []
 
 
 def why_document(queue: Queue, job: QueuedJob) -> dict[str, Any]:
@@ -103,8 +109,18 @@ def why_words(job: QueuedJob, ahead: Sequence[QueuedJob], leader: Leader | None)
         measured = sum(one.state is State.PROFILING for one in ahead)
         beside = f", and {counted(measured, 'job')} measured on workers set aside" if measured else ""
         held = f"{counted(len(running), 'job')} on {counted(taken, 'worker')}"
-        return f"{job.name} waits for workers: there are {held}{beside} ({job.reason})"
+        return f"{job.name} waits for workers: there are {held}{beside}{_scarce(job, leader)} ({job.reason})"
     return f"{job.name} is {job.state}: {job.reason}"
+
+
+def _scarce(job: QueuedJob, leader: Leader) -> str:
+    """Return how much is held of the type of device that a job waits for, where types have names."""
+    wanted = {stage["device"] for stage in (job.belief or {}).get("wants", {}).get("stages", ())}
+    own = [one for one in cluster_document(leader) if one["device"] in wanted]
+    return "".join(
+        f"; of {one['units']} {one['device']} {one['held']} are held" + (f", {one['lost']} lost" if one["lost"] else "")
+        for one in own
+    )
 
 
 def moment(at: float) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from cotune.cluster.service.belief import SLOT, Belief, within_slots
+from cotune.cluster.policy import capacity
+from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.device_types import alike, is_alike, on_cluster
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -14,7 +17,8 @@ from cotune.cluster.service.states import FINAL, State
 from cotune.documents import config_document
 from cotune.errors import Infeasible
 from cotune.project.project import Project
-from cotune.types import Cluster, Device
+from cotune.store import rows
+from cotune.types import Cluster
 
 _NEW = "new"
 _MOVED = 0.5  # seconds later that count as being moved
@@ -24,20 +28,27 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     """Return start and end in seconds from now with intervals, and whose end would be later, by how much."""
     leader, now = queue.leader(), queue.now()
     rules, about = queue.rules(), dict(leader.about) if leader else {}
-    name, size = rules.policy, int(about.get("slots", len(os.sched_getaffinity(0))))
+    cluster = cluster_of(about)
+    name, size = rules.policy, sum(capacity(cluster).values())
     there = queue.jobs(states=set(State) - FINAL)
     planned = [job for job in there if job.belief is not None and not job.standing.held]
     unmeasured = sum(job.belief is None and not job.standing.held for job in there)
     try:
-        settings = within_slots(snapshot.settings(), size)
-        belief = Belief.learn(Project(settings=settings, store=queue.store, folder=snapshot.folder))
+        settings = on_cluster(snapshot.settings(), cluster)
+        project = Project(settings=settings, store=queue.store, folder=snapshot.folder)
+        belief = Belief.learn(project, types=not is_alike(cluster))
     except Infeasible as error:
         return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}
-    present = [_remaining(job, now) for job in planned]
+    present = [_remaining(job, now, cluster) for job in planned]
     submission = belief.submission(
-        _NEW, submit=0.0, deadline=snapshot.deadline, team=snapshot.team, priority=snapshot.priority
+        _NEW,
+        submit=0.0,
+        deadline=snapshot.deadline,
+        cluster=cluster,
+        team=snapshot.team,
+        priority=snapshot.priority,
     )
-    cluster, chosen = Cluster((Device(SLOT, size),)), rules.decider()
+    chosen = rules.decider(cluster)
     before = spans(present, chosen, cluster, 0.0) if present else {}
     after = spans([*present, Remaining(submission, 1.0, belief.spread)], chosen, cluster, 0.0)
     names = {job.id: job.name for job in planned}
@@ -70,12 +81,21 @@ def _interval(values: tuple[float, ...]) -> dict[str, Any]:
     return {"low": low, "mid": mid, "high": high, "unit": "s from now"}
 
 
-def _remaining(job: QueuedJob, now: float) -> Remaining:
+def cluster_of(about: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of a service as it tells of itself; this machine's cores where none has served yet."""
+    if "cluster" not in about:
+        return alike(int(about.get("slots", len(os.sched_getaffinity(0)))))
+    return rows.record(Cluster, about["cluster"])
+
+
+def _remaining(job: QueuedJob, now: float, cluster: Cluster) -> Remaining:
     """Return what is left of a job: by when it is to end, if it runs, else all of it."""
     assert job.belief is not None
     belief = Belief.of(job.belief)
     deadline = None if job.deadline is None else job.submitted + job.deadline - now
-    submission = belief.submission(job.id, submit=0.0, deadline=deadline, team=job.team, priority=job.priority)
+    submission = belief.submission(
+        job.id, submit=0.0, deadline=deadline, cluster=cluster, team=job.team, priority=job.priority
+    )
     running = job.state is State.RUNNING and job.eta is not None and job.workers
     fastest = min((seconds for config, seconds in belief.seconds.items() if config.units == job.workers), default=None)
     left = min(max((job.eta[1] - now) / fastest, 0.0), 1.0) if running and job.eta and fastest else 1.0

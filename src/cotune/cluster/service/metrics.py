@@ -6,12 +6,14 @@ Only the standard library: one page of plain text, made when it is asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from cotune.cluster.loop import Changes
+from cotune.cluster.service.documents import cluster_document
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.states import State
 from cotune.errors import CotuneError, UsageError
@@ -43,6 +45,7 @@ def exposition(queue: Queue, decisions: DecisionTimes) -> str:
     lines = ["# HELP cotune_jobs Submitted jobs by state.", "# TYPE cotune_jobs gauge"]
     lines += [f'cotune_jobs{{state="{state.value}"}} {count}' for state, count in counts.items()]
     alive = leader is not None and leader.is_alive
+    lines += _by_device(cluster_document(leader))
     values = {
         ("cotune_up", "gauge", "Whether a service leads on this store."): int(alive),
         ("cotune_term", "counter", "How often a service began to lead."): leader.term if leader else 0,
@@ -57,6 +60,28 @@ def exposition(queue: Queue, decisions: DecisionTimes) -> str:
     for (name, kind, words), value in values.items():
         lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}", f"{name} {value}"]
     return "\n".join(lines) + "\n"
+
+
+def _by_device(cluster: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what there is and what is held of each type of device, and on each node."""
+    for name, key, words in (
+        ("cotune_units", "units", "Units of a type of device."),
+        ("cotune_units_held", "held", "Units that jobs hold, running or measured."),
+        ("cotune_units_lost", "lost", "Units that an engine has lost."),
+    ):
+        yield from (f"# HELP {name} {words}", f"# TYPE {name} gauge")
+        yield from (f'{name}{{device="{_label(kind["device"])}"}} {kind[key]}' for kind in cluster)
+    name = "cotune_node_units_held"
+    yield from (f"# HELP {name} Units of a node that running jobs hold.", f"# TYPE {name} gauge")
+    for kind in cluster:
+        for node in kind["nodes"]:
+            held = sum(one["units"] for one in node["jobs"])
+            yield f'{name}{{device="{_label(kind["device"])}",node="{node["node"]}"}} {held}'
+
+
+def _label(word: str) -> str:
+    """Return a word as the value of a label."""
+    return word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 @contextmanager

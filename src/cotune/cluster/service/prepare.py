@@ -8,6 +8,7 @@ leader's term, so that a service that was killed meanwhile finds either nothing 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
-from cotune.cluster.service.belief import Belief, within_slots
+from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.device_types import is_alike, on_cluster
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.states import State
 from cotune.display import Terminal
@@ -27,8 +29,8 @@ from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
 from cotune.run.launch import Engine, Event, Launch
 from cotune.run.opening import opened_engine
-from cotune.store import Store, open_store
-from cotune.types import Forecast
+from cotune.store import Store, open_store, rows
+from cotune.types import Cluster, Forecast
 
 MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
 
@@ -68,12 +70,12 @@ class FencedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """One job on its way to a plan, on a cluster of so many slots, `workers` of which measuring may use."""
+    """One job on its way to a plan, on a service's cluster, `workers` of which measuring may use."""
 
     queue: Queue
     job: QueuedJob
     term: int
-    slots: int
+    cluster: Cluster
     workers: int
 
     def run(self) -> None:
@@ -94,23 +96,33 @@ class Preparation:
         self.queue.change(self.job.id, lambda standing: states.moved(standing, state), words, term=self.term, **values)
 
     def _believed(self) -> Belief:
-        settings = self._within_slots(self.job.file.settings())
+        settings = self._on_cluster(self.job.file.settings())
         store = self.queue.store
         project = Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal())
+        unknown = () if is_alike(self.cluster) else self._unmeasured(settings)
         try:
-            return Belief.learn(project)
+            if not unknown:
+                return self._learnt(project)
         except NotFound as error:
             if error.remedy not in ("profile", "profile_longer"):
                 raise
         except Infeasible as error:
             if error.remedy not in ("profile", "profile_longer") and not _may_change(error):
                 raise
-        self._measure(settings, store)
-        return Belief.learn(Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal()))
+        self._measure(laid_over(settings, {"search": {"device": unknown}}) if unknown else settings, store)
+        return self._learnt(Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal()))
 
-    def _within_slots(self, settings: Settings) -> Settings:
-        """Return the settings on no more devices than there are, with what is left of the deadline."""
-        settings = within_slots(settings, self.slots)
+    def _unmeasured(self, settings: Settings) -> tuple[str, ...]:
+        """Return the types of device that a job may have and was never measured on."""
+        known = {sample.config.device for sample in self.queue.store.samples(settings.job) if sample.epoch_seconds}
+        return tuple(device.name for device in settings.cluster.devices if device.name not in known)
+
+    def _learnt(self, project: Project) -> Belief:
+        return Belief.learn(project, types=not is_alike(self.cluster))
+
+    def _on_cluster(self, settings: Settings) -> Settings:
+        """Return the settings on the devices that there are, with what is left of the deadline."""
+        settings = on_cluster(settings, self.cluster)
         goal = settings.goal
         if goal.deadline is not None:
             left = goal.deadline - (self.queue.now() - self.job.submitted)
@@ -159,10 +171,10 @@ def _end_with_the_service() -> None:
 def main() -> None:
     """Prepare the job that the service names; the store is in the environment, where nobody else can read it."""
     _end_with_the_service()
-    id, term, slots, workers = sys.argv[1], *map(int, sys.argv[2:5])
+    id, term, workers, cluster = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     with open_store(os.environ["COTUNE_STORE"], Path()) as store:
         queue = Queue(store)
-        Preparation(queue, queue.get(id), term, slots, workers).run()
+        Preparation(queue, queue.get(id), term, rows.record(Cluster, cluster), workers).run()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,28 @@
 """The processes that measure and plan jobs for the service, one or a few at a time, each with workers set aside.
 
-While a job is measured the policy has so many slots fewer, so that its probes are not slowed by the others' work.
+While a job is measured the policy has so many units fewer of each type that the job may have, so that its probes are
+not slowed by the others' work.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotune.cluster.policy import capacity
+from cotune.cluster.service.device_types import types_of
 from cotune.cluster.service.queue import QueuedJob
 from cotune.jobfile.settings import Settings
 from cotune.safety import private
+from cotune.store import rows
 from cotune.store.location import RUNS, work_folder
+from cotune.types import Cluster
 
 LOG = "profile.log"
 _END_SECONDS = 5.0
@@ -22,24 +30,32 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Preparer:
-    """A process that prepares a job, and the slots it may use."""
+    """A process that prepares a job, and the units of each type that it may use."""
 
     job: QueuedJob
     process: subprocess.Popen[bytes]
-    slots: int
+    units: Mapping[str, int]
 
 
 class Preparers:
     """Who is being prepared."""
 
-    def __init__(self, url: str, term: int, slots: int, at_once: int = 1) -> None:
-        self._url, self._term, self._slots, self._at_once = url, term, slots, at_once
+    def __init__(self, url: str, term: int, at_once: int = 1) -> None:
+        self._url, self._term, self._at_once = url, term, at_once
         self._running: dict[str, Preparer] = {}
 
     @property
-    def reserved(self) -> int:
-        """Return the slots that measuring holds."""
-        return sum(one.slots for one in self._running.values())
+    def reserved(self) -> Counter[str]:
+        """Return the units of each type that measuring holds."""
+        held: Counter[str] = Counter()
+        for one in self._running.values():
+            held.update(one.units)
+        return held
+
+    @property
+    def measuring(self) -> list[tuple[str, str, int]]:
+        """Return the jobs that are measured, with the types and units that are set aside for each."""
+        return [(id, kind, units) for id, one in self._running.items() for kind, units in one.units.items()]
 
     @property
     def ids(self) -> set[str]:
@@ -49,12 +65,25 @@ class Preparers:
     def has_room(self) -> bool:
         return len(self._running) < self._at_once
 
-    def begin(self, job: QueuedJob, free: int) -> None:
+    def begin(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
         """Begin to prepare a job: with what is free, half of all at least, and never more than the job can use."""
-        slots = min(max(free, -(-self._slots // 2)), self._slots, _most_units(job.file.settings()))
+        settings, there = job.file.settings(), capacity(cluster)
+        most = _most_units(settings)
+        units = {
+            kind: min(max(free[kind], -(-there[kind] // 2)), there[kind], most) for kind in types_of(settings, cluster)
+        }
         folder = run_folder(job)
         private.make_folder(folder)
-        command = [sys.executable, "-m", __package__ + ".prepare", job.id, *map(str, (self._term, self._slots, slots))]
+        told = json.dumps(rows.of_record(cluster))
+        command = [
+            sys.executable,
+            "-m",
+            __package__ + ".prepare",
+            job.id,
+            str(self._term),
+            str(min(units.values())),
+            told,
+        ]
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -65,7 +94,7 @@ class Preparers:
                 cwd=job.file.folder if Path(job.file.folder).is_dir() else None,
                 start_new_session=True,
             )
-        self._running[job.id] = Preparer(job, process, slots)
+        self._running[job.id] = Preparer(job, process, units)
 
     def ended(self) -> list[tuple[QueuedJob, int]]:
         """Return the jobs whose process has ended since, with its exit status."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
@@ -10,7 +10,8 @@ from cotune.cluster.service.preparers import Preparers, run_folder
 from cotune.cluster.service.queue import JobInLine, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.cluster.service.term import TermQueue
-from cotune.errors import CotuneError
+from cotune.errors import CotuneError, Infeasible
+from cotune.types import Cluster
 
 TRIES = 5  # to measure a job whose measuring process was killed
 
@@ -22,8 +23,8 @@ class Preparing:
         self._notes, self.preparers = notes, preparers
         self._tries: dict[str, int] = {}
 
-    def go_on(self, queued: Iterable[JobInLine], free: int) -> bool:
-        """Reap those that have ended and begin with the next; say whether other slots are set aside now."""
+    def go_on(self, queued: Iterable[JobInLine], cluster: Cluster, free: Mapping[str, int]) -> bool:
+        """Reap those that have ended and begin with the next; say whether other units are set aside now."""
         before = self.preparers.reserved
         for job, code in self.preparers.ended():
             self._reap(job, code)
@@ -31,7 +32,7 @@ class Preparing:
         while waiting and self.preparers.has_room:
             first = min(waiting, key=lambda job: job.turn)
             waiting.remove(first)
-            self._begin(self._notes.queue.get(first.id), free)
+            self._begin(self._notes.queue.get(first.id), cluster, free)
         return self.preparers.reserved != before
 
     def forget(self, id: str) -> None:
@@ -43,13 +44,15 @@ class Preparing:
         for job in self._notes.queue.jobs(states=[State.PROFILING]):
             self._notes.change(job.id, states.put_back, "its measuring was ended: the service went down")
 
-    def _begin(self, job: QueuedJob, free: int) -> None:
+    def _begin(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
         try:
             folder = str(run_folder(job))
             self._notes.become(job.id, State.PROFILING, "read, to be measured and planned", folder=folder)
-            self.preparers.begin(job, free)
+            self.preparers.begin(job, cluster, free)
         except IllegalMove:
             return
+        except Infeasible as error:
+            self._notes.become(job.id, State.DECLINED, explained(error), result={"nearest": [], **error.document([])})
         except (CotuneError, OSError) as error:
             words = explained(error) if isinstance(error, CotuneError) else f"cannot be prepared: {error}"
             self._notes.become(job.id, State.FAILED, words)

@@ -36,7 +36,7 @@ def completed(store: Store, job: QueuedJob) -> tuple[Serving, Belief] | None:
     if record is None or record.status != "done" or not starts:
         return None
     last = _as_reported(starts[-1], folder_reports(job))
-    submission = belief.submission(job.id, submit=0.0, deadline=None)
+    submission = belief.submission(job.id, submit=0.0, deadline=None)  # nobody decides about it any more
     queued = Queued(
         belief.job, replace(belief.goal, deadline=job.deadline), submission, belief.needed, earlier=(*starts[:-1], last)
     )

@@ -61,13 +61,22 @@ class RoutedEngines:
             if self.now() >= until:
                 return None
 
+    def room(self, name: str, settings: Mapping[str, Any], device: str) -> int | None:
+        """Return how many workers of a device an engine holds when nothing else runs there; None if it cannot tell."""
+        told = getattr(self._open.get(_key(name, settings)), "room", None)
+        return None if told is None else int(told(device))
+
     def close(self) -> None:
         self._stack.close()
         self._open.clear()
         self._of.clear()
 
     def _engine(self, name: str, settings: Mapping[str, Any]) -> Engine:
-        key = json.dumps([name, dict(settings)], sort_keys=True, default=str)
+        key = _key(name, settings)
         if key not in self._open:
             self._open[key] = self._stack.enter_context(opened_engine(name, settings))
         return self._open[key]
+
+
+def _key(name: str, settings: Mapping[str, Any]) -> str:
+    return json.dumps([name, dict(settings)], sort_keys=True, default=str)

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from cotune import registry
+from cotune.cluster.each_type import knowing_types
 from cotune.cluster.governed import Governed
 from cotune.errors import UsageError
+from cotune.types import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,10 @@ class ServiceRules:
         kept = {team: quota for team, quota in sorted(after.items()) if quota != NO_LIMIT}
         return replace(self, policy=policy or self.policy, quotas=kept)
 
-    def decider(self) -> Governed:
-        """Return the policy under the teams' quotas."""
+    def decider(self, cluster: Cluster) -> Governed:
+        """Return the policy under the teams' quotas, for the types of device of a cluster."""
         limits = {team: quota.workers for team, quota in self.quotas.items() if quota.workers is not None}
-        return Governed(registry.create("policy", self.policy), limits)
+        return Governed(knowing_types(registry.create("policy", self.policy), cluster), limits)
 
     def document(self) -> dict[str, Any]:
         """Return the rules as plain JSON."""

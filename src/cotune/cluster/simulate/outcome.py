@@ -142,7 +142,7 @@ def simulate(
     out = outages(failures, there, places, seed)
     world = Simulated(asking, believe, restart, until, out)
     record = _Record(len(ordered), there, restart, keep_spells, places)
-    footing = None if out is None else lambda: Footing(decides, out.there())
+    footing = None if out is None else lambda: Footing(decides, out.there(), cluster)
 
     def watch(changes: Changes) -> None:
         record.watch(changes, len(world.present))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,3 +45,19 @@ def eta_words(document: dict[str, Any]) -> str:
         return ""
     low, mid, high = (duration(round(eta[side], 1)) for side in ("low", "mid", "high"))
     return f"{mid} ({low}..{high})"
+
+
+def cluster_lines(cluster: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each type of device, and one for each node that somebody holds or that is lost."""
+    for kind in cluster:
+        gone = f", {kind['lost']} lost" if kind["lost"] else ""
+        measuring = "".join(f", {one['units']} to measure {_called(one, names)}" for one in kind["measuring"])
+        yield f"{kind['device']}: {kind['held']} of {kind['units']} held{measuring}{gone}"
+        for node in kind["nodes"]:
+            who = ", ".join(f"{_called(one, names)} {one['units']}" for one in node["jobs"])
+            if who or node["lost"]:
+                yield f"  node {node['node']} of {node['units']}: {who}{' lost' if node['lost'] else ''}"
+
+
+def _called(held: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    return f"{names.get(held['job'], '')} ({held['job']})".strip()

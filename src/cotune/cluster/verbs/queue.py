@@ -19,9 +19,9 @@ def queue(
 ) -> None:
     """List the jobs of the queue in the order they were submitted."""
     from cotune.cli.output import emit_json, say, table
-    from cotune.cluster.service.documents import job_document, leader_document
+    from cotune.cluster.service.documents import cluster_document, job_document, leader_document
     from cotune.cluster.service.states import FINAL, State
-    from cotune.cluster.verbs._queue import eta_words, open_queue
+    from cotune.cluster.verbs._queue import cluster_lines, eta_words, open_queue
     from cotune.errors import UsageError, suggestion
     from cotune.units import counted, duration
 
@@ -35,7 +35,8 @@ def queue(
         leader, counts = opened.leader(), opened.counts()
     if json:
         told = {one.value: count for one, count in counts.items()}
-        emit_json("queue", {"jobs": documents, "counts": told, "service": leader_document(leader)})
+        served = {"service": leader_document(leader), "cluster": cluster_document(leader)}
+        emit_json("queue", {"jobs": documents, "counts": told, **served})
         return
     columns = ("id", "name", "state", "team", "priority", "workers", "deadline", "ends in", "reason")
     table(
@@ -59,3 +60,5 @@ def queue(
     serving = f"served by {leader.about.get('host')} with {leader.about.get('policy')}" if leader else ""
     up = serving if leader and leader.is_alive else "no service runs: cotune serve --store URL"
     say(f"{counted(sum(counts.values()) - ended, 'job')} open, {ended} ended; {up}")
+    for line in cluster_lines(cluster_document(leader), {one["id"]: one["name"] for one in documents}):
+        say(line)

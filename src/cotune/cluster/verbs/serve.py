@@ -45,6 +45,22 @@ def serve(
             help="Workers for all jobs (default: cores, or the device's).",
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            rich_help_panel=SPACE,
+            help="What there is for all jobs: 4x8 (nodes x units), or a YAML file of device types.",
+        ),
+    ] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            "--placement",
+            rich_help_panel=rare(SPACE),
+            help="How nodes are chosen: consolidate (the default), emptiest, spread, even, fragmentation, count.",
+        ),
+    ] = None,
     store: StoreUrl = None,
     engine: Engine = None,
     profilers: Annotated[
@@ -98,7 +114,7 @@ def serve(
     """Work off the queue of cotune submit as a policy decides, until SIGTERM; or the job files that are named.
 
     cotune serve --slots 8
-    cotune serve --policy srtf --drain
+    cotune serve --cluster 4x8 --policy srtf --drain
     """
     from cotune import registry
     from cotune.cli.options import runs_folder
@@ -117,11 +133,13 @@ def serve(
         from cotune.cluster.service.daemon import ServiceOptions
         from cotune.units import seconds
 
-        kept = None if keep is None else seconds(keep)
-        options = ServiceOptions(policy, slots, profilers, drain, kept, metrics_port)
+        kept, given = None if keep is None else seconds(keep), _cluster(slots, cluster)
+        options = ServiceOptions(policy, given, placement, profilers, drain, kept, metrics_port)
         with _http(store, listen if not check else None, tokens, folders or ()):
             _service(store, options, check=check, json=json)
         return
+    if cluster is not None or placement is not None:
+        raise UsageError("--cluster and --placement are for the service: hand jobs in with `cotune submit`")
     policy = policy or "joint"
     chosen: Any = registry.create("policy", policy)
     first = [settings_of(path, engine) for path in jobs or ()]
@@ -143,6 +161,18 @@ def serve(
     else:
         _show(ended, intake.declined)
     _end(ended, intake.declined, quiet=json)
+
+
+def _cluster(slots: int | None, spec: str | None) -> Cluster | None:
+    """Return the cluster that a service is given, if any."""
+    from cotune.cluster.service.device_types import alike, served_cluster
+    from cotune.errors import UsageError
+
+    if spec is None:
+        return alike(slots) if slots else None
+    if slots is not None:
+        raise UsageError("--slots and --cluster both say what there is: give one")
+    return served_cluster(spec)
 
 
 @contextmanager

@@ -58,7 +58,8 @@ class Local:
 
     With `nodes` every worker is on an emulated node of its own: `cores` is then the share
     of a core that a node has, `link` its rate to the others and `disk` that of its data, one for all or one for each.
-    Nodes may stand in machines of `per_machine` each, whose `trunk` is the rate from one to another.
+    Nodes may stand in machines of `per_machine` each, whose `trunk` is the rate from one to another; `devices` names
+    what each node is, and a worker of a device is then on a node of that name.
     """
 
     cores: float | Sequence[float] | None = None
@@ -67,6 +68,7 @@ class Local:
     disk: Rate | Sequence[Rate] | None = None
     per_machine: int | None = None
     trunk: Rate | None = None
+    devices: Sequence[str] | None = None
     slices: int | None = None
     gpus: int | None = None
     gpu_slices: int | None = None
@@ -98,10 +100,10 @@ class Local:
         """Return how many cores to use; a share of one, or a link, is for emulated nodes."""
         if self.nodes is not None:
             return None
-        only_nodes_have = (self.link, self.disk, self.per_machine, self.trunk)
+        only_nodes_have = (self.link, self.disk, self.per_machine, self.trunk, self.devices)
         if any(given is not None for given in only_nodes_have) or not isinstance(self.cores, int | None):
             raise UsageError(
-                "a share of a core, a link or a disk belongs to emulated nodes; say how many, such as nodes: 8"
+                "a share of a core, a link, a disk or devices belong to emulated nodes; say how many, such as nodes: 8"
             )
         return self.cores
 
@@ -109,7 +111,7 @@ class Local:
         if self.nodes is None:
             return None
         given = (self.nodes, self.cores, self.link, self.disk)
-        return EmulatedNodes.of(*given, per_machine=self.per_machine, trunk=self.trunk)
+        return EmulatedNodes.of(*given, per_machine=self.per_machine, trunk=self.trunk, devices=self.devices)
 
     def now(self) -> float:
         """Return the system's monotonic time in seconds."""
@@ -119,8 +121,7 @@ class Local:
         """Start a launch; what cannot work is said now, before any process starts."""
         if launch.id in self._running:
             raise ValueError(f"launch {launch.id!r} is already running")
-        if self.nodes is not None and launch.config.units > self.nodes:
-            raise UsageError(f"{launch.config} needs {launch.config.units} nodes, the local engine has {self.nodes}")
+        on_nodes = self._nodes.of_units(launch.config, launch.nodes) if self._nodes else []
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
@@ -129,7 +130,7 @@ class Local:
         pattern, lease = pattern_of(job), leased(launch.folder, launch.fence)
         try:
             lease.settle()
-            running = self._take(launch, found, pattern, lease)
+            running = self._take(launch, found, pattern, lease, on_nodes)
         except BaseException:
             lease.release()
             raise
@@ -182,7 +183,9 @@ class Local:
             self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(self, launch: Launch, found: Program, pattern: re.Pattern[str] | None, lease: Lease) -> LocalLaunch:
+    def _take(
+        self, launch: Launch, found: Program, pattern: re.Pattern[str] | None, lease: Lease, on_nodes: list[int]
+    ) -> LocalLaunch:
         """Clear the launch's folder, and take a share of the machine for each worker."""
         if launch.config.units > MOST_PROCESSES:
             asked = f"{launch.config.units:,} workers and servers"
@@ -209,6 +212,7 @@ class Local:
             ports=free_ports(workers + 1, taken),
             memory_kills=memory_kills(),
             nodes=self._nodes,
+            on_nodes=on_nodes,
         )
 
     def _share(self, on_gpu: Sequence[bool]) -> int:
@@ -250,18 +254,18 @@ class Local:
                     ),
                     **({} if rank < workers else {"COTUNE_SERVER": str(rank - workers)}),
                 },
-                self._node(rank, workers, running.ports),
+                self._node(rank, running),
                 server=rank >= workers,
             )
             for rank, cores in enumerate(running.cores)
         )
 
-    def _node(self, rank: int, workers: int, ports: list[int]) -> Node | None:
+    def _node(self, rank: int, running: LocalLaunch) -> Node | None:
         if self._nodes is None:
             return None
-        nodes = self._nodes
-        env = node_env(rank, workers, ports)
-        return Node(nodes.shares[rank], nodes.rates[rank], env, nodes.disks[rank], nodes.machine(rank), nodes.trunk)
+        nodes, at = self._nodes, running.on_nodes[rank]
+        env = node_env(rank, running.launch.config.workers, running.ports)
+        return Node(nodes.shares[at], nodes.rates[at], env, nodes.disks[at], nodes.machine(at), nodes.trunk)
 
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""

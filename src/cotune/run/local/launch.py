@@ -24,6 +24,7 @@ class LocalLaunch(LaunchMonitor):
     ports: list[int]
     memory_kills: int
     nodes: EmulatedNodes | None = None
+    on_nodes: list[int]  # of each worker and server, where nodes are emulated
     modelled: str | None = None
     begun: float = 0.0
     printed: float = 0.0  # when the last line that told something was
@@ -40,7 +41,8 @@ class LocalLaunch(LaunchMonitor):
     def _warnings(self) -> Iterator[str]:
         yield from super()._warnings()
         device = self.launch.config.device
-        if device != "cpu" and not self.gpus:
+        named = self.nodes is not None and device in self.nodes.devices
+        if device != "cpu" and not self.gpus and not named:
             yield f"there is no GPU here, so device {device!r} was the CPU"
         if self.nodes is not None:
             yield from self._emulation(self.nodes)
@@ -49,7 +51,7 @@ class LocalLaunch(LaunchMonitor):
         """Yield where emulated nodes are less than they should be."""
         if self.modelled:
             yield self.modelled
-        if crowded := nodes.warning(self.launch.config.units):
+        if crowded := nodes.warning(self.on_nodes):
             yield crowded
         if self.program.kind == "exec":
             yield "a program of its own is not slowed to its share of a core"
