@@ -106,3 +106,13 @@ def test_memory_that_runs_out_never_ends_a_profile_nor_gets_into_a_plan(tmp_path
     assert planned.code == 0, planned.err
     chosen = [planned.json["plan"], *planned.json["rivals"]]
     assert all(one["config"]["batch_size"] <= 48 for one in chosen)
+
+
+def test_a_job_that_never_tells_the_metric_of_its_target_is_measured_once(tmp_path: Path) -> None:
+    file = script(tmp_path)
+    file.write_text(file.read_text().replace("epoch=epoch, accuracy=accuracy", "epoch=epoch"))
+    goal = ("--target", "accuracy>=0.9", "--max-epochs", "9")
+    done = cotune(tmp_path, "profile", *JOB, *goal, "--budget", "60s", *TRAINING)
+    assert done.code == 7
+    assert "digits trained 9 epochs and never told accuracy, which the target is on" in done.err
+    assert done.err.count("learning curve at global batch") == 1

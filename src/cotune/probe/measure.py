@@ -3,7 +3,8 @@
 A curve that is taken up again goes on from its checkpoint, where there is one. A probe that
 says nothing for far longer than any epoch so far is ended, and so is a profile whose first
 starts all failed, or the first without a word that could be read. Such a start is tried again by
-the next profile: what reads it may have changed since.
+the next profile: what reads it may have changed since. A start that trained all its epochs and never told
+the metric of the target ends it too: no other would.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
+from cotune import progress
 from cotune.checkpoints import Resumable, joined, take, trained
+from cotune.errors import EngineError
 from cotune.identity import new_id, timestamp
 from cotune.predict.samples import informative
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch
 from cotune.types import ProgressUnit, Sample
+from cotune.worker.report import as_word
 
 HOPELESS = 3  # failed starts without a good one before a profile gives up
 LEAST_PATIENCE = 20.0  # seconds
@@ -112,6 +116,20 @@ def probe_loop(
         if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
             return
         samples.append(sample)
+        if probe.curve:
+            require_metric(launch, sample)
+
+
+def require_metric(launch: Launch, sample: Sample) -> None:
+    """Refuse a job that trained all its epochs and never told the metric that its target is on."""
+    if launch.target is None or sample.failed or sample.curve or sample.epochs < launch.epochs:
+        return
+    job, whole = launch.job, progress.words(launch.job, sample.config, launch.epochs)
+    raise EngineError(
+        f"{job.name} trained {whole} and never told {job.metric}, which the target is on: cotune.report(epoch=..., "
+        f"{as_word(job.metric)}=...), or a pattern that reads it; its logs are in {sample.folder}",
+        samples=[sample],
+    )
 
 
 def hopeless(samples: Sequence[Sample]) -> bool:

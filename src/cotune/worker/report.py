@@ -84,7 +84,9 @@ def _tell(
 ) -> None:
     global _last_told  # noqa: PLW0603  # the one place where a process remembers when it last spoke
     now = time.monotonic()
-    if accuracy is None and not numbers and now - _last_told < _QUIET_SECONDS:
+    epoch = progress.get("epoch")
+    ends = epoch is not None and float(epoch).is_integer()  # of an epoch: the last one must not be lost
+    if accuracy is None and not numbers and not ends and now - _last_told < _QUIET_SECONDS:
         return
     _last_told = now
     if waited is not None and "input" not in numbers:
