@@ -67,6 +67,10 @@ def test_a_job_in_steps_is_measured_planned_and_run_in_steps(folder: Path) -> No
     assert plan.code == 0, plan.err
     chosen = plan.json["plan"]
     assert chosen["progress"]["unit"] == "steps"
+    refused = cotune(folder, "plan", "--target", "val_loss=0.001")
+    assert refused.code == 5
+    assert "within its whole length" in refused.err
+    assert "epoch" not in refused.err
     most = chosen["progress"]["most"] * chosen["config"]["global_batch"]
     assert most == pytest.approx(3200, rel=0.02)
     run = cotune(folder, "run", "--json")

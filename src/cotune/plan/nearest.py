@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cotune import progress
 from cotune.errors import Infeasible
 from cotune.forecast import Learning
 from cotune.plan.assess import Assessment, would_do
 from cotune.plan.draws import longest_epochs, runs
-from cotune.types import Floats, Forecast, Goal, Ints, Job
+from cotune.types import Config, Floats, Forecast, Goal, Ints, Job, ProgressUnit
 from cotune.units import duration, number
 
 
@@ -153,7 +154,7 @@ def _binding_target(job: Job, found: Assessment, target: float, reached: Floats,
     best = min(best, found.sign * target)  # between two draws it may seem to be just enough
     short = found.sign * target - best
     level = f"{job.metric} {found.sign * best:.4g}"
-    words = f"{level} is the best that can be counted on within {found.goal.max_epochs} epochs"
+    words = f"{level} is the best that can be counted on within {_length(job, found.goal)}"
     by = f"{short:.2g}" if short else "a trifle"
     easier = (found.sign * _rounded(best - share * abs(best), math.floor) for share in _MARGINS)
     offered = (replace(found.goal, target=level) for level in easier)
@@ -175,22 +176,29 @@ def _rounded(amount: float, whole: Callable[[float], int]) -> float:
     return float(f"{whole(amount / step) * step:.4g}")
 
 
+def _length(job: Job, goal: Goal) -> str:
+    """Return how long a run may be, in what the job counts; how many steps that are depends on the batch."""
+    if job.counting.unit == "steps":
+        return "its whole length"
+    return progress.words(job, Config.data_parallel(1, 1), goal.max_epochs)
+
+
 def _together(job: Job, found: Assessment) -> str:
     """Return how far off each constraint is when the others are lifted: relaxing one of them would not do."""
     goal, parts = found.goal, []
     free = replace(goal, deadline=None, max_cost=None)
     if goal.target is not None and found.outlook.learning is not None:
         best = float(_reached(found, found.outlook.learning, free).max(initial=-np.inf))
-        parts += [
-            f"{job.metric} {found.sign * best:.4g} is the best that can be counted on within {goal.max_epochs} epochs"
-        ]
+        level = f"{job.metric} {found.sign * best:.4g}"
+        parts.append(f"{level} is the best that can be counted on within {_length(job, goal)}")
     able, outlook = np.flatnonzero(np.isfinite(found.rate)), found.outlook
+    start = "the first epoch" if job.counting == ProgressUnit() else "the first evaluation"
     first = (outlook.startup + outlook.epoch_seconds + outlook.overhead)[able]
     if goal.deadline is not None:
-        parts.append(f"the first epoch takes {duration(float(first.min()))} of {duration(goal.deadline)}")
+        parts.append(f"{start} takes {duration(float(first.min()))} of {duration(goal.deadline)}")
     if goal.max_cost is not None:
         least = float((first * found.rate[able]).min())
-        parts.append(f"the first epoch costs {number(least)} of {number(goal.max_cost)} {found.unit}")
+        parts.append(f"{start} costs {number(least)} of {number(goal.max_cost)} {found.unit}")
     return ", and ".join(parts)
 
 
