@@ -158,6 +158,16 @@ def test_a_worker_finds_who_it_is_and_what_it_is_told(play: Play) -> None:
         assert not Path(seen["TMPDIR"]).exists()
 
 
+def test_large_blocks_of_a_forked_worker_stay_in_its_heap(play: Play) -> None:
+    script = """
+        import torch
+        block = torch.empty(1 << 26, dtype=torch.uint8).data_ptr()
+        heap = [line.split()[0].split("-") for line in open("/proc/self/maps") if "[heap]" in line]
+        print(any(int(low, 16) <= block < int(high, 16) for low, high in heap))
+    """
+    assert play(script).log(0).split() == ["True"]
+
+
 def test_random_states_differ_between_ranks_and_seeds_and_are_the_same_again(play: Play) -> None:
     script = """
         import random, numpy, torch

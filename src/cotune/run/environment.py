@@ -21,7 +21,8 @@ from cotune.run.lease import Lease
 from cotune.run.local.network import LINK, address
 from cotune.worker import kubeflow
 
-# Large blocks are otherwise returned and mapped anew in some steps and not in others: times become bimodal.
+# Large blocks are otherwise returned and mapped anew in some steps and not in others: times on cores become bimodal.
+# Workers on GPUs do without: blocks in the heap are small pages, and each loader process they fork copies their table.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 SINGLE_THREADED = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 _ADDRESS = "127.0.0.1"

@@ -124,7 +124,7 @@ class Local:
         on_nodes = self._nodes.of_units(launch.config, launch.nodes) if self._nodes else []
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
-        base = {"PYTHONUNBUFFERED": "1", **os.environ, **MALLOC, **own}
+        base = {"PYTHONUNBUFFERED": "1", **os.environ, **own}
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
         pattern, lease = pattern_of(job), leased(launch.folder, launch.fence)
@@ -242,11 +242,13 @@ class Local:
         workers = running.launch.config.workers
         on_gpu = [*_on_gpu(running.launch.config), *[False] * running.launch.config.servers]
         mixed = not all(on_gpu[:workers])
+        own_malloc = {name: own[name] for name in MALLOC.keys() & own.keys()}
         return tuple(
             Slice(
                 rank,
                 cores,
                 {
+                    **({} if on_gpu[rank] and running.gpus else {**MALLOC, **own_malloc}),
                     "OMP_NUM_THREADS": own.get("OMP_NUM_THREADS", str(1 if self._nodes else len(cores))),
                     **rank_env(rank, running.folder, running.ports),
                     **gpu_env(

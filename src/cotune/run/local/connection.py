@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
-from cotune.run.environment import MALLOC, SINGLE_THREADED
+from cotune.run.environment import SINGLE_THREADED
 
 _CHUNK = 1 << 16
 _SHORT_PATH = 40  # multiprocessing makes sockets below it, and the path of a socket has at most 107 bytes
@@ -33,7 +33,7 @@ class Connection:
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
-            env={**os.environ, **SINGLE_THREADED, **MALLOC},
+            env={**os.environ, **SINGLE_THREADED},
             pass_fds=(commands, events),
             start_new_session=True,  # so that Ctrl-C reaches cotune alone
         )

@@ -31,6 +31,7 @@ from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
 from cotune.run.memory import of_this_process, tell_before_sigterm
+from cotune.run.processes import set_malloc
 from cotune.safety.private import FILE_MODE
 from cotune.worker import input_wait
 
@@ -68,6 +69,7 @@ def work(
         if group.program.kind == "exec":
             _say(tell, "begun", worker.rank)
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
+        set_malloc(os.environ)
         watched = _prepare(group.seed, worker)
         if os.environ.get("CUDA_VISIBLE_DEVICES"):
             tell_before_sigterm(group.folder, worker.rank, sharing)
