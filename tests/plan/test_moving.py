@@ -35,6 +35,17 @@ def test_a_slow_beginning_is_worth_it_only_while_a_quick_end_can_make_up() -> No
     assert score_of(10.0, 54.0)[0] > KNOWN.penalty
 
 
+def test_a_run_cannot_change_before_its_next_evaluation() -> None:
+    left = np.full((1, 3), 2.0)  # epochs: 16 s, 10 s or 6 s; half of it at 8 s leaves 4 s, and 3 s are needed
+    often, seldom = (
+        prospects(np.ones(1), left, PACE, RATE, time_left=12.0, begin=np.zeros(3), step=step, constants=KNOWN)
+        for step in (1.0, 2.0)
+    )
+    assert often.odds.tolist() == [1.0, 1.0, 1.0]
+    assert seldom.odds.tolist() == [0.0, 1.0, 1.0]
+    assert seldom.odds.tolist() == seldom.stays.tolist()
+
+
 def test_what_a_move_takes_counts_as_seconds_and_as_cost() -> None:
     at_once, later = score_of(10.0, 200.0), score_of(10.0, 200.0, np.array([0.0, 7.0, 7.0]))
     assert at_once[0] == later[0]

@@ -3,8 +3,8 @@
 For every hypothesis h of what the rest of the way takes, and every config c it may go on with:
 
     rest(h, c)  = epochs left x epoch_seconds          and its cost
-    the run learns h on the way: after a share f of the rest it may change once more, to the cheapest config
-    that still comes in time; where none does it is late, whatever it spends until the deadline
+    the run learns h on the way: after a share f of the rest, but not before its next evaluation, it may change once
+    more, to the cheapest config that still comes in time; where none does it is late, whatever it spends until then
 
     score(c) = sum over h of weight x [ (sunk + cost(h, c)) / (sunk + least(h)) + penalty x late(h, c) ]
 
@@ -31,6 +31,7 @@ class MovingConstants:
     penalty: float = 6.0  # for being late, in least costs
     margin: float = 0.08  # by which the score must fall for a move
     whole: float = 0.5  # epochs that waiting for a whole one adds
+    looks: float = 1.0  # evaluations before a change can come
 
 
 CONSTANTS = MovingConstants()
@@ -55,15 +56,17 @@ def prospects(
     *,
     time_left: float,
     begin: Floats,
+    step: float = 1.0,
     sunk: float = 0.0,
     constants: MovingConstants = CONSTANTS,
 ) -> Prospect:
     """Return what each config promises.
 
     `epochs` (h, c) are left in each hypothesis, `pace` (c,) or (h, c) seconds each, `rate` (c,) the cost of a second,
-    `begin` (c,) the seconds before the first step: what starting or moving takes, `sunk` what the run has cost so far.
+    `begin` (c,) the seconds before the first step: what starting or moving takes, `step` the epochs between
+    evaluations, `sunk` what the run has cost so far.
     """
-    share = constants.learnt
+    share = np.maximum(constants.learnt, constants.looks * step / np.maximum(epochs, _TINY))  # (h, c)
     seconds = (epochs + constants.whole) * pace  # (h, c)
     gets_there = np.isfinite(seconds)
     reaching = np.where(gets_there, seconds, 0.0)
@@ -75,13 +78,15 @@ def prospects(
     least = _cheapest_within(quick, cheapest, np.full((len(seconds), 1), time_left))[:, 0]
     fastest = np.where(np.isfinite(cheapest[:, 0]), cheapest[:, 0], patience * rate.min())
     least = np.maximum(np.where(np.isfinite(least), least, fastest), _TINY)
-    allowed = np.where(gets_there, (time_left - begin - share * reaching) / (1 - share), -np.inf)
+    changes = gets_there & (share < 1)
+    share = np.minimum(share, 1.0)
+    allowed = np.where(changes, (time_left - begin - share * reaching) / np.maximum(1 - share, _TINY), -np.inf)
     stays = gets_there & (begin + seconds <= time_left)
     other = _cheapest_within(quick, cheapest, allowed)
-    later = np.where(stays, np.minimum(cost, other), other) * (1 - share)
+    later = np.where(stays, np.minimum(cost, other), other)
     met = np.isfinite(later)
     wasted = np.minimum(patience, begin + seconds) * rate
-    spent = share * np.where(met, cost, 0.0) + np.where(met, later, 0.0) + begin * rate
+    spent = share * np.where(met, cost, 0.0) + (1 - share) * np.where(met, later, 0.0) + begin * rate
     total = np.where(met, spent, wasted)
     score = weights @ ((sunk + total) / (sunk + least[:, None]) + constants.penalty * ~met)
     usual = np.exp(weights @ np.log(np.maximum(np.minimum(cost, wasted), _TINY)))  # half of all hypotheses cost less

@@ -22,6 +22,7 @@ from cotune.plan.assess import assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
+from cotune.predict.resolution import step_of
 from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import Leg, Way, renewed, usual_ways
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
@@ -80,7 +81,8 @@ class SelfMeasuring:
         """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
         known = [*self.known, *probes]
         if not timed_samples(known):
-            return self._first_probe({sample.config for sample in known})
+            first = self._first_probe({sample.config for sample in known})
+            return first if first is None or self._short(first) else None
         if len(probes) >= self.constants.timing.most:
             return None
         tried = {sample.config for sample in known}
@@ -117,7 +119,7 @@ class SelfMeasuring:
             odds=min(float(prospect.odds[best]), _SUREST),
             stays=float(prospect.stays[best]),
             seconds=float(prospect.cost[best] / self.rate[best]),
-            reason=self._reason(pace, prospect, best, here),
+            reason=self._reason(samples, pace, prospect, best, here),
             remedy=self._remedy(pace, prospect, best),
         )
 
@@ -132,8 +134,10 @@ class SelfMeasuring:
         )
         return f"{more}a later deadline or an easier target would help"
 
-    def _reason(self, pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
+    def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
         odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
+        if here is None and not timed_samples((*self.known, *samples)):
+            return f"thirty steps may take more than {self.constants.timing.presumed:.0%} of the deadline, {odds}"
         if here is None:
             each = progress.pace(self.job, self.configs[best], float(pace[best]))
             return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
@@ -159,6 +163,28 @@ class SelfMeasuring:
         first = max(0, min(small - 1, len(ordered) // 2))
         downwards = (self.configs[int(row)] for row in ordered[first::-1])
         return next((config for config in downwards if config not in failed), None)
+
+    def _short(self, config: Config) -> bool:
+        """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
+        if self.goal.deadline is None:
+            return True
+        seconds = self.probe_epochs(config) * float(self._presumed[0][self.row(config)])
+        return seconds <= self.constants.timing.presumed * self.goal.deadline
+
+    @cached_property
+    def _presumed(self) -> tuple[Floats, Floats]:
+        """Return the pace of every config before anything is timed, and its spread.
+
+        The deadline is thought right for as many workers as lie in the middle; time falls as they grow.
+        """
+        assert self.goal.deadline is not None
+        units, timing = self.configs.units.astype(np.float64), self.constants.timing
+        each = (
+            self.goal.deadline / np.sqrt(timing.tight * timing.loose) / self.constants.way.usual_epochs(self.goal.cap)
+        )
+        scale = np.sqrt(units.min() * units.max()) / units
+        anywhere = np.log(units.max() / units.min()) / np.sqrt(12)  # as well at one end as at the other
+        return each * scale, np.full(len(units), anywhere)
 
     def probe_epochs(self, config: Config) -> float:
         """Return the epochs that thirty steps of a config are."""
@@ -192,6 +218,8 @@ class SelfMeasuring:
             for sample in (*self.known, *samples)
             if sample.epoch_seconds is not None or sample.failed
         )
+        if self.goal.deadline is not None and not timed_samples(timed):
+            return self._presumed
         if timed not in self._paces:
             learnt = forecaster(self.job, timed, self.cluster, predictor=LAWS, accuracy=None, seed=self.seed)
             outlook = learnt(self.configs, 1)
@@ -251,6 +279,7 @@ class SelfMeasuring:
             self.rate[rows],
             time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
             begin=begin[rows],
+            step=step_of(self.job, (*self.known, *samples)),
             sunk=sum(leg.epochs * float(pace[leg.column] * self.rate[leg.column]) for leg in legs),
             constants=self.constants.moving,
         )

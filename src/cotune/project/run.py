@@ -171,7 +171,8 @@ class RunContext:
                 seed=seed,
                 engine_name=settings.engine,
             )
-        ProfileOutcome(job, probes, known, known, limits).require_speed()
+        if probes:
+            ProfileOutcome(job, probes, known, known, limits).require_speed()
         choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
         self.display.note(f"beginning with {choice.config}: {choice.reason}")
         return ProjectRun(self, options, choice.config, goal, None, None, MeasuredItself(brain, probes))
