@@ -90,7 +90,7 @@ def test_the_specification_is_published_and_names_every_route(service: Service) 
     assert found.status == 200
     paths = found.json["paths"]
     actions = {f"/api/v1/jobs/{{id}}{tail}" for tail in ("", "/why", "/wait", "/logs", "/cancel", "/hold", "/release")}
-    others = {f"/api/v1/{name}" for name in ("jobs", "events", "service", "health", "rules", "dry-run")}
+    others = {f"/api/v1/{name}" for name in ("jobs", "events", "service", "health", "rules", "dry-run", "occupancy")}
     assert actions | others == set(paths)
 
 

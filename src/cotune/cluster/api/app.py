@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cotune import __version__
 from cotune.cluster.api.middleware import AccessMiddleware
+from cotune.cluster.api.page import add_page
 from cotune.cluster.api.queue_access import Forbidden, QueueAccess, SubmitRequest, require
 from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
 from cotune.cluster.service.queue import Queue, QuotaFull
@@ -124,6 +125,7 @@ def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, l
     )
     access = QueueAccess(queue, tuple(root.resolve() for root in roots))
     _errors(app)
+    add_page(app)
     _looking(app, access)
     _changing(app, access)
     _following(app, access)
@@ -173,6 +175,11 @@ def _looking(app: FastAPI, access: QueueAccess) -> None:
     def service(caller: Reader) -> Response:
         """Say who works the queue off, how many jobs there are of each state, and what your token may do."""
         return _answer("service", access.service(caller))
+
+    @app.get("/api/v1/occupancy", tags=["service"], dependencies=[_bearer])
+    def occupancy(caller: Reader, seconds: Annotated[float, Query(ge=60, le=30 * 86_400)] = 3600.0) -> Response:
+        """Tell how many units were held over the last seconds, by type of device, over all teams."""
+        return _answer("occupancy", access.occupancy(caller, seconds))
 
     @app.get("/api/v1/jobs", tags=["jobs"], dependencies=[_bearer])
     def jobs(

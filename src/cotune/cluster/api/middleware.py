@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cotune.cluster.api.page import PATHS
 from cotune.cluster.api.tokens import EVERYBODY_HERE, Caller, TokenFile
 from cotune.dashboard.access import HEADERS, host_of, loopback
 
@@ -66,7 +67,7 @@ class AccessMiddleware:
             raise _Unacceptable(403, "this service is for this machine alone")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # which no database takes
             raise _Unacceptable(400, "an address has no NUL in it")
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or (scope["method"] in ("GET", "HEAD") and scope["path"] in PATHS):
             return None
         if self.tokens is None:
             return EVERYBODY_HERE

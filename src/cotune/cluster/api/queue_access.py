@@ -20,7 +20,8 @@ from cotune.cluster.service.documents import (
     status_document,
 )
 from cotune.cluster.service.documents import why_document as whole_why
-from cotune.cluster.service.foresight import foresee
+from cotune.cluster.service.foresight import cluster_of, foresee
+from cotune.cluster.service.history import occupancy_over_time
 from cotune.cluster.service.logs import last_lines
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -142,6 +143,11 @@ class QueueAccess:
         leader = self.queue.leader()
         cluster = self._seen_by(caller, cluster_document(leader))
         return {"service": leader_document(leader), "counts": counts, "cluster": cluster, "you": _who(caller)}
+
+    def occupancy(self, _: Caller, seconds: float) -> dict[str, Any]:
+        """Return how much of the cluster was in use; whose it was is not told."""
+        leader = self.queue.leader()
+        return occupancy_over_time(self.queue.store, cluster_of(leader.about if leader else {}), seconds)
 
     def _seen_by(self, caller: Caller, cluster: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return who holds what of the cluster, with the ids of those jobs alone that the caller may see."""
