@@ -171,3 +171,22 @@ def test_a_promise_is_counted_between_two_times() -> None:
 
 def test_a_good_forecast_is_kept_for_certain_and_a_vague_one_at_a_risk() -> None:
     assert [Joint().margin(spread) for spread in (0.01, 0.1, 0.3, 1.0)] == pytest.approx([2.75, 2.75, 0.35 / 0.3, 0.35])
+
+
+@pytest.mark.parametrize(
+    ("restart", "noise", "per_node", "counted", "summed"),
+    [
+        (0.0, 0.0, None, (198, 771, 603), (386394.877478951, 249451.90736697306)),
+        (30.0, 0.0, 8, (213, 444, 471), (332225.98070544266, 243838.34497304575)),
+        (0.0, 0.1, None, (204, 1116, 601), (332441.97255954106, 255696.50447941988)),
+    ],
+)
+def test_what_makes_it_quicker_changes_no_decision(
+    restart: float, noise: float, per_node: int | None, counted: tuple[int, ...], summed: tuple[float, ...]
+) -> None:
+    trace = jobs(7, 300, every=12.0)
+    cluster = Cluster((Device("gpu", 32, per_node=per_node),))
+    played = simulate(trace, cluster, Joint(), restart=restart, believe=mistaken(noise, len(trace)))
+    assert (played.declined.sum(), played.starts.sum(), len(played.latency)) == counted
+    ends = played.end[played.finished].sum()
+    assert (ends, played.service.sum()) == pytest.approx(summed, rel=1e-12)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import mul
 from typing import Protocol
 
 from cotune.cluster.policy import Active, Promise, capacity
 from cotune.cluster.promises import MOMENT, TIGHT, Room, held_at, trimmed
-from cotune.cluster.prospects import Ladder, Prospects
+from cotune.cluster.prospects import Ladder, Prospects, Revised
 from cotune.cluster.turning_points import begin, standing, start_seconds, steps_down
 from cotune.types import Cluster, Config
 
@@ -54,7 +53,8 @@ class Ledger:
         self._there = capacity(cluster)
         self._free = dict(self._there)
         self._urgent = [job for job in active if job.job.deadline is not None]
-        self._patient = [job for job in active if job.job.deadline is None]
+        alike = len(self._urgent) == len(active)
+        self._patient = [] if alike else [job for job in active if job.job.deadline is None]
         self._rooms: dict[str, Room] = {}
         self._revising = False  # whether promises are made as small as they have become
         self._new: Active | None = None
@@ -83,12 +83,12 @@ class Ledger:
                 break
         if promise is None:
             return False
-        new.promise = replace(promise, firm=self._is_firm(new, promise))
+        new.promise = promise._replace(firm=self._is_firm(new, promise))
         if taken:
             self._room(promise.device).take(promise)
         for job in reversed(taken):  # the cheapest first, where there is still room
             again = self._fit(job)
-            job.promise = None if again is None else replace(again, firm=False)
+            job.promise = None if again is None else again._replace(firm=False)
             if again is not None:
                 self._room(again.device).take(again)
         return new.promise.firm
@@ -140,7 +140,7 @@ class Ledger:
         for _, _, job in sorted((self._price(job), job.number, job) for job in waiting):
             promise = self._found(job)
             if promise is not None:
-                job.promise = replace(promise, firm=False)
+                job.promise = promise._replace(firm=False)
                 self._room(promise.device).take(promise)
             else:
                 self._prospects(job).tried = job.synced
@@ -157,12 +157,17 @@ class Ledger:
         """Let those who have a promise get on before it begins, whoever is due next first; the late come last."""
         if not any(self._free.values()):
             return
-        line = [(begin(job), job.number, job) for job in self._urgent if job not in self._given and _goes_on(job)]
+        given = self._given
+        line = [(begin(job), job.number, job) for job in self._urgent if job not in given and _goes_on(job)]
+        left = sum(self._free.values())
         for *_, job in sorted(line):
-            if not any(self._free.values()):
+            if not left:
                 return
             ladder, row = self._base(job)
-            self._give(job, ladder, min(row, ladder.row(self._free[ladder.device])))
+            row = min(row, ladder.row(self._free[ladder.device]))
+            if row >= 0:
+                self._give(job, ladder, row)
+                left -= ladder.units[row]
 
     def _base(self, job: Active) -> tuple[Ladder, int]:
         """Return in what a job gets on: as it is, as long as nothing cheaper is in time."""
@@ -227,10 +232,10 @@ class Ledger:
             return False
         ladder, row = self._cheapest(new)
         cost = ladder.units[row] * ladder.sure[row]
-        self._asked = self._asked or sorted(job.job.gpus * job.total for job in self._urgent)
-        if cost <= _median_without(self._asked, new.job.gpus * new.total):
+        if cost <= self._terms.widest * self._room(ladder.device).left(new.synced + new.deadline_left):
             return False
-        return cost > self._terms.widest * self._room(ladder.device).left(new.synced + new.deadline_left)
+        self._asked = self._asked or sorted([job.job.gpus * job.total for job in self._urgent])
+        return cost > _median_without(self._asked, new.job.gpus * new.total)
 
     def _dearer(self, new: Active) -> list[Active]:
         """Return those whose promises may be taken back for a newcomer, the dearest first."""
@@ -287,25 +292,33 @@ class Ledger:
     def _room(self, device: str) -> Room:
         """Return what promises leave of a device, each as small as it has become."""
         if device not in self._rooms:
-            promises = [job.promise for job in self._urgent if job.promise is not None]
-            if self._revising:
-                promises = [self._revised(job, job.promise) for job in self._urgent if job.promise is not None]
-            kept = (promise for promise in promises if promise.device == device)
+            holders = [(job, job.promise) for job in self._urgent if job.promise is not None]
+            promises = [self._revised(*one) if self._revising else one[1] for one in holders]
+            kept = [promise for promise in promises if promise.device == device]
             self._rooms[device] = Room(self._urgent[0].synced, self._there[device], kept)
         return self._rooms[device]
 
     def _revised(self, job: Active, promise: Promise, *, extend: bool = False) -> Promise:
         """Return a promise as far as it is still needed; one that has become too small is made anew."""
-        if job.running:
-            ladder = self._ladder(job, promise)
-            enough = trimmed(promise, ladder, job.synced, standing(job, ladder))
-            job.promise = promise = enough or (self._extended(job, promise) if extend else promise)
-        return promise
+        if job.config is None:
+            return promise
+        known = self._prospects(job)
+        before, now = known.revised, job.synced
+        if before is not None and before.promise is promise and before.at == now and before.config is job.config:
+            return promise
+        ladder = known.on(promise.device)
+        enough = trimmed(promise, ladder, now, standing(job, ladder))
+        if enough is not None:
+            known.revised = Revised(enough, job.config, now)
+        elif extend:
+            enough = self._extended(job, promise)
+        job.promise = enough or promise
+        return job.promise
 
     def _extended(self, job: Active, promise: Promise) -> Promise:
         self._room(promise.device).give_back(promise)
         found = self._fit(job)
-        extended = promise if found is None else replace(found, firm=promise.firm)
+        extended = promise if found is None else found._replace(firm=promise.firm)
         self._room(extended.device).take(extended)
         return extended
 
@@ -313,6 +326,10 @@ class Ledger:
         return self._prospects(job).on(promise.device)
 
     def _prospects(self, job: Active) -> Prospects:
+        known = job.prospects
+        unchanged = known is not None and known.done == job.done and known.config is job.config
+        if known is not None and unchanged and not job.spread and not known.margin:  # the usual case, quickly
+            return known
         known = self._known.get(job)
         if known is None:
             certain = job is self._new or (job.promise is not None and job.promise.firm)

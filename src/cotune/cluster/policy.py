@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cotune.errors import UsageError
 from cotune.types import Cluster, Config
@@ -115,8 +115,7 @@ def rigid_config(gpus: int, batch_size: int = 1, device: str = "gpu") -> Config:
     return Config.data_parallel(batch_size, gpus, device)
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(NamedTuple):
     """A job's part of a plan that keeps all deadlines: so many units until each of some times on the clock.
 
     One that is not `firm` may be taken back for jobs of which more can be kept in its place.

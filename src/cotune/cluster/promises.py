@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,7 @@ _TURNS = 8
 _ENOUGH = 1.0 - 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """Where a job stands: what a start takes it, the row of what it runs in (-1: nothing), and when it works there."""
 
     restart: float
@@ -52,8 +51,15 @@ class Room:
         self._times: list[float] = [now]
         self._changes: list[int] = [0]
         self._stretches: tuple[Floats, Ints] | None = None
+        times, changes = self._times, self._changes
         for promise in promises:
-            self.take(promise)
+            ends, held = promise.ends, promise.units
+            if len(ends) == 2 and not held[0]:  # the usual case, quickly
+                if ends[1] > now:
+                    times += (ends[0] if ends[0] > now else now, ends[1])
+                    changes += (-held[1], held[1])
+            else:
+                self._book(promise, -1)
 
     def take(self, promise: Promise) -> None:
         """Take what was promised to somebody."""
@@ -66,11 +72,6 @@ class Room:
     def _book(self, promise: Promise, sign: int) -> None:
         begin, ends, held = self.now, promise.ends, promise.units
         self._stretches = None
-        if len(ends) == 2 and not held[0]:  # the usual case, quickly
-            if ends[1] > begin:
-                self._times += (max(ends[0], begin), ends[1])
-                self._changes += (sign * held[1], -sign * held[1])
-            return
         for end, units in zip(ends, held, strict=True):
             if end > begin:
                 if units:
@@ -82,14 +83,12 @@ class Room:
         """Return where each stretch begins, and what is free in it; the last has no end."""
         if self._stretches is None:
             times = np.array(self._times)
-            order = np.argsort(times, kind="stable")
+            order = times.argsort(kind="stable")
             times = times[order]
-            free = self._units + np.cumsum(np.array(self._changes, dtype=np.int64)[order])
-            last = np.ones(len(times), dtype=bool)
-            np.greater(times[1:] - times[:-1], HAIR, out=last[:-1])
-            first = np.ones(len(times), dtype=bool)
-            first[1:] = last[:-1]
-            self._stretches = times[first], free[last]
+            free = self._units + np.array(self._changes, dtype=np.int64)[order].cumsum()
+            apart = np.ones(len(times) + 1, dtype=bool)  # whether a time is another than the one before
+            np.greater(times[1:] - times[:-1], HAIR, out=apart[1:-1])
+            self._stretches = times[apart[:-1]], free[apart[1:]]
         return self._stretches
 
     def left(self, until: float) -> float:
@@ -117,10 +116,9 @@ class Room:
             if found is None:
                 continue
             first, begin = found
-            if np.count_nonzero(chosen[first + 1 :] != chosen[first:-1]) < _TURNS:
+            if int((chosen[first + 1 :] != chosen[first:-1]).sum()) < _TURNS:
                 units = ladder.counted[chosen[first:]]
-                ends = np.append(begins[first + 1 :], until)
-                return _promise(float(begins[first]) + begin, ends, units, ladder.device)
+                return _promise(float(begins[first]) + begin, begins[first + 1 :], until, units, ladder.device)
         return None
 
 
@@ -136,7 +134,7 @@ def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: Standing) -> 
     """Return the stretch in which to begin at the latest and when in it, so that all is done; None if there is none."""
     pace, restart = speed[chosen], job.restart
     if not restart:
-        done = np.cumsum((pace * lasts)[::-1])
+        done = (pace * lasts)[::-1].cumsum()
         place = int(done.searchsorted(_ENOUGH))
         if place == len(done):
             return None
@@ -155,10 +153,10 @@ def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: Standing) -> 
     return None
 
 
-def _promise(begin: float, ends: Floats, units: Ints, device: str) -> Promise:
+def _promise(begin: float, turns: Floats, until: float, units: Ints, device: str) -> Promise:
     """Return a promise from a time on, told once for stretches of as many units."""
-    last = np.flatnonzero(np.append(units[1:] != units[:-1], True))
-    return Promise((begin, *ends[last].tolist()), (0, *units[last].tolist()), device)
+    changes = units[1:] != units[:-1]
+    return Promise((begin, *turns[changes].tolist(), until), (0, *units[:-1][changes].tolist(), int(units[-1])), device)
 
 
 def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Promise | None:

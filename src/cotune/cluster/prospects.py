@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,11 +55,18 @@ class Ladder:
         return bisect_right(self.units, units) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(NamedTuple):
     """When to look at a job again, as long as it has the same promise and holds the same."""
 
     promise: Promise | None
+    config: Config | None
+    at: float
+
+
+class Revised(NamedTuple):
+    """A promise that is as small as it can be, at a time and as long as the job holds the same."""
+
+    promise: Promise
     config: Config | None
     at: float
 
@@ -77,6 +84,7 @@ class Prospects:
     wake: Wake | None = None
     base: tuple[Ladder, int] | None = None  # the cheapest in time, and until when it is if the job runs in it
     base_until: float = -math.inf
+    revised: Revised | None = None
 
     def on(self, device: str) -> Ladder:
         """Return the configs on a device."""
@@ -107,7 +115,10 @@ def brought_up_to_date(active: Active, known: Prospects, margin: float, hope: fl
         sure = [cautious(active, config, margin) for config in ladder.configs] if active.spread else ladder.likely
         ladder.sure = sure
     known.done, known.config, known.margin = active.done, active.config, margin
-    known.quickest = min((_at_best(active, ladder, hope) for ladder in known.ladders), default=math.inf)
+    if len(known.ladders) == 1:
+        known.quickest = _at_best(active, known.ladders[0], hope)
+    else:
+        known.quickest = min((_at_best(active, ladder, hope) for ladder in known.ladders), default=math.inf)
     return known
 
 
@@ -159,4 +170,6 @@ def _likely(active: Active, ladder: Ladder) -> list[float]:
     if ladder.rates is None or active.belief is None or not active.done < active.belief.total:
         return [seconds_left(active, config) for config in ladder.configs]
     left = active.belief.total - active.done
-    return [left / rate if rate else math.inf for rate in ladder.rates]
+    if 0.0 in ladder.rates:
+        return [left / rate if rate else math.inf for rate in ladder.rates]
+    return [left / rate for rate in ladder.rates]

@@ -87,16 +87,17 @@ class Joint:
         An uncertain job is looked at halfway to its deadline too, but no more often than each `look` of the time it was
         given.
         """
-        known, deadline = active.prospects, active.job.deadline
-        if known is None or deadline is None or deadline <= active.synced:
+        known, deadline, now = active.prospects, active.job.deadline, active.synced
+        if known is None or deadline is None or deadline <= now:
             return math.inf
-        due, wake = deadline - active.synced, known.wake
+        wake = known.wake
         if wake is None or wake.promise is not active.promise or wake.config is not active.config or active.spread:
-            wake = known.wake = Wake(active.promise, active.config, active.synced + self._soonest(active, known))
-        soonest = wake.at - active.synced
+            wake = known.wake = Wake(active.promise, active.config, now + self._soonest(active, known))
+        soonest = wake.at - now
         soonest = soonest if soonest > TIGHT else math.inf  # that was decided already
         if not active.spread:
             return soonest
+        due = deadline - now
         return max(min(soonest, due / 2), min(due, self.look * (due + active.age)))
 
     def _soonest(self, active: Active, known: Prospects) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from cotune.cluster.loop import Changes, Footing, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
+from cotune.cluster.simulate.collecting import collecting_rarely
 from cotune.cluster.simulate.failures import Failures, outages
 from cotune.cluster.simulate.fractions import cluster_in_parts, job_in_parts, parts_per_gpu, policy_in_parts
 from cotune.cluster.simulate.world import Believe, Simulated, exactly
@@ -147,10 +148,11 @@ def simulate(
     def watch(changes: Changes) -> None:
         record.watch(changes, len(world.present))
 
-    for active in drive(decides, there, world, places, watch, footing=footing):
-        record.left(active, world.now())
-        if not active.declined:
-            record.columns["end"][active.number] = world.now()
+    with collecting_rarely():
+        for active in drive(decides, there, world, places, watch, footing=footing):
+            record.left(active, world.now())
+            if not active.declined:
+                record.columns["end"][active.number] = world.now()
     for active in world.present.values():
         world.sync(active)
         record.left(active, world.now())
