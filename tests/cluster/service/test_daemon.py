@@ -163,3 +163,15 @@ def test_jobs_get_units_of_the_types_that_they_name_and_each_type_is_measured(tm
     assert (used["quick"], used["steady"]) == ("fast", "slow")
     assert used["either"] in ("fast", "slow")
     assert measured == {"fast", "slow"}
+
+
+def test_a_job_whose_measuring_was_killed_from_outside_is_measured_again(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    once = "os.path.exists('killed') or (open('killed', 'w').close(), os.kill(os.getppid(), 9))"
+    folder = job(tmp_path, "struck", "epochs: 2", each=once)
+    id = cotune(tmp_path, "submit", "struck", "--store", store, "--json").json["job"]
+    service = serving(tmp_path, store, "--drain")
+    said = service.communicate()[1]
+    with open_store(store) as opened:
+        assert Queue(opened).get(id).state.value == "done", said
+    assert (folder / "killed").exists()

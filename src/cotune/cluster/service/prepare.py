@@ -20,17 +20,18 @@ from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import is_alike, on_cluster
+from cotune.cluster.service.preparing import TRIES
 from cotune.cluster.service.queue import Queue, QueuedJob
 from cotune.cluster.service.states import State
 from cotune.display import Terminal
 from cotune.documents import forecast_document
-from cotune.errors import CotuneError, Infeasible, NotFound
+from cotune.errors import CotuneError, EngineError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
 from cotune.run.launch import Engine, Event, Launch
 from cotune.run.opening import opened_engine
 from cotune.store import Store, open_store, rows
-from cotune.types import Cluster, Forecast
+from cotune.types import Cause, Cluster, Forecast, Sample
 
 MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
 
@@ -137,12 +138,19 @@ class Preparation:
         budget = settings.profile_seconds
         if settings.goal.deadline is not None:
             budget = min(budget, MOST_OF_DEADLINE * settings.goal.deadline)
-        with opened_engine(settings.engine, settings.engine_settings) as engine:
-            fenced = FencedEngine(engine, self.queue, self.job.id, self.term)
-            project = Project(
-                settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
-            )
-            project.profile(budget)
+        for tries_left in reversed(range(TRIES)):
+            try:
+                with opened_engine(settings.engine, settings.engine_settings) as engine:
+                    fenced = FencedEngine(engine, self.queue, self.job.id, self.term)
+                    project = Project(
+                        settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
+                    )
+                    project.profile(budget, retry_failed=tries_left < TRIES - 1)
+            except EngineError as error:
+                if not tries_left or not _came_from_outside(error):
+                    raise
+            else:
+                return
 
 
 def _workers(settings: Settings) -> tuple[int, ...]:
@@ -155,6 +163,13 @@ def _may_change(error: Infeasible) -> bool:
     """Say whether measuring more could make a goal feasible: something near it was not itself measured."""
     near = [one for one in error.nearest if isinstance(one, Forecast)]
     return any(one.epoch_seconds.source != "measured" for one in near)
+
+
+def _came_from_outside(error: EngineError) -> bool:
+    """Say whether nothing was measured because starts were killed: it was no config's fault, and may go well again."""
+    samples = error.facts.get("samples")
+    failures = [one.failure for one in samples if isinstance(one, Sample)] if isinstance(samples, list) else []
+    return bool(failures) and all(failure is not None and failure.cause is Cause.OUTSIDE for failure in failures)
 
 
 def _end_with_the_service() -> None:
