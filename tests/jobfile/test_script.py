@@ -235,3 +235,34 @@ def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_p
 def test_a_draft_of_a_script_that_is_not_there_says_so(tmp_path: Path) -> None:
     drafted = draft(("python", "trian.py", "{batch_size}"), tmp_path, "job", 100, 4)
     assert any("no trian.py here" in remark for remark in drafted.remarks)
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("python train.py --eval_strategy epoch", ("eval_loss", "eval_accuracy", "eval_f1")),
+        ("python train.py --eval_strategy=steps", ("eval_loss", "eval_accuracy", "eval_f1")),
+        ("python train.py args.yaml", ("eval_loss", "eval_accuracy", "eval_f1")),
+        ("python train.py --eval_strategy no", ()),
+        ("python train.py", ()),
+    ],
+)
+def test_what_a_trainer_evaluates_is_read_of_the_command_and_its_files_too(
+    tmp_path: Path, command: str, names: tuple[str, ...]
+) -> None:
+    (tmp_path / "args.yaml").write_text("eval_strategy: epoch\n")
+    (tmp_path / "train.py").write_text("""
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+def compute_metrics(told):
+    guesses = told.predictions.argmax(-1)
+    return {"accuracy": (guesses == told.label_ids).mean(), 'f1': f1(guesses)}
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+Trainer(model, args, compute_metrics=compute_metrics).train()
+""")
+    script = read(command.split(), tmp_path)
+    assert script is not None
+    assert script.metrics == names
+    found = draft(command.split(), tmp_path, "job", 100, 4)
+    assert any("never to evaluate" in remark for remark in found.remarks) == (not names)

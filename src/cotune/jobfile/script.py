@@ -55,7 +55,8 @@ _TRAINER = re.compile(r"\b(?:\w*Trainer|\w*TrainingArguments|SFTConfig)\b")
 _OWN_LOOPS: tuple[Framework, ...] = ("lightning", "accelerate")
 _CONFIGURATOR = "configurator.py"
 _MODULES = ("LightningModule", "LightningDataModule")
-_EVALUATES = re.compile(r"\beval(?:uation)?_strategy\s*=\s*[\"'](?!no\b)")
+_EVALUATES = re.compile(r"\beval(?:uation)?[_-]strategy[\"']?[\s=:]+[\"']?(?!no\b)\w")  # in code, a command or a file
+_COMPUTED = re.compile(r"\bdef compute_metrics\b.*?\breturn\s*\{([^}]*)\}", re.DOTALL)
 _LOGGED = re.compile(r"\bself\.log(?:_dict)?\(\s*(\{[^}]*\}|[\"'][\w/.-]+[\"'])")
 _LOGGED_TOGETHER = re.compile(r"\baccelerator\.log\(\s*(\{[^}]*\})")
 _OWN_DEFAULTS: dict[str, dict[str, float]] = {  # of the arguments of transformers 5 and TRL 1
@@ -126,7 +127,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
     optimiser = _optimiser(command, text, path.name, framework)
     accurate = re.search(r"\bacc(?:uracy)?\b", text) is not None
-    told = _metrics(framework, text)
+    told = _metrics(framework, "\n".join([text, " ".join(command), *_settings_files(command, folder).values()]))
     reports = "cotune.report" in text
     return Script(path.name, defaults, optimiser, framework, flags, accurate, told, meets, reports, prints)
 
@@ -139,7 +140,8 @@ def _global_flag(found: Default) -> str | None:
 def _metrics(framework: Framework | None, text: str) -> tuple[str, ...]:
     """Return the metrics that a script hands to its framework by name, those of held-out data first."""
     if framework == "transformers":
-        return ("eval_loss",) if _EVALUATES.search(text) else ()
+        own = re.findall(r"[\"'](\w+)[\"']\s*:", " ".join(_COMPUTED.findall(text)))
+        return tuple(dict.fromkeys(["eval_loss", *(f"eval_{name}" for name in own)])) if _EVALUATES.search(text) else ()
     sign = {"lightning": _LOGGED, "accelerate": _LOGGED_TOGETHER}.get(framework or "")
     calls = sign.findall(text) if sign else []
     names = dict.fromkeys(name for call in calls for name in re.findall(r"[\"']([\w/.-]+)[\"']", call))
@@ -269,18 +271,22 @@ def _value(node: ast.expr | None) -> float | None:
 
 def _in_files(command: Sequence[str], folder: Path) -> Iterator[tuple[Setting, Default]]:
     """Yield the numbers of the YAML and JSON files that a command names."""
-    for word in command:
-        path = folder / word.rpartition("=")[2]
-        if not word.endswith((".yaml", ".yml", ".json")) or not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            continue
+    for file, text in _settings_files(command, folder).items():
         try:
-            raw = yaml_text.read(path.read_text(errors="replace"))
+            raw = yaml_text.read(text)
         except yaml_text.NotYaml:
             continue
         for name, value in _entries(raw):
             setting = _setting(name)
             if setting is not None:
-                yield setting, Default(value, f"{name} of {path.name}")
+                yield setting, Default(value, f"{name} of {file}")
+
+
+def _settings_files(command: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return the text of the YAML and JSON files that a command names, by their names."""
+    named = (folder / word.rpartition("=")[2] for word in command if word.endswith((".yaml", ".yml", ".json")))
+    files = (path for path in named if path.is_file() and path.stat().st_size <= _MOST_BYTES)
+    return {path.name: path.read_text(errors="replace") for path in files}
 
 
 def _entries(raw: object) -> Iterator[tuple[str, float]]:
