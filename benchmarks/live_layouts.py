@@ -3,12 +3,14 @@
     python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, one after another
     python benchmarks/live_layouts.py --at-once 4 --seconds 480 --times times.json   # on 16 cores; keeps the times
     python benchmarks/live_layouts.py --times times.json   # judge the kept ones again
+    python benchmarks/live_layouts.py --other --times others.json   # a deeper decoder on slower trunks, other layouts
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
     python benchmarks/live_layouts.py --gpu-slices         # the same on eight slices of a GPU, gloo between them
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
-layers of width 64; on slices of a GPU 8 of width 512. Layouts are drawn from all that are right on 8 workers (and some
-on 4); of them the law chooses those to fit, one after another, as `cotune profile` does. It wants a machine that nobody
+layers of width 64 (`--other`: 8 of width 48, 0.2 Gbit/s from machine to machine); on slices of a GPU 8 of width 512.
+Layouts are drawn from all that are right on 8 workers (and some on 4); of them the law chooses those to fit, one after
+another, as `cotune profile` does. It wants a machine that nobody
 else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
 a smaller share of a core, which takes as much longer, is nearer to the truth. `--at-once` has as many layouts measured
 side by side, each on nodes and links of its own; eight nodes of 0.2 cores want two cores. `--seconds` is when to stop
@@ -47,6 +49,7 @@ SHAPE = {
 }  # fmt: skip
 LARGER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
                   "intermediate_size": 1376, "vocab_size": 8192}  # fmt: skip
+DEEPER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 48, "intermediate_size": 128}
 JOB = """
 run: >-
   PYTHON -m cotune.modelling.decoder.train --model config.json --sequence SEQUENCE --steps {steps}
@@ -73,14 +76,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
     parser.add_argument("--gpu-slices", action="store_true", help="eight slices of a GPU instead of emulated nodes")
+    parser.add_argument("--other", action="store_true", help="another decoder, network and draw of layouts")
     parser.add_argument("--at-once", type=int, default=1, help="layouts measured side by side")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="measure no further layout after these")
     parser.add_argument("--times", type=Path, help="a file of seconds a step, written if it is not there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(LARGER if asked.gpu_slices else SHAPE))
+        shape = LARGER if asked.gpu_slices else DEEPER if asked.other else SHAPE
+        (Path(folder) / "config.json").write_text(json.dumps(shape))
         settings = job_settings.loads(job_file(gpu=asked.gpu_slices), {}, "the benchmark", Path(folder))
-        everything = drawn(settings)
+        everything = drawn(settings, seed=2 if asked.other else 1)
         if asked.times and asked.times.exists():
             kept = [(int(place), times) for place, times in json.loads(asked.times.read_text())]
         else:
@@ -104,10 +109,10 @@ def job_file(*, gpu: bool) -> str:
     return text
 
 
-def drawn(settings: Settings) -> list[Config]:
+def drawn(settings: Settings, seed: int) -> list[Config]:
     """Return all layouts in a random order, three of all workers to one of fewer."""
     everything = list(settings.space.configs())
-    random.Random(1).shuffle(everything)
+    random.Random(seed).shuffle(everything)
     large = [config for config in everything if config.workers == 8]
     small = [config for config in everything if config.workers == 4]
     fours = zip(large[::3], large[1::3], large[2::3], small, strict=False)
@@ -159,7 +164,8 @@ def _engine(asked: argparse.Namespace) -> Local:
     if asked.gpu_slices:
         return Local(gpu_slices=8)
     cores = asked.cores
-    return Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=0.5e9 * cores)
+    trunk = (0.2e9 if asked.other else 0.5e9) * cores
+    return Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=trunk)
 
 
 def _spread_over(config: Config) -> list[str]:

@@ -19,16 +19,17 @@ import numpy.typing as npt
 
 from cotune.devices import known
 from cotune.modelling.layouts.crashes import CrashConstants, p_memory
-from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.exploring import compared, most_telling
+from cotune.modelling.layouts.fitting import RobustLoss, most_likely
 from cotune.modelling.layouts.layout import COLUMNS, LayoutLimits, Layouts, enumerate_layouts
 from cotune.modelling.layouts.measuring import next_to_measure
 from cotune.modelling.layouts.memory import count_memory, log_memory
-from cotune.modelling.layouts.pooled import PooledSteps
+from cotune.modelling.layouts.pooled import STRANGE, PooledSteps
 from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutRows
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.ranking import PART_WORDS, PARTS
 from cotune.modelling.layouts.residual import ResidualConstants, features
-from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, step_parts
+from cotune.modelling.layouts.seconds import count_terms, step_parts
 from cotune.modelling.layouts.setting import DTENSOR, GIB, Machine, Setting, Transformer
 from cotune.modelling.memory.sources import read_architecture
 from cotune.space import Axis, Configs, Space
@@ -36,7 +37,6 @@ from cotune.types import Cluster, Config, Floats, Ints, Job, LargeModel, Mask, S
 
 Names = npt.NDArray[np.object_]
 _AXES = ("workers", "accumulate", "tp", "pp", "shard", "recompute")
-_ANY_DEVICE = 1.5  # of a coefficient of a device that no table has, as a deviation of its logarithm
 _APART = 10.0  # how far layouts on unlike devices lie from each other: one says nothing of the other
 _ONE_NODE = 1 << 30  # where nothing is said of nodes
 _SHARDS = (0, 2, 3)  # torch has no ZeRO 1
@@ -207,7 +207,12 @@ class FittedLayouts:
         return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, _MEMORY_LOSS)
 
     def worth_measuring(self, configs: Configs, count: int, among: Mask | None = None) -> Ints:
-        """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured."""
+        """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured.
+
+        On a device that no table has, those that tell most of the others.
+        """
+        if self._steps.doubt is not None:
+            return self._telling(configs, count, configs.valid if among is None else configs.valid & among)
         measured = Configs.of(list(dict.fromkeys(config for config, _ in self.times)))
         layouts = layouts_of(measured).and_then(layouts_of(configs))
         devices = np.concatenate([measured.device, configs.device])
@@ -227,6 +232,22 @@ class FittedLayouts:
                 break
             tried.append(best)
         return np.array(tried[len(measured) :], dtype=np.int64) - len(measured)
+
+    def _telling(self, configs: Configs, count: int, among: Mask) -> Ints:
+        """Return the rows of the layouts that tell most of all that should run."""
+        layouts, devices = layouts_of(configs), configs.device
+        seconds = np.exp(self._expected(self._steps, layouts, devices)[0])
+        rows = compared(seconds, np.flatnonzero(among & (self._p_memory(layouts, devices) >= 0.5)))
+        if not len(rows):
+            return rows
+        names, kinds = np.unique(devices[rows].astype(str), return_inverse=True)
+        rows, kinds = rows[np.argsort(kinds, kind="stable")], np.sort(kinds)
+        parts = [
+            (layouts.take(rows[kinds == kind]), _setting(self.model, str(name))) for kind, name in enumerate(names)
+        ]
+        groups = np.unique(layouts.gpus[rows] * len(names) + kinds, return_inverse=True)[1]
+        speed = layouts.global_batch[rows] / seconds[rows] / layouts.gpus[rows]
+        return rows[most_telling(self._steps.covariance(parts), speed, groups, count)]
 
     def why(self, config: Config, rivals: Sequence[Config]) -> str:
         """Return where the step of a config goes, and what the nearest rival of other degrees gives up."""
@@ -255,7 +276,7 @@ class FittedLayouts:
         """Return the seconds of each part of a step, scaled to what is expected of the whole."""
         one = Configs.of([config])
         terms = count_terms(layouts_of(one), _setting(self.model, config.device))
-        parts = step_parts(self._steps.theta[: len(COEFFICIENTS)], terms)
+        parts = step_parts(self._steps.coefficients, terms)
         seconds = float(np.exp(self._of_one(self._steps, config)[0]))
         scale = seconds / float(parts.total[0])
         return {name: float(getattr(parts, name)[0]) * scale for name in PARTS}, seconds
@@ -272,11 +293,9 @@ def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> Poole
         layouts = layouts_of(Configs.of([config for config, _ in own]))
         rows.append(LayoutRows(_setting(model, device), layouts, seconds, np.full(len(own), np.nan)))
     strange = any(not one.setting.machine.overlaps for one in rows)
-    prior = LayoutPriors.measured_elsewhere(rows[0].setting.model).seconds
     if strange:
-        physical = LogPrior.of(COEFFICIENTS)
-        prior = LogPrior(physical.centre, np.maximum(physical.spread, _ANY_DEVICE))
-    return PooledSteps.fit(rows, prior=prior)
+        return PooledSteps.fit(rows, STRANGE)
+    return PooledSteps.fit(rows, prior=LayoutPriors.measured_elsewhere(rows[0].setting.model).seconds)
 
 
 def _degrees(config: Config) -> tuple[Value, ...]:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.fitting import Logarithms, LogPrior, RobustLoss, most_likely
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.predictor import LayoutRows
 from cotune.modelling.layouts.residual import alike
-from cotune.modelling.layouts.seconds import ATTENTION, COEFFICIENTS, LayoutTerms, count_terms, log_seconds
+from cotune.modelling.layouts.seconds import ATTENTION, COEFFICIENTS, LayoutTerms, count_terms, log_seconds, resources
 from cotune.modelling.layouts.setting import Setting
 from cotune.types import Floats, Ints
 
 _LOSS = RobustLoss(above=0.1, below=0.1, noise=0.03)
+_FIXED = 1e-6  # deviation of what stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,13 @@ class PooledConstants:
     noise: float = 0.01
     machine: float = 0.2  # of a machine's factor, as a deviation of its logarithm
     kernels: float = 0.3  # of a machine's factor of attention
+    pace: float = _FIXED  # of the pace of a resource
 
 
 POOLED = PooledConstants()
+# of a machine that no table has: each of its resources has a pace of its own, a row far from the law is the law's fault
+STRANGE = PooledConstants(loss=RobustLoss(above=1.0, below=1.0, noise=0.1), amplitude=0.2, pace=2.0)
+RESOURCES = resources()
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class PooledSteps:
     points: Floats
     solved: Floats
     inverse: Floats
+    doubt: Floats | None  # covariance of theta, of a strange machine
     constants: PooledConstants
 
     @classmethod
@@ -64,13 +70,24 @@ class PooledSteps:
         def law(at: Floats) -> Floats:
             return _law(at, terms, which)
 
-        theta = most_likely(law, seconds, _prior(prior, len(machines), constants), constants.loss)
+        before, loss = _prior(prior, len(machines), constants), constants.loss
+        theta = most_likely(law, seconds, before, loss)
         misses = np.log(seconds) - law(theta)
-        weights = constants.loss.weights(-misses)
+        weights = loss.weights(-misses)
         points = np.concatenate([_points(rows.layouts, rows.setting) for rows in ran])
         covariance = _covariance(points, points, constants) + np.diag(constants.noise**2 / weights**2)
         inverse: Floats = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-        return cls(theta, machines, points, inverse @ misses, inverse, constants)
+        doubt = None
+        if constants.pace > _FIXED:
+            slopes = _slopes(law, theta)
+            precision: Floats = slopes.T @ slopes / loss.noise**2 + np.diag(1 / before.spread**2)
+            doubt = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        return cls(theta, machines, points, inverse @ misses, inverse, doubt, constants)
+
+    @property
+    def coefficients(self) -> Floats:
+        """Return the logarithms of the coefficients, before any factor of a machine."""
+        return np.asarray(self.theta[: len(COEFFICIENTS)] + RESOURCES @ self.theta[-RESOURCES.shape[1] :])
 
     def predict(self, layouts: Layouts, setting: Setting) -> Floats:
         """Return 10th, 50th and 90th percentiles of the seconds of layouts, (layouts, 3)."""
@@ -84,15 +101,43 @@ class PooledSteps:
         which = np.full(len(layouts), _place(self.machines, setting)) if known else None
         law = _law(self.theta, count_terms(layouts, setting), which)
         centre = law + shared @ self.solved
-        whole = self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2
+        whole = np.full(len(layouts), self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2)
         whole += 0.0 if known else self.constants.machine**2
+        if self.doubt is not None:
+            slopes = self._slopes(layouts, setting)
+            whole += np.sum((slopes @ self.doubt) * slopes, axis=1)
         deviation = np.sqrt(np.maximum(whole - np.sum((shared @ self.inverse) * shared, axis=1), 1e-8))
         return centre, deviation
+
+    def covariance(self, parts: Sequence[tuple[Layouts, Setting]]) -> Floats:
+        """Return that of the logarithms of seconds of layouts, each part's in turn, of strange machines."""
+        assert self.doubt is not None
+        points = np.concatenate([_points(*part) for part in parts])
+        slopes = np.concatenate([self._slopes(*part) for part in parts])
+        shared = _covariance(points, self.points, self.constants)
+        process = _covariance(points, points, self.constants) - shared @ self.inverse @ shared.T
+        return np.asarray(slopes @ self.doubt @ slopes.T + process)
+
+    def _slopes(self, layouts: Layouts, setting: Setting) -> Floats:
+        terms = count_terms(layouts, setting)
+        known = setting.machine.name in self.machines
+        which = np.full(len(layouts), _place(self.machines, setting)) if known else None
+        return _slopes(lambda at: _law(at, terms, which), self.theta)
+
+
+_STEP = 1e-4  # of a logarithm, for differences
+
+
+def _slopes(law: Logarithms, theta: Floats) -> Floats:
+    values = law(theta)
+    return np.stack([(law(theta + move) - values) / _STEP for move in _STEP * np.eye(len(theta))], axis=1)
 
 
 def _law(theta: Floats, terms: LayoutTerms, which: Ints | None) -> Floats:
     """Return the logarithm of seconds, of rows on these machines; None for a machine of which nothing is known."""
-    coefficients, (factors, attention) = theta[: len(COEFFICIENTS)], theta[len(COEFFICIENTS) :].reshape(2, -1)
+    count = RESOURCES.shape[1]
+    factors, attention = theta[len(COEFFICIENTS) : -count].reshape(2, -1)
+    coefficients = theta[: len(COEFFICIENTS)] + RESOURCES @ theta[-count:]
     if which is None:
         return log_seconds(coefficients, terms)
     layer = terms.layer.copy()
@@ -105,12 +150,13 @@ def _place(machines: Sequence[str], setting: Setting) -> int:
 
 
 def _prior(given: LogPrior | None, machines: int, constants: PooledConstants) -> LogPrior:
-    """Return a prior with the factors of machines; one alone has none, its coefficients say it all."""
+    """Return a prior with the factors of machines (one alone has none) and the paces of resources."""
     prior = LogPrior.of(COEFFICIENTS) if given is None else given
-    spreads = np.array([constants.machine, constants.kernels]) if machines > 1 else np.full(2, 1e-6)
+    spreads = np.array([constants.machine, constants.kernels]) if machines > 1 else np.full(2, _FIXED)
+    paces = np.full(RESOURCES.shape[1], constants.pace)
     return LogPrior(
-        np.concatenate([prior.centre, np.zeros(2 * machines)]),
-        np.concatenate([prior.spread, np.repeat(spreads, machines)]),
+        np.concatenate([prior.centre, np.zeros(2 * machines + len(paces))]),
+        np.concatenate([prior.spread, np.repeat(spreads, machines), paces]),
     )
 
 

@@ -37,7 +37,9 @@ COMPUTED = 4  # the first of them compute, the others are collectives
 SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
 HOST = (  # seconds per layer, of an eager program
     Coefficient("launches", 3e-3, 0.4),
+    Coefficient("launches computed again", 1e-3, 0.5),
     Coefficient("launches of collectives", 1e-3, 0.5),
+    Coefficient("collectives computed again", 5e-4, 0.5),
     Coefficient("collectives beyond a node", 3e-3, 1.0),
     Coefficient("collectives beyond two nodes", 1e-2, 1.0),
     Coefficient("collectives between sends", 2e-3, 0.5),
@@ -55,8 +57,23 @@ ONCE = (
     Coefficient("layers reduced, each doubling", 3e-4, 1.0),
     Coefficient("optimiser", 1.5, 1.0),
 )
+_LATENCY = (
+    *("launches of collectives", "collectives computed again", "collectives beyond a node"),
+    *("collectives beyond two nodes", "layers of a sharded step", "layers reduced, each doubling"),
+)
+_FRAMEWORK = ("collectives between sends", "collectives beyond a node between sends")  # how one program queues them
+_ARITHMETIC = ("matrices", "attention", "bytes", "computed again", "optimiser")
+_LAUNCHES = ("launches", "launches computed again", "a micro-batch", "a step")
 COEFFICIENTS = DEVICE + SENDS + HOST + HOST_STAGE + GATHER + ONCE
 _PLACES = np.cumsum([0, len(DEVICE), len(SENDS), len(HOST), len(HOST_STAGE), len(GATHER), len(ONCE)])
+
+
+def resources() -> Floats:
+    """Return what each coefficient is a pace of (rows): arithmetic, launches, latency or rate of the network."""
+    kinds = (_ARITHMETIC, _LAUNCHES, _LATENCY)
+    columns = [[float(one.name in kind) for kind in kinds] for one in COEFFICIENTS]
+    network = [1.0 - sum(row) - (one.name in _FRAMEWORK) for row, one in zip(columns, COEFFICIENTS, strict=True)]
+    return np.column_stack([columns, network])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +174,8 @@ def _host(layouts: Layouts, setting: Setting) -> Floats:
     tp, piped = layouts.tp, (layouts.pp > 1) & (layouts.tp > 1)
     spread = piped & (layouts.gpus > per_node)
     columns = (
-        np.ones(len(layouts)), tp > 1, tp > per_node, tp > 2 * per_node, spread * tp, piped & (tp > per_node)
+        np.ones(len(layouts)), layouts.recompute, tp > 1, layouts.recompute * (tp > 1),
+        tp > per_node, tp > 2 * per_node, spread * tp, piped & (tp > per_node),
     )  # fmt: skip
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
