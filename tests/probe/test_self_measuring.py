@@ -101,6 +101,9 @@ def test_where_thirty_steps_may_take_much_of_the_deadline_a_run_begins_at_once(r
     assert training.met
     unbounded, _ = ran(few, replace(GOAL, deadline=None))
     assert unbounded.probes
+    brain = brain_of(few, replace(GOAL, deadline=200.0))
+    staying, _ = ran(few, brain.goal, replace(brain, constants=brain.constants.staying))
+    assert staying.probes  # what it begins with is what it ends with
 
 
 def test_a_move_keeps_the_odds_of_staying(recorded: Recording) -> None:

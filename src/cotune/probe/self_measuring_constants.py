@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from cotune.plan.moving import CONSTANTS, MovingConstants
@@ -39,9 +40,14 @@ class SelfMeasuringConstants:
     timing: TimingConstants = TimingConstants()
 
     @property
+    def timed(self) -> SelfMeasuringConstants:
+        """Return the same for a run that always times a config first: its probes can be cut short."""
+        return replace(self, timing=replace(self.timing, presumed=math.inf))
+
+    @property
     def staying(self) -> SelfMeasuringConstants:
-        """Return the same for a run that never moves."""
-        return replace(self, moving=replace(self.moving, margin=1.0))
+        """Return the same for a run that never moves, so that it has to know what it begins with."""
+        return replace(self.timed, moving=replace(self.moving, margin=1.0))
 
 
 SELF_MEASURING = SelfMeasuringConstants()

@@ -24,6 +24,7 @@ from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome, readable
 from cotune.probe.self_change import SelfChange
 from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.self_measuring_constants import SELF_MEASURING
 from cotune.probe.session import measure
 from cotune.probe.timing import SHARE as TIMING_SHARE
 from cotune.probe.timing import SelfTiming
@@ -154,9 +155,8 @@ class RunContext:
         settings, seed = self.settings, options.seed or 0
         job, goal = settings.job, settings.goal
         known = informative(self.evidence().samples)
-        brain = SelfMeasuring(job, goal, settings.space, settings.cluster, seed, known)
-        if options.fixed:
-            brain = replace(brain, constants=brain.constants.staying)
+        constants = SELF_MEASURING.staying if options.fixed else SELF_MEASURING.timed
+        brain = SelfMeasuring(job, goal, settings.space, settings.cluster, seed, known, constants=constants)
         self.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
         limits = Limits(TIMING_SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
         with opened_engine(self.engine, settings.engine_settings) as engine:
@@ -171,8 +171,7 @@ class RunContext:
                 seed=seed,
                 engine_name=settings.engine,
             )
-        if probes:
-            ProfileOutcome(job, probes, known, known, limits).require_speed()
+        ProfileOutcome(job, probes, known, known, limits).require_speed()
         choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
         self.display.note(f"beginning with {choice.config}: {choice.reason}")
         return ProjectRun(self, options, choice.config, goal, None, None, MeasuredItself(brain, probes))
