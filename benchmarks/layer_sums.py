@@ -4,9 +4,9 @@
     python benchmarks/layer_sums.py layers [--device cpu|cuda] [--seconds 3]
 
 Truth: the median step of each network, at batch 4 on one core or at batch 32 on a GPU. "layerwise" is the published
-network of Justus et al. trained on the timed layers of the folder, "trees" boosted trees on the same ones, "counts" the
-counts at rates measured here first, "steps" the line through steps at half and double (8 and 64 on a GPU) that batch.
-Nothing sees the batch itself.
+network of Justus et al. trained on the timed layers of the folder, "trees" boosted trees on the same ones, "trees once"
+with what timing adds to a layer paid once a step (`--tier layer_trees`), "counts" the counts at rates measured here
+first, "steps" the line through steps at half and double that batch (8 and 64 on a GPU). Nothing sees the batch itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cotune.types import Config
 
 NETWORKS = ("lenet5", "cifar10dnn", "resnet18", "vgg19")
 BATCHES = {"cpu": (4, (2, 8)), "cuda": (32, (8, 64))}  # the one that is asked for, and those of "steps"
-TIERS = ("layerwise", "trees", "counts", "steps")
+TIERS = ("layerwise", "trees", "trees once", "counts", "steps")
 
 
 @dataclass
@@ -71,7 +71,8 @@ def main() -> None:
         config = Config.data_parallel(batch, 1, device)
         line = [StepTime(end, 1, steps[end].seconds, steps[end].spread) for end in ends]
         predicted = (
-            *(summed_seconds(reading, timed, device, law) for law in laws),
+            summed_seconds(reading, timed, device, laws[0]),
+            *(summed_seconds(reading, timed, device, laws[1], once=once) for once in (False, True)),
             from_counts(counts, config, target).step_seconds.mid,
             from_steps(counts, config, target, line).step_seconds.mid,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,31 @@ def test_a_step_is_the_sum_of_its_layers() -> None:
     timed = {kind: layers(kind, 50) for kind in ("conv", "dense", "pool")}
     whole = summed_seconds(found, timed, "fast", ByWidth())
     assert whole == pytest.approx((7 + 1 + 6 + 400 + 120 + 84) / 1e3)
+
+
+def test_what_timing_adds_to_a_layer_is_paid_once_a_step() -> None:
+    """An empty forward takes 1 ms and an empty training step 3 + 4 ms: seven layers share one of these four."""
+    found = read_network(find("lenet5"), 8, "sgd")
+    timed = {}
+    for kind in ("conv", "dense", "pool"):
+        table = layers(kind, 50)
+        training = table.shape["optimizer"] > 0
+        assert set(training.tolist()) == {False, True}
+        timed[kind] = replace(table, ms=np.where(training, 7.0, 1.0))
+    assert summed_seconds(found, timed, "fast", Seven(), once=True) == pytest.approx((7 * (7 - 4) + 4) / 1e3)
+    assert summed_seconds(found, timed, "fast", Seven()) == pytest.approx(7 * 7 / 1e3)
+    forward_only = {kind: table.take(table.shape["optimizer"] == 0) for kind, table in timed.items()}
+    assert summed_seconds(found, forward_only, "fast", Seven(), once=True) == pytest.approx(7 * 7 / 1e3)
+
+
+class Seven:
+    """A model of layers that takes seven milliseconds for each."""
+
+    def fit_layers(self, layers: Layers) -> Seven:  # noqa: ARG002  # the protocol's
+        return self
+
+    def predict(self, layers: Layers) -> Floats:
+        return np.full(len(layers), 7.0)
 
 
 def test_a_kind_that_nobody_timed_and_too_few_layers_are_told() -> None:

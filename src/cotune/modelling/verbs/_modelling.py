@@ -95,9 +95,16 @@ def _summed(asked: ModelQuery, place: ModelDevice, workload: Workload, counts: C
             f"{asked.layers} has timed layers of {have}, none of {place.identity}: cotune model layers there"
         )
     law = registry.create("predictor", asked.tier)
-    device = min(here & named)
     return from_layers(
-        workload, counts, config, place.target, timed=timed, device=device, law=law, optimiser=asked.optimiser
+        workload,
+        counts,
+        config,
+        place.target,
+        timed=timed,
+        device=min(here & named),
+        law=law,
+        optimiser=asked.optimiser,
+        once=asked.tier.startswith("layer_trees"),  # as published every layer pays for all that timing adds
     )
 
 
