@@ -1,0 +1,155 @@
+"""What is trained, and how it counts its progress."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from cotune.types.config import Config
+from cotune.types.sample import Sample
+
+_RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
+Unit = Literal["epochs", "steps", "tokens"]
+Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
+RECORDED = "recorded"  # the engine that replays a recording
+STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
+
+
+def rule_power(rule: str) -> float:
+    """Return the power of the global batch that a learning-rate rule is: linear, sqrt, fixed or power(0.3)."""
+    if rule in _RULES:
+        return _RULES[rule]
+    said = re.fullmatch(r"power\(\s*(\d*\.?\d+)\s*\)", rule)
+    if said is None or float(said[1]) > 1:
+        raise ValueError("linear, sqrt, fixed or power(p) with p from 0 to 1, such as power(0.3)")
+    return float(said[1])
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRate:
+    """A learning rate measured at one global batch, and the rule that carries it to others."""
+
+    at: float
+    global_batch: int
+    rule: str = "linear"
+
+    def of(self, global_batch: int) -> float:
+        """Return the rate for a global batch."""
+        return float(self.at * (global_batch / self.global_batch) ** rule_power(self.rule))
+
+
+@dataclass(frozen=True, slots=True)
+class CountedModel:
+    """What was counted of the model that a job names: who it is, and the memory of a step of b examples.
+
+    `fixed_bytes` + `bytes_per_example` x b are parameters, gradients and optimiser state, and activations.
+    """
+
+    fingerprint: str
+    fixed_bytes: float
+    bytes_per_example: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressUnit:
+    """How a job counts its progress, which inside is in parts of `Job.examples` examples (`cotune.progress`).
+
+    `parts` are in one epoch of the data, or in the whole training where no epoch is known. `sequence` is the tokens
+    of one example.
+    """
+
+    unit: Unit = "epochs"
+    parts: float = 1.0
+    sequence: int | None = None
+    epoch_known: bool = True
+
+
+EPOCHS = ProgressUnit()
+
+
+@dataclass(frozen=True, slots=True)
+class LargeModel:
+    """The model of a job whose layout is cotune's to choose: its shape (a config.json or a name), and its machines.
+
+    `sequence` is the tokens of an example; `devices` are by name, with how many a node holds (0: nothing is said).
+    """
+
+    shape: str
+    sequence: int
+    devices: tuple[tuple[str, int], ...] = ()
+
+
+class Recipe(NamedTuple):
+    """The global batch, and the workers where accuracy depends on them too."""
+
+    global_batch: int
+    workers: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is trained: a command with placeholders, its data and its metric.
+
+    `where` names the engine, its settings and, for one on this machine, the host:
+    seconds measured elsewhere are not this job's. `log` is (tool or "text", path): log files
+    of the job's own to read instead of its output. `model` is known where the job names its model.
+    `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
+    `large` is the model whose layout is chosen (`layout: auto`).
+    `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
+    `schedule` is how its learning rate goes; None where that is not known.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    examples: int | None = None
+    metric: str = "accuracy"
+    better: Literal["higher", "lower"] = "higher"
+    lr: LearningRate | None = None
+    pattern: str | None = None
+    folder: str = "."
+    env: tuple[tuple[str, str], ...] = ()
+    where: str = ""
+    log: tuple[str, str] | None = None
+    model: CountedModel | None = None
+    seeds: int = 1
+    workers_matter: bool = False
+    counting: ProgressUnit = EPOCHS
+    schedule: Schedule | None = None
+    large: LargeModel | None = None
+
+    def recipe(self, config: Config) -> Recipe:
+        """Return what accuracy depends on in a config: two that share it learn alike."""
+        return Recipe(config.global_batch, config.workers if self.workers_matter or not config.waits else None)
+
+    @property
+    def hears(self) -> bool:
+        """Return whether it can know that it should stop: it calls cotune.report, and is not merely read."""
+        return self.pattern is None and self.log is None
+
+    @property
+    def sign(self) -> int:
+        """Return 1 where higher is better and -1 where lower is: sign x metric always rises."""
+        return 1 if self.better == "higher" else -1
+
+    def same_model(self, other: Job) -> bool:
+        """Return whether both jobs name their model, and it counts the same."""
+        return self.model is not None and other.model is not None and self.model.fingerprint == other.model.fingerprint
+
+    def meets(self, target: float | None, accuracy: float | None) -> bool:
+        """Return whether a value of the metric is as good as a target; False without either."""
+        return target is not None and accuracy is not None and self.sign * accuracy >= self.sign * target
+
+    def reached(self, target: float | None, sample: Sample) -> bool:
+        """Return whether an evaluation of a sample is as good as a target."""
+        return any(self.meets(target, point.accuracy) for point in sample.curve)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""
+        rate = (self.lr.at, self.lr.global_batch, self.lr.rule) if self.lr else None
+        what = [self.command, self.folder, self.examples, self.metric, self.better, rate, sorted(self.env)]
+        facts = [*what, self.where, *([self.counting.parts] if self.counting.parts != 1 and not self.examples else [])]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
