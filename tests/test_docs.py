@@ -149,6 +149,12 @@ def test_every_command_shown_has_only_flags_that_exist(page: Path) -> None:
         assert set(used) <= known, f"{line}: {set(used) - known}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_the_tree_that_is_named_is_there(page: Path) -> None:
+    named = set(re.findall(r"`((?:src/cotune|tests|benchmarks|examples)/[\w./-]+\.\w+)", page.read_text()))
+    assert {name for name in named if not (ROOT / name).is_file()} == set()
+
+
 def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data")}
