@@ -59,8 +59,13 @@ def emit_json(name: str, document: Mapping[str, Any]) -> None:
 
     A name is one shape: that of a verb, or of one thing that it does (`profile`, `profile.layers`).
     """
+    whole = {"schema": f"cotune.{name}", "version": 1, **document}
     with _printing():
-        print(json.dumps({"schema": f"cotune.{name}", "version": 1, **_finite(document)}))
+        try:
+            text = json.dumps(whole, allow_nan=False)  # as it is, where that will do: a long list is read once
+        except (TypeError, ValueError):
+            text = json.dumps(_finite(whole))
+        print(text)
 
 
 def _finite(value: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
 from cotune.cluster.service.leadership import Leadership, LeaseTerms
+from cotune.cluster.service.listing import listed
 from cotune.cluster.service.queue import NoLongerLeading, Queue, QuotaFull
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import IllegalMove, State
@@ -103,3 +104,14 @@ def test_rules_are_changed_for_all_who_look_and_a_full_team_waits(queue: Queue, 
     with pytest.raises(UsageError, match="at most 0 jobs or more"):
         queue.change_rules(quotas={"vision": {"jobs": -1}})
     assert queue.change_rules(quotas={"vision": {"jobs": None}}).quotas == {}
+
+
+def test_a_list_shows_of_each_job_what_the_whole_job_does(queue: Queue, snapshot: JobSnapshot) -> None:
+    first = queue.submit(snapshot)
+    queue.submit(replace(snapshot, team="", user="ada", target=None, deadline=None), held=True)
+    queue.cancel(first)
+    now = queue.now()
+    whole = [job_document(job, now) for job in queue.jobs()]
+    assert [job_document(job, now) for job in listed(queue.store)] == whole
+    assert [one.id for one in listed(queue.store, states=[State.CANCELLED])] == [first]
+    assert [one.user for one in listed(queue.store, team="", last=1)] == ["ada"]

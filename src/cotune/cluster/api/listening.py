@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from cotune.errors import UsageError, missing_extra
 PORT = 8791
 _BACKLOG = 512
 _PATIENCE = 5  # seconds for answers that are being written when the service ends
+_TURN = 0.0005  # seconds that a thread may keep others waiting; an answer takes some ten turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
     if address.tokens is None:
         raise UsageError("whoever submits a job runs a command: name a file of tokens (`cotune token` makes one)")
     read(address.tokens)  # what is wrong with it is said now
-    with open_store(store, Path()) as opened, _listener(address) as listener:
+    with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns():
         app = create(Queue(opened), TokenFile(address.tokens), address.folders, local=loopback(address.host))
         settings = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=_PATIENCE, server_header=False
@@ -66,6 +68,17 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(2 * _PATIENCE)
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Have threads take turns more often, so that no answer waits for a whole decision."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _TURN))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _listener(address: ApiAddress) -> socket.socket:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from cotune.cluster.service.listing import ListedJob
 from cotune.cluster.service.queue import Leader, Queue, QueuedJob, QueueEvent
 from cotune.cluster.service.states import State
 from cotune.units import counted
@@ -13,7 +14,7 @@ from cotune.units import counted
 _LAST_EVENTS = 20
 
 
-def job_document(job: QueuedJob, now: float) -> dict[str, Any]:
+def job_document(job: QueuedJob | ListedJob, now: float) -> dict[str, Any]:
     """Return a job as `cotune queue` lists it; `eta` is in seconds from now, and null where it is not known."""
     low, mid, high = (None, None, None) if job.eta is None else (max(at - now, 0.0) for at in job.eta)
     return {
@@ -33,7 +34,7 @@ def job_document(job: QueuedJob, now: float) -> dict[str, Any]:
         "changed": moment(job.changed),
         "fence": job.standing.fence,
         "restarts": job.standing.restarts,
-        "user": job.file.user,
+        "user": job.user,
     }
 
 

@@ -81,6 +81,11 @@ class QueuedJob:
     def is_final(self) -> bool:
         return self.standing.is_final
 
+    @property
+    def user(self) -> str:
+        """Return who submitted it."""
+        return self.file.user
+
 
 @dataclass(frozen=True, slots=True)
 class JobInLine:
