@@ -178,14 +178,16 @@ class Bookkeeper:
                 self.world.wake()
 
     def _prepare(self) -> None:
-        """Go on measuring and planning."""
+        """Go on measuring and planning: beside those who wait for workers, on no more than it has to have."""
         held: Counter[str] = Counter()
         for active in self._actives():
             if active.config is not None:
                 held[active.config.device] += active.held
+        waiting = any(active.config is None for active in self._actives())
         queued = [job for job in self._open.values() if job.state is State.QUEUED]
         present = self.cluster.present
-        news = self._preparing.go_on(queued, present, capacity(less(present, held)))
+        free = capacity(less(present, held))
+        news = self._preparing.go_on(queued, present, dict.fromkeys(free, 0) if waiting else free)
         if self._lost_units.came_back():
             news = True
             self._log("larger", units=self.cluster.units)
