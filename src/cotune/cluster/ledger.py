@@ -120,9 +120,12 @@ class Ledger:
         """Give what was promised to those whose promises have begun."""
         due: list[tuple[Active, Promise, int]] = []
         for job in self._urgent:
-            if job.promise is not None and held_at(job.promise, job.synced):
-                promise = self._revised(job, job.promise, extend=True)
-                due.append((job, promise, held_at(promise, job.synced)))
+            promise, now = job.promise, job.synced
+            if promise is None or (promise.ends[0] > now + TIGHT and not promise.units[0]):
+                continue  # the usual case, quickly: it has not begun
+            if held_at(promise, now):
+                promise = self._revised(job, promise, extend=True)
+                due.append((job, promise, held_at(promise, now)))
         if sum(units for *_, units in due) > sum(self._free.values()):  # some overran what was set aside for them
             due.sort(key=lambda one: (not one[1].firm, self._price(one[0]), one[0].number))
         for job, promise, units in due:
