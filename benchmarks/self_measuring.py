@@ -28,7 +28,7 @@ from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringC
 VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
     "way": {"share": (0.25, 0.5), "critical": (0.15, 0.6), "witnesses": (4.0, 16.0)},
     "moving": {"penalty": (4.0, 9.0), "learnt": (0.35, 0.65), "margin": (0.04, 0.15), "looks": (0.0, 2.0)},
-    "timing": {"presumed": (0.01, 0.2), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "spare": (0.02, 0.1)},
+    "timing": {"first": (0.03, 0.3), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "spare": (0.02, 0.1)},
 }
 
 

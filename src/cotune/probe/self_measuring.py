@@ -81,8 +81,7 @@ class SelfMeasuring:
         """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
         known = [*self.known, *probes]
         if not timed_samples(known):
-            first = self._first_probe({sample.config for sample in known})
-            return first if first is None or self._short(first) else None
+            return self._first_probe({sample.config for sample in known})
         if len(probes) >= self.constants.timing.most:
             return None
         tried = {sample.config for sample in known}
@@ -137,7 +136,7 @@ class SelfMeasuring:
     def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
         odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
         if here is None and not timed_samples((*self.known, *samples)):
-            return f"thirty steps may take more than {self.constants.timing.presumed:.0%} of the deadline, {odds}"
+            return f"thirty steps are more than {self.constants.timing.first:.0%} of a usual training, {odds}"
         if here is None:
             each = progress.pace(self.job, self.configs[best], float(pace[best]))
             return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
@@ -150,26 +149,21 @@ class SelfMeasuring:
     def _first_probe(self, failed: Collection[Config]) -> Config | None:
         """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
 
-        Where that failed, smaller ones.
+        Where that failed, smaller ones. Where no batch is small enough and the deadline says what to begin with, None.
         """
         rows = np.flatnonzero(self.configs.units == self.configs.units.min())
         ordered = rows[np.argsort(self.configs.global_batch[rows], kind="stable")]
-        small = int(
-            (
-                self._probe_epochs[ordered]
-                <= self.constants.timing.first * self.constants.way.usual_epochs(self.goal.cap)
-            ).sum()
-        )
+        part = self.constants.timing.first * self.constants.way.usual_epochs(self.goal.cap)
+        small = int((self._probe_epochs[ordered] <= part).sum())
+        if not small and self._at_once:
+            return None
         first = max(0, min(small - 1, len(ordered) // 2))
         downwards = (self.configs[int(row)] for row in ordered[first::-1])
         return next((config for config in downwards if config not in failed), None)
 
-    def _short(self, config: Config) -> bool:
-        """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
-        if self.goal.deadline is None:
-            return True
-        seconds = self.probe_epochs(config) * float(self._presumed[0][self.row(config)])
-        return seconds <= self.constants.timing.presumed * self.goal.deadline
+    @property
+    def _at_once(self) -> bool:
+        return self.goal.deadline is not None and self.constants.timing.at_once
 
     @cached_property
     def _presumed(self) -> tuple[Floats, Floats]:
@@ -218,7 +212,7 @@ class SelfMeasuring:
             for sample in (*self.known, *samples)
             if sample.epoch_seconds is not None or sample.failed
         )
-        if self.goal.deadline is not None and not timed_samples(timed):
+        if self._at_once and not timed_samples(timed):
             return self._presumed
         if timed not in self._paces:
             learnt = forecaster(self.job, timed, self.cluster, predictor=LAWS, accuracy=None, seed=self.seed)
