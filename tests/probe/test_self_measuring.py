@@ -93,11 +93,11 @@ def test_what_thirty_steps_are_much_of_is_begun_with_and_timed_then(recorded: Re
     assert brain.first_look(new, training.probes) == pytest.approx(30 * new.global_batch / 2_000)
 
 
-def test_where_thirty_steps_are_much_of_a_training_a_run_begins_at_once(recorded: Recording) -> None:
+def test_where_thirty_steps_may_take_much_of_the_deadline_a_run_begins_at_once(recorded: Recording) -> None:
     few = replace(recorded, job=replace(recorded.job, examples=250))  # thirty steps of 16 are two epochs
     training, steps = ran(few, replace(GOAL, deadline=200.0))
     assert not training.probes
-    assert "thirty steps are more than 10% of a usual training" in steps[0].choice.reason
+    assert "thirty steps may take more than 20% of the deadline" in steps[0].choice.reason
     assert training.met
     unbounded, _ = ran(few, replace(GOAL, deadline=None))
     assert unbounded.probes

@@ -136,7 +136,7 @@ class SelfMeasuring:
     def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
         odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
         if here is None and not timed_samples((*self.known, *samples)):
-            return f"thirty steps are more than {self.constants.timing.first:.0%} of a usual training, {odds}"
+            return f"thirty steps may take more than {self.constants.timing.presumed:.0%} of the deadline, {odds}"
         if here is None:
             each = progress.pace(self.job, self.configs[best], float(pace[best]))
             return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
@@ -149,21 +149,28 @@ class SelfMeasuring:
     def _first_probe(self, failed: Collection[Config]) -> Config | None:
         """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
 
-        Where that failed, smaller ones. Where no batch is small enough and the deadline says what to begin with, None.
+        Where that failed, smaller ones; None where thirty steps may take much of the deadline.
         """
         rows = np.flatnonzero(self.configs.units == self.configs.units.min())
         ordered = rows[np.argsort(self.configs.global_batch[rows], kind="stable")]
         part = self.constants.timing.first * self.constants.way.usual_epochs(self.goal.cap)
         small = int((self._probe_epochs[ordered] <= part).sum())
-        if not small and self._at_once:
-            return None
         first = max(0, min(small - 1, len(ordered) // 2))
+        if self._at_once and not self._short(int(ordered[first])):
+            return None
         downwards = (self.configs[int(row)] for row in ordered[first::-1])
         return next((config for config in downwards if config not in failed), None)
 
     @property
     def _at_once(self) -> bool:
-        return self.goal.deadline is not None and self.constants.timing.at_once
+        """Return whether a run may begin with what nobody has timed."""
+        return self.goal.deadline is not None and np.isfinite(self.constants.timing.presumed)
+
+    def _short(self, row: int) -> bool:
+        """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
+        assert self.goal.deadline is not None
+        seconds = float(self._probe_epochs[row] * self._presumed[0][row])
+        return seconds <= self.constants.timing.presumed * self.goal.deadline
 
     @cached_property
     def _presumed(self) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from cotune.plan.moving import CONSTANTS, MovingConstants
@@ -13,7 +14,8 @@ class TimingConstants:
     """How much of a run may go into timing configs before it begins, and what is thought of who asks.
 
     `spare` was tried as 0.02, 0.05 and 0.1 on our own recordings: 4.10, 4.16 and 4.26 of the static oracle's cost, two
-    added for a goal that is missed; the others by `benchmarks/self_measuring.py`.
+    added for a goal that is missed. `presumed` was first tried as 0.05, which made our own runs half as dear again, and
+    as 0, which made Pollux's four times as dear; the others by `benchmarks/self_measuring.py`.
     """
 
     most: int = 7  # probes
@@ -21,7 +23,7 @@ class TimingConstants:
     seconds: float = 0.015  # of the deadline, for each probe
     first: float = 0.1  # of the epochs that are usual, for the first
     spare: float = 0.05  # of the time that is left, for a probe of what to begin with
-    at_once: bool = True  # begin where thirty steps of no batch are as short as that
+    presumed: float = 0.2  # of the deadline, for the first; live ones are cut short there (`timing.SHARE`)
     tight: float = 1.25  # a deadline over the quickest way, at least
     loose: float = 2.5  # and over the cheapest way, at most
     others: float = 0.15  # weight of what other jobs say, beside the job's own curves
@@ -40,7 +42,7 @@ class SelfMeasuringConstants:
     @property
     def timed(self) -> SelfMeasuringConstants:
         """Return the same for a run that always times a config first: its probes can be cut short."""
-        return replace(self, timing=replace(self.timing, at_once=False))
+        return replace(self, timing=replace(self.timing, presumed=math.inf))
 
     @property
     def staying(self) -> SelfMeasuringConstants:
