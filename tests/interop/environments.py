@@ -1,6 +1,6 @@
 """Separate environments for tools whose packages would quarrel with ours.
 
-COTUNE_ENVIRONMENTS names a folder with one environment for each (`logs`, `sky`, `tf`), as
+COTUNE_ENVIRONMENTS names a folder with one environment for each (`logs`, `sky`, `tf`, `titan`), as
 made by benchmarks/tool_environments.sh. Tests of the tools themselves run there.
 """
 

@@ -41,13 +41,34 @@ def test_the_shares_of_a_step_add_up_and_the_reason_names_its_parts() -> None:
 
 def test_torchtitan_gets_degrees_that_multiply_to_the_devices_and_the_batch() -> None:
     for layout in (Layout(4, 2, 1, 3, 2, 8), Layout(2, 2, 4, 0, 1, 32, recompute=1)):
-        flags = dict(line.removeprefix("--").split("=") for line in torchtitan(layout, setting()).splitlines())
+        *lines, last = torchtitan(layout, setting()).splitlines()
+        assert last == f"activation_checkpoint:{'full' if layout.recompute else 'none'}"
+        flags = dict(line.removeprefix("--").split("=") for line in lines if "=" in line)
         degrees = [int(value) for name, value in flags.items() if name.endswith("_degree")]
         assert np.prod(degrees) == layout.gpus
         assert int(flags["training.global_batch_size"]) == layout.global_batch
         local = int(flags["training.local_batch_size"])
         assert local == layout.micro_batch * (layout.accumulate if layout.pp > 1 else 1)
         assert "zero" not in flags.get("parallelism.pipeline_parallel_schedule", "").lower()
+
+
+@environments.needs("titan")
+@pytest.mark.parametrize("layout", [Layout(4, 2, 1, 3, 2, 8), Layout(2, 2, 4, 0, 1, 32, recompute=1)])
+def test_torchtitan_reads_its_words_itself(layout: Layout, tmp_path: Path) -> None:
+    code = """
+import sys
+from torchtitan.config import ConfigManager
+config = ConfigManager().parse_args(["--module", "llama3", "--config", "llama3_8b", *sys.argv[1:]])
+degrees, training = config.parallelism, config.training
+print(degrees.data_parallel_replicate_degree, degrees.data_parallel_shard_degree, degrees.tensor_parallel_degree,
+      degrees.pipeline_parallel_degree, degrees.pipeline_parallel_schedule, training.local_batch_size,
+      training.global_batch_size, config.activation_checkpoint is not None)
+"""
+    told = environments.run("titan", code, *torchtitan(layout, setting()).splitlines(), folder=tmp_path)
+    copies, shards = (1, layout.dp) if layout.shard else (layout.dp, 1)
+    local = layout.micro_batch * (layout.accumulate if layout.pp > 1 else 1)
+    degrees = f"{copies} {shards} {layout.tp} {layout.pp} 1F1B {local} {layout.global_batch}"
+    assert told.splitlines()[-1] == f"{degrees} {bool(layout.recompute)}"
 
 
 def test_accelerate_gets_fsdp2_and_refuses_what_it_does_not_have() -> None:

@@ -1,6 +1,7 @@
 """A chosen layout as another program's own settings: torchtitan's flags, Accelerate's file with FSDP2.
 
-torchtitan   flags after its own command; a pipeline's micro-batches make its local batch, elsewhere they accumulate
+torchtitan   words after its own command (0.3: --module and --config come first); a pipeline's micro-batches make its
+             local batch, elsewhere they accumulate
 accelerate   a config for `accelerate launch`; it has no pipelines, and ZeRO 1 is not FSDP's
 """
 
@@ -16,7 +17,7 @@ from cotune.modelling.layouts.setting import Setting
 
 
 def torchtitan(layout: Layout, setting: Setting) -> str:
-    """Return the flags of torchtitan's command line, one a line."""
+    """Return the words of torchtitan's command line, one a line; the last says what is computed again."""
     if layout.shard == 1:
         raise UsageError(
             f"torchtitan shards gradients or parameters too, not states alone ({layout})", remedy="shards_titan"
@@ -36,8 +37,10 @@ def torchtitan(layout: Layout, setting: Setting) -> str:
         # zero-bubble schedules with FSDP2 give wrong gradients without an error
         settings["parallelism.pipeline_parallel_schedule"] = "1F1B"
         settings["parallelism.pipeline_parallel_microbatch_size"] = layout.micro_batch
-    settings["activation_checkpoint.mode"] = "full" if layout.recompute else "none"
-    return "".join(f"--{name}={value}\n" for name, value in settings.items())
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    if piped:
+        words.append("--training.disable_cuda_graphs")  # it refuses pipelines with them
+    return "\n".join([*words, f"activation_checkpoint:{'full' if layout.recompute else 'none'}", ""])
 
 
 def accelerate(layout: Layout, setting: Setting) -> str:
