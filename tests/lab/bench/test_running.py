@@ -24,6 +24,7 @@ def test_every_method_answers_the_same_goals_and_nobody_is_late_and_met(folder: 
     assert all(row.seconds <= row.deadline * (1 + 1e-6) for row in rows if row.met)
     assert all(row.spent > 0 and row.measuring <= row.spent + 1e-9 for row in rows)
     assert not left_out
+    assert all((row.told is not None) == (row.method == "self") for row in rows)
     assert {total.method: total.goals for total in running_summaries(rows)} == {m: len(o) for m, o in by_method.items()}
 
 

@@ -63,6 +63,7 @@ class RunningRow:
     moves: int
     oracle: float
     unit: str
+    told: float | None = None  # P(met) at the beginning, by a method that tells it
 
     @property
     def ratio(self) -> float:
@@ -83,6 +84,7 @@ class RunningSummary:
     median_score: float
     mean_score: float
     moves: float
+    told: float | None = None  # mean P(met) at the beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> RunningSu
         median_score=float(np.median(scores)),
         mean_score=float(scores.mean()),
         moves=float(np.mean([row.moves for row in rows])),
+        told=float(np.mean(told)) if (told := [row.told for row in rows if row.told is not None]) else None,
     )
 
 
@@ -209,6 +212,7 @@ def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Accou
         moves=spent.moves,
         oracle=truth.outcome(truth.configs[best], goal.max_epochs, goal).cost,
         unit=truth.recording.cluster.unit,
+        told=spent.told,
     )
 
 
@@ -231,14 +235,14 @@ def self_trained(
         recording.job, goal, truth.space, recording.cluster, seed, known, recording.restart_seconds, constants
     )
     training = ReplayedTraining(recording, goal, seed, probed=probed)
-    for _ in self_measured(brain, training):
-        pass
+    told = [step.choice.odds for step in self_measured(brain, training)]
     spent = Account(
         training.met,
         training.seconds,
         _cost(training.samples, recording),
         _cost(training.probes, recording),
         len(training.moves),
+        told[0],
     )
     learnt = [*training.probes, *(start for start in training.starts if start.resumed_from is None)]
     return spent, learnt

@@ -33,6 +33,7 @@ class Account:
     cost: float
     measuring: float
     moves: int
+    told: float | None = None  # P(met) at the beginning, by a method that tells it
 
 
 @dataclass

@@ -118,11 +118,12 @@ def running(
         (
             f"{total.slack:g} x", total.method, total.goals, f"{total.met:.1%}",
             *(f"{value:.2f}" for value in (total.median, total.mean, total.median_score, total.mean_score)),
-            f"{total.moves:.1f}",
+            f"{total.moves:.1f}", "" if total.told is None else f"{total.told:.2f}",
         )
         for total in totals
     ]  # fmt: skip
-    columns = ("deadline", "method", "goals", "met", "spent: median", "mean", "missed + 2: median", "mean", "moves")
+    scores = ("spent: median", "mean", "missed + 2: median", "mean")
+    columns = ("deadline", "method", "goals", "met", *scores, "moves", "P told")
     table(columns, lines, title="everything spent, over the cost of the static oracle")
     say()
     for name, reason in left_out:
