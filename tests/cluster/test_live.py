@@ -126,6 +126,28 @@ def test_every_policy_serves_jobs_of_two_batch_sizes_with_and_without_servers(
     assert all(sum(active.held for active in decision.starts) <= 4 for decision in hall.decisions)
 
 
+class LateEngine(Recorded):
+    """An engine in real time, where every wait ends a hair late."""
+
+    def wait(self, timeout: float) -> Event | None:
+        event = super().wait(timeout)
+        self._now += 0.003
+        return event
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("policy", ["optimus(interval=10)", "goodput(interval=10)"])
+def test_a_policy_that_decides_in_rounds_does_so_on_a_clock_that_is_a_hair_late(
+    recording: Recording, policy: str
+) -> None:
+    hall = Hall(recording, 2)
+    for number in range(3):
+        hall.hand_in(f"job{number}", 7.0 * number, 1)
+    served = hall.run(policy, LateEngine(recording=recording)).jobs.values()
+    assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 3
+    assert {decision.at % 10.0 for decision in hall.decisions} == {0.0}
+
+
 def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> None:
     hall = Hall(recording, 1)
     hall.hand_in("long", 0.0, 1, epochs=EPOCHS)

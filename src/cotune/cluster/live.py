@@ -180,7 +180,7 @@ class LiveWorld:
     def wait(self, until: float) -> Moment | None:
         while True:
             if self._numbers:
-                self._now = max(self._now, self._clock())
+                self._now = max(self._now, min(self._clock(), until))  # a round is at its time, though seen a hair late
             else:  # the first come at 0, where the rounds of a policy begin
                 self._begun = self._engine.now()
             arrived = self._arrived()
