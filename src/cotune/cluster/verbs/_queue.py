@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cli.output import emit_json, say
+from cotune.cluster.service.documents import job_document
+from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.store import open_store
+from cotune.units import duration
 
 JobId = Annotated[str, typer.Argument(help="The job's id, enough of its first letters, or its name.", metavar="JOB")]
 
@@ -18,18 +21,12 @@ JobId = Annotated[str, typer.Argument(help="The job's id, enough of its first le
 @contextmanager
 def open_queue(store: str | None) -> Iterator[Queue]:
     """Yield the queue of the store that is named, or of the nearest project."""
-    from cotune.cluster.service.queue import Queue
-    from cotune.store import open_store
-
     with open_store(store, Path()) as opened:
         yield Queue(opened)
 
 
 def show_change(name: str, queue: Queue, job: QueuedJob, json: bool) -> None:
     """Print a job after something was asked of it."""
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.documents import job_document
-
     if json:
         emit_json(name, {"job": job_document(job, queue.now())})
     else:
@@ -38,8 +35,6 @@ def show_change(name: str, queue: Queue, job: QueuedJob, json: bool) -> None:
 
 def eta_words(document: dict[str, Any]) -> str:
     """Return when a job ends: the middle of its forecast, and the interval."""
-    from cotune.units import duration
-
     eta = document["eta"]
     if eta["mid"] is None:
         return ""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from getpass import getuser
+
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
+from cotune.cluster.verbs._queue import JobId, open_queue, show_change
 
 
 def hold(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     """Keep a job from starting until it is released. One that runs is stopped at a checkpoint."""
-    from getpass import getuser
-
-    from cotune.cluster.verbs._queue import open_queue, show_change
-
     with open_queue(store) as queue:
         show_change("hold", queue, queue.hold(job, by=getuser()), json)

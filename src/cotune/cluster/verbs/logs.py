@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cli.output import emit_json, show
+from cotune.cluster.service.documents import event_document, moment
+from cotune.cluster.service.logs import log_lines, log_tails
+from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.verbs._queue import JobId, open_queue
 
 _PAUSE = 0.3
 
@@ -25,15 +26,9 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print the events of a job, what was said while it was measured, and the output of a worker of its starts."""
-    from cotune.cli.output import emit_json, show
-    from cotune.cluster.verbs._queue import open_queue
-
     with open_queue(store) as queue:
         found = queue.get(job)
         if json:
-            from cotune.cluster.service.documents import event_document
-            from cotune.cluster.service.logs import log_lines
-
             events = [event_document(event) for event in queue.events(found.id)]
             emit_json("logs", {"job": found.id, "events": events, "lines": list(log_lines(found, rank))})
             return
@@ -42,20 +37,12 @@ def logs(
 
 
 def _told(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
-    from cotune.cluster.service.documents import moment
-    from cotune.cluster.service.logs import log_lines
-
     for event in queue.events(job.id):
         yield f"{moment(event.at)} [{event.state}] {event.words}"
     yield from log_lines(job, rank)
 
 
 def _followed(queue: Queue, job: QueuedJob, rank: int) -> Iterator[str]:
-    import time
-
-    from cotune.cluster.service.documents import moment
-    from cotune.cluster.service.logs import log_tails
-
     seen, tails = 0, log_tails(job, rank)
     while True:
         now = queue.get(job.id)

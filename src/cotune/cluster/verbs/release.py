@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from getpass import getuser
+
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
+from cotune.cluster.verbs._queue import JobId, open_queue, show_change
 
 
 def release(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     """Let a job start again that was held."""
-    from getpass import getuser
-
-    from cotune.cluster.verbs._queue import open_queue, show_change
-
     with open_queue(store) as queue:
         show_change("release", queue, queue.release(job, by=getuser()), json)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from getpass import getuser
 from typing import Annotated
 
 import typer
 
 from cotune.cli.options import Json, StoreUrl
+from cotune.cli.output import emit_json, say, table
+from cotune.cluster.verbs._queue import open_queue
+from cotune.errors import UsageError
 
 _NONE = ("none", "")
 
@@ -28,11 +32,6 @@ def rules(
     cotune rules --policy las --max-workers vision=8 --max-jobs vision=50
     cotune rules --max-workers vision=none
     """
-    from getpass import getuser
-
-    from cotune.cli.output import emit_json, say, table
-    from cotune.cluster.verbs._queue import open_queue
-
     quotas: dict[str, dict[str, int | None]] = {}
     for limit, given in (("workers", max_workers), ("jobs", max_jobs)):
         for team, most in map(_limit, given or ()):
@@ -52,8 +51,6 @@ def rules(
 
 
 def _limit(text: str) -> tuple[str, int | None]:
-    from cotune.errors import UsageError
-
     team, equals, most = text.rpartition("=")
     if not equals or not (most.isdecimal() or most in _NONE):
         raise UsageError(f"cannot read the limit {text!r}; write TEAM=N, or TEAM=none to take it away")

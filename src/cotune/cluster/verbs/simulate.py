@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
-from cotune.cli.options import Json, Seed, StoreUrl
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cotune.cluster.policy import Policy
-    from cotune.cluster.simulate import Outcome
-    from cotune.cluster.traces import Trace
+from cotune.cli.options import Json, Seed, StoreUrl, open_store
+from cotune.cli.output import emit_json, note, show, writing
+from cotune.cluster.policy import Policy
+from cotune.cluster.simulate import Outcome, page, pictures
+from cotune.cluster.simulate.archive import kept
+from cotune.cluster.simulate.beliefs import flips
+from cotune.cluster.simulate.clusters import parse_cluster, parse_range, parse_speeds
+from cotune.cluster.simulate.failures import Failures
+from cotune.cluster.simulate.metrics import metrics
+from cotune.cluster.simulate.setting import SimulationSetting
+from cotune.cluster.simulate.tables import common, teams, write_jobs
+from cotune.cluster.traces import Trace, fitting, read
+from cotune.cluster.traces.goals import with_deadlines, with_targets
+from cotune.cluster.traces.shaping import loaded, windowed
+from cotune.cluster.traces.speeds import at_speeds, malleable
+from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
+from cotune.cluster.verbs._comparison import print_comparison, tell_why
+from cotune.cluster.verbs._find import SizeQuestion, answer, tell_sizes
+from cotune.errors import UsageError
 
 _LEFT_OUT_SHOWN = 20
 
@@ -133,16 +145,6 @@ def simulate(
     cotune simulate trace.csv --cluster 64..256 --find "met >= 0.95"
     cotune simulate trace.csv --cluster 64 --why job7 --at 3600
     """
-    from cotune.cli.output import emit_json, note
-    from cotune.cluster.simulate.clusters import parse_cluster, parse_range
-    from cotune.cluster.simulate.failures import Failures
-    from cotune.cluster.simulate.setting import SimulationSetting
-    from cotune.cluster.traces import fitting
-    from cotune.cluster.verbs._arguments import noise_levels, policy_names, policy_of, seconds_of
-    from cotune.cluster.verbs._comparison import print_comparison, tell_why
-    from cotune.cluster.verbs._find import SizeQuestion, answer, tell_sizes
-    from cotune.errors import UsageError
-
     if (why is None) != (at is None):
         raise UsageError("--why JOB and --at SECONDS, a time on the trace's clock, go together")
     if find is not None and (why or picture or html or keep or per_team or per_job):
@@ -187,10 +189,6 @@ def simulate(
 def _read(
     path: Path, only: list[str] | None, window: str | None, load: float, team_column: str | None, *, skip_bad: bool
 ) -> Trace:
-    from cotune.cluster.traces import read
-    from cotune.cluster.traces.shaping import loaded, windowed
-    from cotune.cluster.verbs._arguments import pairs
-
     jobs = read(path, pairs(only), team_column=team_column, skip_bad=skip_bad)
     jobs = windowed(jobs, window) if window is not None else jobs
     return loaded(jobs, load) if load != 1.0 else jobs
@@ -200,11 +198,6 @@ def _extended(
     jobs: Trace, cluster: str, speeds: Path | None, deadlines: str | None, seed: int, *, targets: bool
 ) -> Trace:
     """Return the jobs with the speeds, targets and deadlines that the flags give them."""
-    from cotune.cluster.simulate.clusters import parse_cluster, parse_speeds
-    from cotune.cluster.traces.goals import with_deadlines, with_targets
-    from cotune.cluster.traces.speeds import at_speeds, malleable
-    from cotune.cluster.verbs._arguments import limits_of
-
     there, own = parse_cluster(cluster), parse_speeds(cluster)
     jobs = malleable(jobs, speeds, there, own) if speeds is not None else jobs
     jobs = at_speeds(jobs, there, own)
@@ -213,10 +206,6 @@ def _extended(
 
 
 def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
-    from cotune.cli.options import open_store
-    from cotune.cli.output import note
-    from cotune.cluster.simulate.archive import kept
-
     facts = {name: document[name] for name in ("trace", "format", "jobs", "left_out", "cluster")}
     policies = {name: kept(outcome) for name, outcome in outcomes.items()}
     with open_store(store) as opened:
@@ -225,9 +214,6 @@ def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outco
 
 
 def _document(trace: Trace, cluster: Any, outcomes: dict[str, Outcome], *, per_team: bool) -> dict[str, Any]:
-    from cotune.cluster.simulate.metrics import metrics
-    from cotune.cluster.simulate.tables import teams
-
     return {
         "trace": str(trace.path),
         "format": trace.format,
@@ -246,10 +232,6 @@ def _robustness(
     setting: Any, policies: Mapping[str, Policy], levels: list[float], truth: Mapping[str, Outcome]
 ) -> dict[str, Any]:
     """Return what errors of forecasts do to each policy, compared over the jobs that ended under all of them."""
-    from cotune.cluster.simulate.beliefs import flips
-    from cotune.cluster.simulate.metrics import metrics
-    from cotune.cluster.simulate.tables import common
-
     played = {level: {name: setting.play(one, level) for name, one in policies.items()} for level in levels if level}
     same = {level: common(outcomes) for level, outcomes in ({0.0: truth} | played).items()}
     return {
@@ -268,9 +250,6 @@ def _robustness(
 def _draw(
     document: Mapping[str, Any], outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool
 ) -> None:
-    from cotune.cli.output import note, show, writing
-    from cotune.cluster.simulate import page, pictures
-
     if picture is not None and not quiet:
         show(pictures.text(picture, outcomes))
     if html is not None:
@@ -282,9 +261,6 @@ def _draw(
 
 
 def _write_jobs(path: Path, outcomes: dict[str, Outcome]) -> None:
-    from cotune.cli.output import note, writing
-    from cotune.cluster.simulate.tables import write_jobs
-
     with writing(path):
         lines = write_jobs(path, outcomes)
     note(f"{lines} lines are in {path}, one for each job and policy")

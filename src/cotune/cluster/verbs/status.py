@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
+from cotune.cli.output import emit_json, say
+from cotune.cluster.service.documents import status_document
+from cotune.cluster.verbs._queue import JobId, eta_words, open_queue
+from cotune.units import counted, duration, number
 
 
 def status(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     """Show where a job stands, what is expected of it, and in the end forecast against measured."""
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.documents import status_document
-    from cotune.cluster.verbs._queue import eta_words, open_queue
-    from cotune.units import counted, duration, number
-
     with open_queue(store) as queue:
         document = status_document(queue.get(job), queue.now())
     if json:

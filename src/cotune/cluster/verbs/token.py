@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from cotune.cli.options import Json
+from cotune.cli.output import emit_json, say
+from cotune.cluster.api import tokens as access
 
 
 def token(
@@ -19,9 +21,6 @@ def token(
     json: Json = False,
 ) -> None:
     """Make a token for the HTTP API of cotune serve, print it once, and keep its hash in a file."""
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.api import tokens as access
-
     if revoke:
         access.revoke(tokens, name)
         emit_json("token", {"name": name, "revoked": True}) if json else say(f"revoked {name}")

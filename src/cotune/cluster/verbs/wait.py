@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import Annotated
 
 import typer
 
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
-
-if TYPE_CHECKING:
-    from cotune.cluster.service.queue import QueuedJob
-    from cotune.errors import CotuneError
+from cotune.cli.output import emit_json, say
+from cotune.cluster.service.documents import status_document
+from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.states import State
+from cotune.cluster.verbs._queue import JobId, open_queue
+from cotune.errors import CotuneError, EngineError, Infeasible, Interrupted, Missed, OverBudget
+from cotune.units import seconds
 
 _PAUSE = 0.3
 
@@ -23,14 +26,6 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for a job to end. Exit code: 0 met or done, 5 declined, 6 missed, 7 failed, 130 cancelled, 8 time is up."""
-    import time
-
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.documents import status_document
-    from cotune.cluster.verbs._queue import open_queue
-    from cotune.errors import OverBudget
-    from cotune.units import seconds
-
     until = None if timeout is None else time.monotonic() + seconds(timeout)
     with open_queue(store) as queue:
         found = queue.get(job)
@@ -50,9 +45,6 @@ def wait(
 
 
 def _ending(job: QueuedJob) -> type[CotuneError] | None:
-    from cotune.cluster.service.states import State
-    from cotune.errors import EngineError, Infeasible, Interrupted, Missed
-
     return {
         State.MISSED: Missed,
         State.FAILED: EngineError,

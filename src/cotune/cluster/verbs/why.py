@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from cotune.cli.options import Json, StoreUrl
-from cotune.cluster.verbs._queue import JobId
+from cotune.cli.output import emit_json, say
+from cotune.cluster.service.documents import why_document
+from cotune.cluster.verbs._queue import JobId, open_queue
 
 
 def why(job: JobId, store: StoreUrl = None, json: Json = False) -> None:
     """Say why a job waits, was declined or failed, who is before it, and what happened to it last."""
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.documents import why_document
-    from cotune.cluster.verbs._queue import open_queue
-
     with open_queue(store) as queue:
         document = why_document(queue, queue.get(job))
     if json:
