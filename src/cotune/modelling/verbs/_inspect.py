@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotune.cli.options import Json
+from cotune.cli.options import Json, one_of, require_model_file
+from cotune.cli.output import emit_json, say, table, waiting
+from cotune.devices import PRECISIONS
+from cotune.errors import UsageError
 from cotune.modelling.verbs._model_predictions import Inputs, OptimiserName, PrecisionName
+from cotune.units import gibibytes, number, short_duration
 
 if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
@@ -32,10 +37,6 @@ def inspect(
     json: Json = False,
 ) -> None:
     """Show where a model's time, work and memory go. Time by operator type; work, parameters and memory by layer."""
-    from cotune.cli.options import one_of, require_model_file
-    from cotune.cli.output import emit_json, waiting
-    from cotune.devices import PRECISIONS
-
     kind = one_of(PRECISIONS, precision, "--precision")
     require_model_file(model)
     with waiting("loading torch"):
@@ -59,9 +60,6 @@ def inspect(
 
 
 def _where(device: str) -> str:
-    from cotune.cli.options import one_of
-    from cotune.errors import UsageError
-
     one_of(("auto", "cpu", "cuda"), device, "--device")
     import torch
 
@@ -71,8 +69,6 @@ def _where(device: str) -> str:
 
 
 def _document(counts: Counts, found: StepProfile | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
     totals = {
         name: getattr(counts, name)
         for name in ("flops", "bytes", "operators", "parameters", "activation_bytes", "peak_bytes", "how")
@@ -88,9 +84,6 @@ def _document(counts: Counts, found: StepProfile | None) -> dict[str, Any]:
 
 
 def _show_operators(found: StepProfile, most: int | None) -> None:
-    from cotune.cli.output import say, table
-    from cotune.units import short_duration
-
     rows = [
         (
             one.name,
@@ -119,9 +112,6 @@ def _bar(before: float, after: float) -> str:
 
 
 def _show_layers(counts: Counts, most: int | None) -> None:
-    from cotune.cli.output import say, table
-    from cotune.units import gibibytes, number
-
     ranked = sorted(counts.layers, key=lambda layer: -layer.flops)
     kept = set(ranked[:most])
     rows = [

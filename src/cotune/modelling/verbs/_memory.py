@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from cotune import devices
 from cotune.cli.help import rare
 from cotune.cli.options import Json
-
-if TYPE_CHECKING:
-    from cotune.modelling.memory import (
-        Architecture,
-        CountedMemory,
-        DeviceRoom,
-        LargestBatch,
-        MemoryEstimate,
-        TrainingSetup,
-    )
+from cotune.cli.output import emit_json, say, table, waiting
+from cotune.errors import Infeasible, NotFound, UsageError, suggestion
+from cotune.modelling.memory import (
+    Architecture,
+    CountedMemory,
+    DeviceRoom,
+    LargestBatch,
+    MemoryEstimate,
+    TrainingSetup,
+    count,
+    device_room,
+    estimate_any,
+    from_module,
+    largest_batch,
+    read_architecture,
+    reserved_bytes,
+)
+from cotune.modelling.memory.setup import METHODS, SHARDINGS
+from cotune.units import gibibytes
 
 _SPELT = {"qlora": "nf4", "bnb": "nf4", "zero3": "fsdp", "fsdp2": "fsdp"}
 _PRECISIONS = {"bf16": (2, 2, False), "mixed": (4, 2, True), "fp32": (4, 4, False)}  # weight, activation, autocast
@@ -83,9 +93,6 @@ def memory(  # a flag for each thing that changes memory
     json: Json = False,
 ) -> None:
     """Tell the largest micro-batch that fits, and the peak memory of each, without a run."""
-    from cotune.cli.output import emit_json
-    from cotune.modelling.memory import count
-
     shape, many = _shape(model), sharding or ("fsdp" if gpus > 1 else "none")
     weight, activation, autocast = _precision(precision, method)
     setup = _setup(
@@ -103,9 +110,6 @@ def memory(  # a flag for each thing that changes memory
 
 
 def _shape(model: str) -> Architecture:
-    from cotune.cli.output import waiting
-    from cotune.modelling.memory import from_module, read_architecture
-
     if ":" not in model:
         return read_architecture(model)
     with waiting("loading torch"):
@@ -118,8 +122,6 @@ def _shape(model: str) -> Architecture:
 
 
 def _precision(name: str, method: str) -> tuple[int, int, bool]:
-    from cotune.errors import UsageError
-
     if name not in _PRECISIONS:
         raise UsageError(f"no precision {name!r}; there are {', '.join(_PRECISIONS)}")
     weight, activation, autocast = _PRECISIONS[name]
@@ -127,10 +129,6 @@ def _precision(name: str, method: str) -> tuple[int, int, bool]:
 
 
 def _setup(**given: Any) -> TrainingSetup:
-    from cotune.errors import UsageError, suggestion
-    from cotune.modelling.memory import TrainingSetup
-    from cotune.modelling.memory.setup import METHODS, SHARDINGS
-
     for field, known in (("method", METHODS), ("sharding", SHARDINGS)):
         given[field] = _SPELT.get(given[field], given[field])
         if given[field] not in known:
@@ -140,20 +138,14 @@ def _setup(**given: Any) -> TrainingSetup:
 
 
 def _room(device: str, gpus: int) -> tuple[str, DeviceRoom]:
-    from cotune.devices import known, table
-    from cotune.errors import NotFound, suggestion
-    from cotune.modelling.memory import device_room
-
-    spec = known(device)
+    spec = devices.known(device)
     if spec is None or spec.kind != "gpu":
-        names = [name for name, one in table().items() if one.kind == "gpu"]
+        names = [name for name, one in devices.table().items() if one.kind == "gpu"]
         raise NotFound(f"no GPU {device!r} is known{suggestion(device, names)}; there are {', '.join(names)}")
     return spec.name, device_room(spec, gpus)
 
 
 def _measured(text: str | None) -> dict[int, float]:
-    from cotune.errors import UsageError
-
     try:
         pairs = [part.split("=") for part in text.split(",")] if text else []
         return {int(batch): float(gib) * 2**30 for batch, gib in pairs}
@@ -164,9 +156,6 @@ def _measured(text: str | None) -> dict[int, float]:
 def _answer(
     asked: _Question, counted: CountedMemory, batch: str | None
 ) -> tuple[LargestBatch, dict[int, MemoryEstimate]]:
-    from cotune.errors import Infeasible, UsageError
-    from cotune.modelling.memory import estimate_any, largest_batch
-
     largest = largest_batch(counted, asked.room, asked.confidence, measured=asked.measured)
     if batch is not None:
         try:
@@ -192,8 +181,6 @@ def _answer(
 def _document(
     asked: _Question, counted: CountedMemory, largest: LargestBatch, rows: dict[int, MemoryEstimate]
 ) -> dict[str, Any]:
-    from cotune.modelling.memory import reserved_bytes
-
     return {
         "model": {"name": asked.model.name, "params": asked.model.total_params, "known": asked.model.known},
         "device": asked.device,
@@ -224,8 +211,6 @@ def _source(asked: _Question, one: MemoryEstimate) -> str:
 def _show(
     asked: _Question, counted: CountedMemory, largest: LargestBatch, rows: dict[int, MemoryEstimate]
 ) -> None:  # fmt: skip
-    from cotune.cli.output import say, table
-    from cotune.units import gibibytes
 
     guess = "" if asked.model.known else ", its shape guessed from its parameters"
     say(f"model     {asked.model.name}: {asked.model.total_params / 1e9:.2f}e9 parameters{guess}")

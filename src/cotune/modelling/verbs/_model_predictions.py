@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cotune.cli.help import rare
+from cotune.cli.options import open_store, require_model_file
+from cotune.cli.output import emit_json, say, table, waiting
+from cotune.documents import config_document, quantity_document, spread
+from cotune.jobfile import settings as job_settings
+from cotune.predict.input_law import InputLaw
+from cotune.units import gibibytes, number, short_duration
 
 if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
@@ -74,13 +80,6 @@ class ModelFlags:
 
 def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
     """Predict a model and print what is expected of it."""
-    from dataclasses import replace
-
-    from cotune.cli.options import open_store, require_model_file
-    from cotune.cli.output import emit_json, say, waiting
-    from cotune.jobfile import settings as job_settings
-    from cotune.predict.input_law import InputLaw
-
     settings = job_settings.load(file or job_settings.find(Path.cwd()), {})
     require_model_file(flags.model)
     with waiting("loading torch"):
@@ -112,10 +111,6 @@ def _document(answered: ModelAnswer, explain: bool) -> dict[str, Any]:
 
 
 def _row(found: Prediction, explain: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from cotune.documents import config_document, quantity_document
-
     names = ("step_seconds", "epoch_seconds", "seconds", "peak_bytes", "cost")
     quantities = {name: getattr(found, name) for name in names}
     row = config_document(found.config) | {
@@ -141,10 +136,6 @@ def _counts(counts: Counts) -> dict[str, Any]:
 
 
 def _show(answered: ModelAnswer, explain: bool) -> None:
-    from cotune.cli.output import say, table
-    from cotune.documents import spread
-    from cotune.units import gibibytes
-
     several = len(answered.devices) > 1
     rows = [
         (
@@ -187,8 +178,6 @@ def _known_from(answered: ModelAnswer) -> list[str]:
 
 
 def _time(quantity: Quantity | None) -> str:
-    from cotune.units import short_duration
-
     if quantity is None:
         return "unknown"
     low, mid, high = (short_duration(value) for value in (quantity.low, quantity.mid, quantity.high))
@@ -196,9 +185,6 @@ def _time(quantity: Quantity | None) -> str:
 
 
 def _explain(answered: ModelAnswer) -> None:
-    from cotune.cli.output import say, table
-    from cotune.units import number, short_duration
-
     parts = ("compute", "communication", "input", "overhead")
     several = len(answered.devices) > 1
     rows = [

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cotune.cli.options import BatchSize, Budget, Epochs, Examples, File, Json, Seed, StoreUrl, Workers
+from cotune.cli.output import emit_json, say, table
+from cotune.devices.calibration import keep
+from cotune.devices.present import visible_gpus
 from cotune.modelling.verbs._inspect import inspect
 from cotune.modelling.verbs._layouts import layouts
 from cotune.modelling.verbs._memory import memory
@@ -24,6 +28,8 @@ from cotune.modelling.verbs._model_predictions import (
     TierName,
     predict_model,
 )
+from cotune.store import work_folder
+from cotune.units import number
 
 model = typer.Typer(no_args_is_help=True, help="Predict, inspect and measure models, trained or not.")
 model.command()(inspect)
@@ -81,15 +87,7 @@ def layers(
 @model.command()
 def calibrate(json: Json = False) -> None:
     """Measure this machine's rates, of one core and of the first GPU where there is one, and keep them."""
-    from dataclasses import asdict
-    from pathlib import Path
-
-    from cotune.cli.output import emit_json, say, table
-    from cotune.devices.calibration import keep
-    from cotune.devices.present import visible_gpus
     from cotune.modelling.counting.calibrate import calibrate as measure
-    from cotune.store import work_folder
-    from cotune.units import number
 
     devices = ("cpu", "cuda") if visible_gpus() else ("cpu",)
     found = [measure(device) for device in devices]
