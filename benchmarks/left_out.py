@@ -85,7 +85,7 @@ PARTS = (
 )
 
 
-UNSEEN = (  # the first six are of clusters of which no job was ever played
+UNSEEN = (  # the first six are of clusters that had no part in choosing, the others other parts of some that had
     Part("philly 103959", "32", 0, 600, limits=(1.1, 3.0)),
     Part("philly 103959", "16", 1200, 1800, limits=(1.2, 3.0)),
     Part("philly ed69ec", "24", 0, 600, limits=(1.1, 4.0)),

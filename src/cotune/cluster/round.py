@@ -84,7 +84,11 @@ class Round:
         lasts = self._level_lasts
         if lasts is None:
             return math.inf
-        return min((active.synced + lasts(active) for active in self._active.values()), default=math.inf)
+        soonest = math.inf
+        for active in self._active.values():
+            at = active.synced + lasts(active)
+            soonest = at if at < soonest else soonest
+        return soonest
 
     def decide(self, now: float) -> tuple[list[Active], list[Active]]:
         """Return who stops and who starts; a job whose config changes is in both."""
@@ -99,7 +103,9 @@ class Round:
         given = self._policy.allocate(everybody, self._cluster)
         self._check(given)
         stops = [
-            active for active in everybody if active.running and _differ(given.get(active.job.name), active.config)
+            active
+            for active in everybody
+            if active.config is not None and _differ(given.get(active.job.name), active.config)
         ]
         stops.sort(key=lambda active: (active.level, active.turn))
         wanted = [
@@ -119,7 +125,7 @@ class Round:
             active.turn = self._next_turn()
             starts.append(active)
         for active in everybody:
-            if active.running and not active.settled:
+            if active.config is not None and not active.settled:
                 active.settled, active.turn = True, self._next_turn()
         return stops, starts
 
