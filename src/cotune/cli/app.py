@@ -33,6 +33,7 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "export",
     "import",
     "record",
+    "backup",
     "prices",
     "doctor",
     "algorithms",

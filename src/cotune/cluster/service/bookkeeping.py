@@ -37,6 +37,7 @@ from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.states import STARTED, IllegalMove, State
 from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
+from cotune.run.lease import current
 from cotune.types import Config, Failure, Job, Sample
 from cotune.units import duration
 
@@ -257,9 +258,10 @@ class Bookkeeper:
 
     def starting(self, served: Serving, config: Config) -> int | None:
         words = f"{config}" + (f", going on from {served.done:.0%}" if served.done > 0 else "")
+        above = current(served.folder)
         try:
             job = self._notes.change(
-                _id(served), lambda standing: states.begun(standing, State.RUNNING), words, workers=config.units
+                _id(served), lambda standing: states.begun(standing, State.RUNNING, above), words, workers=config.units
             )
         except IllegalMove as error:
             raise Withdrawn(str(error)) from None

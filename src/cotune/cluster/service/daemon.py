@@ -61,6 +61,7 @@ class ServiceOptions:
     profilers: int = 1  # jobs that are measured at a time
     drain: bool = False  # end when no job is left
     keep: float | None = None  # seconds for which ended jobs keep their files; for ever
+    keep_bytes: float | None = None  # that files of ended jobs may take together; without limit
     metrics: int | None = None  # port on this machine for Prometheus
 
     @property
@@ -171,10 +172,11 @@ class Service:
 
     def _tidy(self, queue: Queue) -> None:
         """Remove what jobs left that ended long ago, now and then."""
-        if self._options.keep is None or time.monotonic() < self._tidied + _TIDY_SECONDS:
+        options = self._options
+        if (options.keep is None and options.keep_bytes is None) or time.monotonic() < self._tidied + _TIDY_SECONDS:
             return
         self._tidied = time.monotonic()
-        removed = tidy_ended(queue, self._options.keep)
+        removed = tidy_ended(queue, options.keep, options.keep_bytes)
         if removed:
             log("tidied", jobs=removed)
 

@@ -53,13 +53,19 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     after = spans([*present, Remaining(submission, 1.0, belief.spread)], chosen, cluster, 0.0)
     names = {job.id: job.name for job in planned}
     moved = [
-        {"id": id, "name": names[id], "later": after[id][1][1] - end[1]}
+        {"id": id, "name": names[id], "later": after[id][1][1] - end[1], **_between(end, after[id][1])}
         for id, (_, end) in before.items()
         if math.isfinite(after[id][1][1]) and after[id][1][1] > end[1] + _MOVED
     ]
     reason = "planned" if math.isfinite(after[_NEW][1][1]) else "its deadline cannot be kept beside the others'"
     answer = _answer(name, size, after[_NEW], reason)
     return {**answer, "config": config_document(belief.wants), "moved": moved, "unmeasured": unmeasured}
+
+
+def _between(before: Interval, after: Interval) -> dict[str, float | None]:
+    """Return by how much later a job would end, at the least and at the most."""
+    low, *_, high = sorted(late - early for early, late in zip(before, after, strict=True))
+    return {"low": max(low, 0.0), "high": high if math.isfinite(high) else None}
 
 
 def _answer(policy: str, slots: int, span: tuple[Interval, Interval] | None, reason: str) -> dict[str, Any]:

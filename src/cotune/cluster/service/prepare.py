@@ -29,6 +29,7 @@ from cotune.errors import CotuneError, EngineError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
 from cotune.run.launch import Engine, Event, Launch
+from cotune.run.lease import current
 from cotune.run.opening import opened_engine
 from cotune.store import Store, open_store, rows
 from cotune.types import Cause, Cluster, Forecast, Sample
@@ -47,9 +48,10 @@ class FencedEngine:
 
     def start(self, launch: Launch) -> None:
         """Start a launch, unless the job may not start any more."""
+        above = current(launch.folder)
         job = self.queue.change(
             self.id,
-            lambda standing: states.begun(standing, State.PROFILING),
+            lambda standing: states.begun(standing, State.PROFILING, above),
             f"measuring {launch.config}",
             term=self.term,
             workers=launch.config.units,

@@ -83,13 +83,16 @@ def moved(standing: JobStanding, state: State) -> JobStanding:
     return replace(standing, state=state, planned=standing.planned or state is State.WAITING)
 
 
-def begun(standing: JobStanding, state: State) -> JobStanding:
-    """Return a job with its next start, for measuring or for good; a probe is a start too, each with its number."""
+def begun(standing: JobStanding, state: State, above: int = 0) -> JobStanding:
+    """Return a job with its next start, for measuring or for good; a probe is a start too, each with its number.
+
+    The number is higher than `above`, the last one of the start's folder: a store that was restored may know less.
+    """
     if state not in (State.PROFILING, State.RUNNING):
         raise IllegalMove(f"nothing is started to become {state}")
     if standing.held or standing.cancelling or standing.is_final:
         raise IllegalMove(f"a job that is {_words(standing)} cannot start")
-    return replace(moved(standing, state), fence=standing.fence + 1)
+    return replace(moved(standing, state), fence=max(standing.fence, above) + 1)
 
 
 def lost(standing: JobStanding) -> JobStanding:

@@ -78,6 +78,15 @@ def serve(
             help="Remove logs and checkpoints this long after a job's end: 30d.",
         ),
     ] = None,
+    keep_gigabytes: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-gigabytes",
+            rich_help_panel=rare("Options"),
+            min=0.0,
+            help="Remove those of the jobs that ended first where all ended jobs' take more.",
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -134,7 +143,8 @@ def serve(
         from cotune.units import seconds
 
         kept, given = None if keep is None else seconds(keep), _cluster(slots, cluster)
-        options = ServiceOptions(policy, given, placement, profilers, drain, kept, metrics_port)
+        most = None if keep_gigabytes is None else keep_gigabytes * 1e9
+        options = ServiceOptions(policy, given, placement, profilers, drain, kept, most, metrics_port)
         with _http(store, listen if not check else None, tokens, folders or ()):
             _service(store, options, check=check, json=json)
         return

@@ -92,7 +92,8 @@ def _foresee(queue: Queue, snapshot: JobSnapshot, json: bool) -> None:
             low, mid, high = (seen[what][side] for side in ("low", "mid", "high"))
             say(f"{what:<6}in {duration(mid)} ({duration(low)}..{duration(high or mid)})")
         for moved in seen["moved"]:
-            say(f"moves {moved['name']} ({moved['id']}): it would end {duration(moved['later'])} later")
+            span = f"{duration(moved['low'])}..{duration(moved['high'])}" if moved["high"] is not None else ""
+            say(f"moves {moved['name']} ({moved['id']}): it would end {duration(moved['later'])} later ({span})")
         if seen["unmeasured"]:
             say(f"not counted: {counted(seen['unmeasured'], 'job')} before it, not measured yet")
     if not seen["admitted"]:
