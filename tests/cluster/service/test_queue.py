@@ -115,3 +115,16 @@ def test_a_list_shows_of_each_job_what_the_whole_job_does(queue: Queue, snapshot
     assert [job_document(job, now) for job in listed(queue.store)] == whole
     assert [one.id for one in listed(queue.store, states=[State.CANCELLED])] == [first]
     assert [one.user for one in listed(queue.store, team="", last=1)] == ["ada"]
+
+
+def test_nobody_tells_when_a_job_ends_that_is_held(queue: Queue, snapshot: JobSnapshot) -> None:
+    id = queue.submit(snapshot)
+    leader = Leadership(queue.store, {})
+    assert leader.take()
+    soon = {id: {"eta": [queue.now() + at for at in (1.0, 2.0, 3.0)]}}
+    queue.update(soon, term=leader.term)
+    assert job_document(queue.get(id), queue.now())["eta"]["mid"] is not None
+    queue.hold(id)
+    queue.update(soon, term=leader.term)  # as it was forecast while it came to its checkpoint
+    leader.release()
+    assert job_document(queue.get(id), queue.now())["eta"]["mid"] is None

@@ -274,7 +274,8 @@ class Bookkeeper:
 
     def stopped(self, served: Serving) -> None:
         job = self._queue.get(_id(served))
-        kept = "" if has_checkpoint(served.folder) else " without a checkpoint: it will begin anew"
+        anew = "" if job.standing.cancelling else ": it will begin anew"
+        kept = "" if has_checkpoint(served.folder) else f" without a checkpoint{anew}"
         self._notes.change(job.id, states.put_back, f"{job.reason}; stopped at {served.done:.0%}{kept}")
 
     def lost(self, served: Serving, failure: Failure) -> AfterLoss:

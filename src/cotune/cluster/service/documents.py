@@ -15,8 +15,12 @@ _LAST_EVENTS = 20
 
 
 def job_document(job: QueuedJob | ListedJob, now: float) -> dict[str, Any]:
-    """Return a job as `cotune queue` lists it; `eta` is in seconds from now, and null where it is not known."""
-    low, mid, high = (None, None, None) if job.eta is None else (max(at - now, 0.0) for at in job.eta)
+    """Return a job as `cotune queue` lists it; `eta` is in seconds from now, and null where it is not known.
+
+    Nobody knows when a job ends that is held.
+    """
+    unknown = job.eta is None or job.standing.held
+    low, mid, high = (None, None, None) if unknown else (max(at - now, 0.0) for at in job.eta or ())
     return {
         "id": job.id,
         "name": job.name,
