@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,33 @@ def test_choices_of_a_lawful_table_are_near_the_best_and_beat_the_rules() -> Non
     assert summaries(judged)[0].within_10_percent == 1.0
     rules = {rule.name: rule for rule in anchors(judged)}
     assert rules["law"].within_5_percent >= max(rule.within_5_percent for rule in rules.values())
+
+
+@pytest.mark.parametrize("measure", [0, 12])
+def test_a_model_too_large_for_one_node_is_measured_where_it_runs_and_nothing_is_chosen_elsewhere(measure: int) -> None:
+    huge = replace(LARGE, layers=80, hidden=8192, heads=64, kv_heads=64, ffn=28_672)
+    rows = lawful_rows(huge, 1.3, nodes=(1, 8, 16))
+    tokens = rows.layouts.global_batch * float(huge.seq_len) / rows.layouts.gpus
+    parts = [groups()[0], LayoutGroup("huge", 10_000 + np.arange(len(tokens)), rows, tokens)]
+    assert set(parts[1].nodes[rows.ran]) == {8, 16}
+    found = bench_layouts(forecast_left_out(parts, measure))
+    measured = [one.row for one in found.measured if one.model == "huge"]
+    assert len(measured) == measure
+    assert set(parts[1].nodes[np.isin(parts[1].lines, measured)]) <= {8, 16}
+    chosen = {choice.nodes: choice for choice in found.choices if choice.model == "huge"}
+    assert chosen[1].row is None
+    assert all(chosen[nodes].regret is not None and chosen[nodes].regret < 0.1 for nodes in (8, 16))
+
+
+def test_where_every_try_crashed_everything_else_is_still_predicted() -> None:
+    small, large = groups()
+    large.rows.seconds[large.nodes <= 2] = np.nan
+    large.rows.seconds[np.flatnonzero(large.nodes == 2)[0]] = 1.0  # one ran, so its node counts are tried
+    assert np.isnan(large.rows.gib[np.flatnonzero(large.nodes == 2)[0]])  # and nobody looked at its memory
+    found = bench_layouts(forecast_left_out([small, large], 3))
+    rows = [row for row in found.rows if row.model == "large"]
+    assert len({row.row for row in rows}) == len(large.lines) - 3
+    assert all(np.isfinite(list(row.predicted.values())).all() for row in rows)
 
 
 def test_a_measurement_has_no_part_in_what_is_said_of_its_own_row() -> None:

@@ -112,7 +112,7 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
         speed_median_few_nodes=_median(speed[ran & left & few]),
         best_third_mape_few_nodes=_mean(speed[best & few]),
         best_third_mape_many_nodes=_mean(speed[best & ~few]),
-        memory_median=_median(memory[ran & left]),
+        memory_median=_median(memory[ran & left & np.isfinite(memory)]),
         coverage=_mean(inside[ran & left]),
         crashes_foreseen=_mean(fits[~ran & left] < 0.5),
         false_alarms=_mean(fits[ran & left] < 0.5),

@@ -139,7 +139,7 @@ def _rows(one: LeftOut) -> list[LayoutRow]:
             nodes=int(group.nodes[place]),
             quantity=quantity,
             predicted=dict(zip(("low", "mid", "high"), map(float, predicted[place]), strict=True)),
-            measured=float(measured[place]) if group.rows.ran[place] else None,
+            measured=float(measured[place]) if np.isfinite(measured[place]) else None,
             p_fits=float(forecasts.p_fits[place]),
             p_memory=float(forecasts.p_memory[place]),
         )

@@ -172,8 +172,8 @@ class LayoutLearner:
 
     @cached_property
     def _law_of_seconds(self) -> SharedLaw:
-        measured = [rows.seconds for rows in self._ran]
-        return self._shared(self.priors.seconds, _seconds_law, measured, self.transfer.seconds_loss, self.residual)
+        parts = [(rows, rows.seconds) for rows in self._ran]
+        return self._shared(self.priors.seconds, _seconds_law, parts, self.transfer.seconds_loss, self.residual)
 
     @cached_property
     def _stalls(self) -> tuple[Stalls, Floats]:
@@ -199,27 +199,28 @@ class LayoutLearner:
 
     @cached_property
     def _memory(self) -> SharedLaw:
-        measured = [rows.gib for rows in self._ran]
-        return self._shared(self.priors.memory, _memory_law, measured, self.transfer.memory_loss, self.memory_residual)
+        weighed = [rows.take(np.isfinite(rows.gib)) for rows in self._ran]
+        parts = [(rows, rows.gib) for rows in weighed if len(rows.gib)]
+        return self._shared(self.priors.memory, _memory_law, parts, self.transfer.memory_loss, self.memory_residual)
 
     def _shared(
         self,
         physical: LogPrior,
         law_of: Callable[[LayoutRows], Law],
-        measured: list[Floats],
+        parts: list[tuple[LayoutRows, Floats]],
         loss: RobustLoss,
         constants: ResidualConstants,
     ) -> SharedLaw:
         """Return the law fitted to all other models, as the prior of one more, and what it misses on them."""
-        if not self._ran:
+        if not parts:
             nothing = LearntFrom(np.zeros((0, len(constants.scales))), np.zeros(0), np.zeros(0))
             return SharedLaw(physical, OtherModels(nothing, constants))
-        laws = [law_of(rows) for rows in self._ran]
-        together = np.concatenate(measured)
+        laws = [law_of(rows) for rows, _ in parts]
+        together = np.concatenate([measured for _, measured in parts])
         theta = most_likely(lambda at: np.concatenate([law(at) for law in laws]), together, physical, loss)
         misses = np.log(together) - np.concatenate([law(theta) for law in laws])
-        points = [features(rows.layouts, rows.setting.machine.per_node, constants) for rows in self._ran]
-        models = np.repeat(np.arange(len(self._ran)), [len(rows.layouts) for rows in self._ran])
+        points = [features(rows.layouts, rows.setting.machine.per_node, constants) for rows, _ in parts]
+        models = np.repeat(np.arange(len(parts)), [len(measured) for _, measured in parts])
         seen = LearntFrom(np.concatenate(points), misses, loss.weights(-misses), models)
         prior = LogPrior(theta, np.minimum(physical.spread, self.transfer.spread))
         return SharedLaw(prior, OtherModels(seen, constants))
@@ -237,7 +238,8 @@ class LayoutLearner:
         """Return forecasts of a model of which these layouts were tried."""
         ran = own.take(own.ran)
         seconds = self._quantity(self._seconds, _seconds_law(ran), ran, ran.seconds)
-        memory = self._quantity(self._memory, _memory_law(ran), ran, ran.gib)
+        weighed = ran.take(np.isfinite(ran.gib))
+        memory = self._quantity(self._memory, _memory_law(weighed), weighed, weighed.gib)
         bare = LayoutPredictor(own.setting, seconds, memory, dict.fromkeys(range(16), 0.0), self.crash, self.stalls)
         return replace(bare, crashes=crash_shares(_seen(own, bare), self._crashed, self.crash))
 

@@ -102,11 +102,11 @@ def _playbook(lines: Sequence[Line]) -> Iterator[LayoutGroup]:
 
 
 def _speed_and_memory(line: Line) -> tuple[float, float]:
-    """Return the seconds and GiB of a line, not numbers where it crashed."""
+    """Return the seconds and GiB of a line, not numbers where it crashed or its memory is not told."""
     if line["status"] != "measured":
         return np.nan, np.nan
     tokens = int(line["global_batch"]) * _PLAYBOOK_TOKENS
-    return tokens / (float(line["tokens_per_s_per_gpu"]) * int(line["gpus"])), float(line["memory_gb"])
+    return tokens / (float(line["tokens_per_s_per_gpu"]) * int(line["gpus"])), float(line["memory_gb"] or "nan")
 
 
 def _llama(lines: Sequence[Line]) -> Transformer:
