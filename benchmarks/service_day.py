@@ -78,6 +78,7 @@ class Ending:
     target: float
     deadline: float
     submitted: float  # seconds after the first
+    planned: float | None  # seconds after it was submitted: measuring, and waiting for it
     state: str
     starts: int
     seconds: float | None
@@ -153,6 +154,7 @@ def _beside_forecast(queue: Queue, policy: str, day: Day, asked: dict[str, tuple
                 f"{job.name} {job.id[:6]}",
                 *asked[job.id],
                 job.submitted - first,
+                None if (at := _planned_at(queue, job)) is None else at - job.submitted,
                 job.state.value,
                 result.get("starts", 0),
                 result.get("seconds"),
@@ -164,6 +166,7 @@ def _beside_forecast(queue: Queue, policy: str, day: Day, asked: dict[str, tuple
         )
     both = [one for one in endings if one.both]
     measured, forecast = _mean([one.seconds for one in both]), _mean([one.forecast_seconds for one in both])
+    until_planned = _mean([one.planned for one in both])
     summary = {
         "policy": policy,
         "jobs": len(endings),
@@ -171,7 +174,9 @@ def _beside_forecast(queue: Queue, policy: str, day: Day, asked: dict[str, tuple
         "start_seconds": start_seconds,
         "mean_seconds": measured,
         "forecast_mean_seconds": forecast,
-        "off_by": measured / forecast - 1.0 if measured and forecast else None,
+        "off_by": _off_by(measured, forecast),
+        "mean_seconds_until_planned": until_planned,  # as measured, in the forecast too
+        "off_by_once_planned": _off_by(measured, forecast, until_planned or 0.0),
         "met": sum(one.state == State.MET for one in endings),
         "forecast_met": sum(
             one.forecast_seconds is not None and one.forecast_seconds <= one.deadline for one in endings
@@ -190,12 +195,12 @@ def _played(
     """Return when the simulator has each job end, and the device-seconds it took."""
     arrivals, spreads, first = list[Submission](), dict[str, float](), jobs[0].submitted
     for job in jobs:
-        planned = [event.at for event in queue.events(job.id) if event.state is State.WAITING]
-        if job.belief is None or not planned:
+        planned = _planned_at(queue, job)
+        if job.belief is None or planned is None:
             continue
         belief = Belief.of(job.belief)
         deadline = None if job.deadline is None else job.submitted + job.deadline - first
-        told = belief.submission(job.id, submit=planned[0] - first, deadline=deadline)
+        told = belief.submission(job.id, submit=planned - first, deadline=deadline)
         arrivals.append(_without_start(told, start_seconds))
         spreads[job.id] = belief.spread
 
@@ -225,6 +230,15 @@ def _start_seconds(queue: Queue, jobs: Sequence[QueuedJob]) -> float:
     probes = [sample for job in known.values() for sample in queue.store.samples(job, "probe")]
     took = [(one.terms.engine or 0.0) + one.terms.startup for one in probes if one.terms.startup is not None]
     return statistics.median(took) if took else 0.0
+
+
+def _planned_at(queue: Queue, job: QueuedJob) -> float | None:
+    return next((event.at for event in queue.events(job.id) if event.state is State.WAITING), None)
+
+
+def _off_by(measured: float | None, forecast: float | None, less: float = 0.0) -> float | None:
+    """Return by what share of the forecast the measurement is off, both less some seconds."""
+    return (measured - less) / (forecast - less) - 1.0 if measured and forecast else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
