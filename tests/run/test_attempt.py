@@ -143,9 +143,16 @@ def test_what_a_job_saves_at_its_end_takes_as_long_as_it_takes_and_is_told_of() 
             *said, ended = self.coming
             self.coming = deque([*said, replace(ended, at=ended.at + 120.0)])
 
+        def stop(self, launch: str, grace: float = 5.0) -> None:  # it ends once it has saved
+            self.stops[launch] = grace
+
     launch = Launch("a", Job("made-up"), CONFIG, 30, Path("nowhere"), target=0.3)
     samples = list(attempt(Saving(), launch, StopRule(silence=20.0), Sample(CONFIG, id="a")))
     assert samples[-1].failure is None
     lingering = [sample for sample in samples if sample.accuracy == 0.3 and not sample.ended]
     assert len(lingering) > 10
     assert lingering[-1].seconds > lingering[0].seconds + 100
+    whole = replace(launch, target=None, epochs=5)
+    *_, done = attempt(Saving(), whole, StopRule(epochs=5.0, grace=600.0), Sample(CONFIG, id="a"))
+    assert done.epochs == 5
+    assert "hang" not in (done.warning or "")

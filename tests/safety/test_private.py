@@ -95,6 +95,6 @@ def test_everything_a_profile_writes_is_closed_to_others(tmp_path: Path) -> None
     assert mode(project / "store.db") == 0o600
     runs = [path for path in (project / "runs").iterdir() if path.is_dir()]
     assert runs
-    assert {mode(path) for path in runs} == {0o700}
+    assert {mode(path) for path in (project / "runs", *runs)} == {0o700}
     logs = [*project.rglob("rank-*.log"), *project.rglob("rank-*.jsonl")]
     assert {mode(path) for path in logs} <= {0o600}

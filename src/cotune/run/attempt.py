@@ -242,7 +242,7 @@ class Growing:
             whole = progress.words(launch.job, said.config, launch.epochs)
             done = progress.amount(launch.job, said.config, said.epochs)
             yield f"ended by itself after {done:.3g} of {whole}"
-        quiet = event.at - self.told_at
+        quiet = 0.0 if self.finished else event.at - self.told_at  # what it saves at its end is no silence
         if stopping == ENOUGH and quiet > max(_QUIET, _HANGING * max(self.longest_gap, said.epoch_seconds or 0)):
             yield f"said nothing for its last {quiet:.3g} s: does it hang?"
 

@@ -20,8 +20,8 @@ _OTHERS = 0o077
 
 def make_folder(path: Path) -> Path:
     """Make a folder that only its owner may look into, if it is not there, and close one of ours that is open."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    for missing in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
+        missing.mkdir(mode=FOLDER_MODE, exist_ok=True)
     if not path.is_symlink() and path.stat().st_uid == os.getuid() and path.stat().st_mode & _OTHERS:
         path.chmod(FOLDER_MODE)
     return path
