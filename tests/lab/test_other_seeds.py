@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.lab.bench.other_seeds import SeedRow, bench_other_seeds, seed_summaries
+from cotune.lab.bench.other_seeds import SeedRow, ToldRow, bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.truth import Truth
 from cotune.recording import read
 from cotune.recording.truth import first_meeting
@@ -49,6 +49,20 @@ def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(fold
     assert len(found.rows) == 2 * len(asked)
     assert all(row.probability >= row.confidence for row in found.rows if not row.refused)
     assert [total.goals for total in seed_summaries(found.rows)] == [len(asked), len(asked)]
+
+
+def test_all_configs_are_told_of_after_every_profile(folder: Path) -> None:
+    found = bench_other_seeds([folder], confidences=(0.5, 0.9), processes=1)
+    assert sum(row.configs for row in found.told) == len(found.rows) * len(Truth(read(folder).apart(0)[1]).space)
+    assert all(row.low <= row.probability <= row.high for row in found.told)
+    assert all(0 <= row.met <= 1 for row in found.told)
+
+
+def test_every_profile_weighs_the_same_in_what_all_configs_were_told() -> None:
+    many, one = ToldRow("r", 0.5, 0.65, 30, 0.5, 0.2), ToldRow("r", 0.5, 0.65, 1, 0.6, 1.0)
+    total = told_summaries([many, one, ToldRow("r", 0.0, 0.05, 4, 0.01, 0.0)])
+    assert [(part.low, part.profiles, part.configs) for part in total] == [(0.0, 1, 4), (0.5, 2, 31)]
+    assert (total[1].probability, total[1].met) == (pytest.approx(0.55), pytest.approx(0.6))
 
 
 def test_a_summary_leaves_refused_goals_out_of_what_was_met() -> None:

@@ -8,12 +8,15 @@ each recipe. The plan is then held against every other run of its config:
 Goals are those of the planning benchmark, made from the runs that judge: a deadline is 1.25 x the time of the run
 that at least half of them equal or beat. A goal that no config meets with the confidence asked for is refused, and
 counted apart. Every goal weighs the same.
+
+Plans are chosen: of all configs that are sure enough the cheapest, which is mostly surer than was asked. Whether P(met)
+itself is true is told by all configs of the space, those told much the same in one row (`ToldSummary`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,13 +27,15 @@ import numpy as np
 from cotune.errors import Infeasible
 from cotune.lab.bench.lab import RecordedLab
 from cotune.lab.bench.truth import Truth
-from cotune.plan.choose import choose
+from cotune.plan.assess import Assessment, assess
+from cotune.plan.choose import decide
 from cotune.plan.searches.grid import Grid
 from cotune.recording import Recording, read
 from cotune.types import Goal, Plan
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 FEWEST_SEEDS = 3
+TOLD = (0.0, 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0)  # borders of what all configs are told
 MOST_SHOWN = 3  # seeds that are shown in turn: where a recording holds many, more take time and tell the same
 
 
@@ -63,10 +68,35 @@ class SeedSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldRow:
+    """Configs that were told much the same of one goal after one profile, planned for or not."""
+
+    recording: str
+    low: float
+    high: float
+    configs: int
+    probability: float  # mean of what was told
+    met: float  # mean share of the runs that judge
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSummary:
+    """All goals and profiles with configs that were told so much."""
+
+    low: float
+    high: float
+    profiles: int
+    configs: int
+    probability: float
+    met: float
+
+
+@dataclass(frozen=True, slots=True)
 class SeedBenchmark:
     """What was judged, and what was left out and why."""
 
     rows: tuple[SeedRow, ...]
+    told: tuple[ToldRow, ...]
     left_out: tuple[tuple[str, str], ...]
 
 
@@ -105,7 +135,9 @@ def bench_other_seeds(
             answered = list(pool.map(_answer, tasks))
     else:
         answered = [_answer(task) for task in tasks]
-    return SeedBenchmark(tuple(row for rows in answered for row in rows), tuple(left_out))
+    rows = tuple(row for rows, _ in answered for row in rows)
+    told = tuple(row for _, rows in answered for row in rows)
+    return SeedBenchmark(rows, told, tuple(left_out))
 
 
 def seed_summaries(rows: Iterable[SeedRow]) -> list[SeedSummary]:
@@ -127,6 +159,23 @@ def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
     )
 
 
+def told_summaries(rows: Iterable[ToldRow]) -> list[ToldSummary]:
+    """Return one summary for each part of what configs were told; every profile weighs the same."""
+    parts: dict[tuple[float, float], list[ToldRow]] = {}
+    for row in rows:
+        parts.setdefault((row.low, row.high), []).append(row)
+    return [
+        ToldSummary(
+            *part,
+            profiles=len(own),
+            configs=sum(row.configs for row in own),
+            probability=float(np.mean([row.probability for row in own])),
+            met=float(np.mean([row.met for row in own])),
+        )
+        for part, own in sorted(parts.items())
+    ]
+
+
 def _left_out(recording: Recording, folder: Path) -> str | None:
     """Return why a recording cannot be judged by other seeds, if it cannot."""
     if not recording.times or not recording.curves:
@@ -142,31 +191,43 @@ def _apart(folder: Path, seed: int) -> tuple[Recording, Truth]:
     return shown, Truth(others)
 
 
-def _answer(task: _SeedTask) -> list[SeedRow]:
+def _answer(task: _SeedTask) -> tuple[list[SeedRow], list[ToldRow]]:
     shown, truth = _apart(task.folder, task.seed)
-    rows = []
+    rows: list[SeedRow] = []
+    told: list[ToldRow] = []
     for goal, confidence in itertools.product(task.goals, task.confidences):
         lab = RecordedLab(shown, truth, replace(goal, confidence=confidence), task.max_samples, task.chance)
-        rows.append(_judged(lab, task.seed, _plan(lab)))
-    return rows
+        forecast = lab.forecaster(lab.profile(lab.space))
+        outlook = forecast(truth.configs, goal.max_epochs)
+        found = assess(outlook, lab.goal, lab.cluster, lab.job.sign, lab.trained(truth.configs))
+        rows.append(_judged(lab, task.seed, _plan(lab, found)))
+        told += _told(lab, found)
+    return rows, told
 
 
-def _plan(lab: RecordedLab) -> Plan | None:
-    """Return the plan after a profile, or None where nothing meets the goal with the confidence asked for."""
-    forecast = lab.forecaster(lab.profile(lab.space))
+def _plan(lab: RecordedLab, found: Assessment) -> Plan | None:
+    """Return the plan, or None where nothing meets the goal with the confidence asked for."""
     try:
-        return choose(
-            lab.job,
-            lab.goal,
-            lab.space,
-            lab.cluster,
-            forecast=forecast,
-            search=Grid(),
-            trained=lab.trained,
-            seed=lab.seed,
-        )
+        return decide(lab.job, lab.space, found, search=Grid(), seed=lab.seed)
     except Infeasible:
         return None
+
+
+def _told(lab: RecordedLab, found: Assessment) -> Iterator[ToldRow]:
+    """Yield what the runs that judge say of all configs, those that were told much the same together."""
+    caps = zip(found.outlook.configs, found.epochs.tolist(), strict=True)
+    met = np.array([lab.truth.share_met(config, cap, lab.goal) for config, cap in caps])
+    place = np.clip(np.searchsorted(TOLD, found.probability, side="right"), 1, len(TOLD) - 1)
+    for part in np.unique(place).tolist():
+        own = place == part
+        yield ToldRow(
+            recording=lab.seen.name,
+            low=TOLD[part - 1],
+            high=TOLD[part],
+            configs=int(own.sum()),
+            probability=float(found.probability[own].mean()),
+            met=float(met[own].mean()),
+        )
 
 
 def _judged(lab: RecordedLab, seed: int, plan: Plan | None) -> SeedRow:

@@ -16,7 +16,7 @@ from cotune.cli.output import emit_json, note, say, table
 from cotune.errors import NotFound, UsageError
 from cotune.lab.bench.layers import MODELS, LayerRefusal, bench_layers
 from cotune.lab.bench.memory import bench_memory
-from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries
+from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.planning import bench_planning, planning_summaries
 from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
@@ -141,6 +141,7 @@ def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processe
         document = {
             "rows": [asdict(row) for row in found.rows],
             "summary": [asdict(total) for total in seed_summaries(found.rows)],
+            "told": [asdict(total) for total in told_summaries(found.told)],
             "left_out": [{"recording": name, "reason": reason} for name, reason in found.left_out],
         }
         emit_json("bench.planning", document)
@@ -153,6 +154,13 @@ def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processe
     if rows:
         columns = ("recording", "P asked", "goals", "refused", "P told, mean", "met by other seeds")
         table(columns, rows, title="probes see one seed, the others judge")
+        say()
+        lines = [
+            (f"{one.low:g} to {one.high:g}", one.profiles, one.configs, f"{one.probability:.2f}", f"{one.met:.1%}")
+            for one in told_summaries(found.told)
+        ]
+        told = ("P told", "profiles", "configs", "P told, mean", "met by other seeds")
+        table(told, lines, title="all configs, chosen or not; every profile weighs the same")
         say()
     for name, reason in found.left_out:
         say(f"left out: {name}: {reason}")
