@@ -2,11 +2,12 @@
 
     1  a few cheap probes of seconds per epoch, far from each other; each value of a named axis with a small batch
        and a large one, since what differs in kind is not to be had from its neighbours
-    2  one learning curve, of a recipe whose epochs are cheap
+    2  one learning curve, of a recipe whose epochs are cheap and which may well be the plan's (`first_curve.py`)
     3  forecast and plan; for every config x that is not measured yet
 
            gain(x)  = E[ (C - cost(x))+ ; x meets the goal ]      C: cost of the plan
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
+                    + what trained the plan x P(x wins)           which nobody continues then
 
        measure the x of the largest  gain - WEIGHT price  and go on with 3
     4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is
@@ -27,19 +28,20 @@ from functools import cached_property
 
 import numpy as np
 
+from cotune.checkpoints import Resumable
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
+from cotune.probe.first_curve import MARGIN, least_wasted
 from cotune.progress import whole_units
 from cotune.space import Configs, Space
 from cotune.types import RECORDED, Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
-MARGIN = 1.15  # on epochs, before a recipe counts as beaten
 WEIGHT = CONSTANTS.probe_weight
 LEAST_GAIN = CONSTANTS.least_gain
 MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
@@ -60,7 +62,10 @@ def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
 
 
 class _Known:
-    """Which configs have measured seconds, and which a measured recipe; and the epochs of a probe of seconds."""
+    """Which configs have measured seconds, and which a measured recipe; the epochs of a probe of seconds.
+
+    And what it cost to train what a run of the plan would go on from.
+    """
 
     def __init__(
         self,
@@ -69,8 +74,10 @@ class _Known:
         configs: Sequence[Config],
         batches: Ints,
         epochs: Floats,
+        *,
+        begun: float,
     ) -> None:
-        self.epochs = epochs
+        self.epochs, self.begun = epochs, begun
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
         self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
@@ -118,9 +125,12 @@ class ActiveDesign:
             for sample in samples
             if (self._tells_length(sample, found) if first else self._decides(sample, seen))
         }
-        known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
         able = self._spread_out.able(samples)
         plan = self._cheapest(found, found.feasible & able, able)
+        begun = min(self._begun(samples, plan), float(found.cost[plan]))
+        known = _Known(
+            timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples), begun=begun
+        )
         row = self._wanted(found, plan, known, able, left)
         config, of = (
             self._listed[row],
@@ -153,6 +163,12 @@ class ActiveDesign:
         if not sample.curve or sample.config.global_batch in seen:
             return bool(sample.curve)
         return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
+
+    def _begun(self, samples: Sequence[Sample], row: int) -> float:
+        """Return the cost of the training that a run of a config would go on from."""
+        probe = Resumable.among(samples).of(self._listed[row])
+        place = None if probe is None else self.space.row(probe.config)
+        return 0.0 if probe is None or place is None else probe.seconds * float(self._rate[place])
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
@@ -188,11 +204,9 @@ class ActiveDesign:
         return np.maximum(self._time_epochs, min(MOST_TIME_EPOCHS, min(live, default=0.0)))
 
     def _first_curve(self, samples: Sequence[Sample], annealed: int | None) -> Probe | None:
-        """Return the curve of the recipe that is cheapest if larger batches need more epochs, as they do."""
+        """Return the curve of the recipe that wastes the least, whatever the plan will be."""
         seconds = self._seconds(samples)
-        batch = self._configs.global_batch.astype(np.float64)
-        prior = 1 + batch / np.sqrt(batch.min() * batch.max())
-        row = int(np.argmin(seconds * self._rate * prior))
+        row = self._cheapest_layout(least_wasted(self._configs, seconds, self._rate, self.goal), seconds)
         epochs = float(self.goal.max_epochs)
         if self.goal.deadline is not None and samples:  # no config gets through more epochs in time
             epochs = min(epochs, float(np.ceil(MARGIN * self.goal.deadline / seconds.min())))
@@ -250,7 +264,8 @@ class ActiveDesign:
         """Return the config whose measurement gains the most for its price, or None when none gains enough."""
         gain, wins, epochs = self._gains(found, plan)
         price = self._prices(found.outlook.epoch_seconds, epochs, known)
-        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
+        given_up = np.where(self._configs.global_batch == self._configs.global_batch[plan], 0.0, known.begun)
+        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * ((1 - wins) * price + wins * given_up))
         best = int(np.argmax(worth))
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
 
