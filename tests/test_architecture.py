@@ -138,10 +138,10 @@ MOST_PARAMETERS = 12
 
 @pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_function_outside_the_command_line_takes_more_than_a_dozen_parameters(file: Path) -> None:
-    if file.parent.name == "verbs":
-        return  # a verb's parameters are its options
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if file.parent.name == "verbs" and not node.name.startswith("_"):
+                continue  # a verb's parameters are its options
             taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             named = [one for one in taken if one.arg not in ("self", "cls")]
             assert len(named) <= MOST_PARAMETERS, f"{node.name} takes {len(named)} parameters"
