@@ -25,7 +25,7 @@ def cost_time(found: Findings) -> Figure:
     able, reaches = judged.feasible, found.sure >= found.goal.confidence
     kinds = (
         ("may miss the target", ~able & ~reaches, {"color": "@muted/0.55", "size": 5, "symbol": "circle-open"}),
-        ("too late or too dear", ~able & reaches, {"color": "@s2/0.75", "size": 7, "symbol": "diamond"}),
+        ("may be too late or too dear", ~able & reaches, {"color": "@s2/0.75", "size": 7, "symbol": "diamond"}),
         ("meets the goal", able, {"color": "@s1/0.8", "size": 8, "symbol": "circle"}),
     )
     drawn = _thinned(found)
