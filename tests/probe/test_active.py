@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cotune.lab.bench.lab import RecordedLab
@@ -102,3 +104,15 @@ def test_a_plan_that_is_trained_already_is_not_given_up_for_little(recording: Re
         assert row is not None
         assert design._begun(samples, row) == pytest.approx(trained[-1].device_seconds)
         assert design._begun([sample for sample in samples if not sample.curve], row) == 0.0
+
+
+def test_a_curve_is_not_cut_short_by_layouts_that_no_device_is_there_for(recording: Recording) -> None:
+    """One device is there, and the space has several workers: their price is infinite, and says nothing."""
+    one = replace(recording.cluster, devices=tuple(replace(kind, count=1) for kind in recording.cluster.devices))
+    design = ActiveDesign(recording.job, Goal(0.9, max_epochs=30), recording.space(with_accuracy=True), one)
+    batch = next(
+        batch
+        for batch in design._configs.global_batch.tolist()
+        if {config.workers for config in design._listed if config.global_batch == batch} > {1}
+    )
+    assert design._cap(batch, np.ones(len(design._listed)), float("inf")) == 30

@@ -296,9 +296,8 @@ class ActiveDesign:
 
     def _cap(self, batch: int, seconds: Floats, beaten: float) -> float:
         """Return after how many epochs the recipe can no longer win."""
-        layouts = self._configs.global_batch == batch
-        allowed = np.full(len(self._configs), float(self.goal.max_epochs))
+        layouts = np.flatnonzero((self._configs.global_batch == batch) & np.isfinite(self._rate * seconds))
+        allowed = MARGIN * beaten / (seconds * self._rate)[layouts]
         if self.goal.deadline is not None:
-            allowed = np.minimum(allowed, MARGIN * self.goal.deadline / seconds)
-        allowed = np.minimum(allowed, MARGIN * beaten / (seconds * self._rate))
-        return float(max(1.0, np.ceil(allowed[layouts].max())))
+            allowed = np.minimum(allowed, MARGIN * self.goal.deadline / seconds[layouts])
+        return float(max(1.0, min(self.goal.max_epochs, np.ceil(allowed.max(initial=0.0)))))
