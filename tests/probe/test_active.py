@@ -92,20 +92,6 @@ def test_a_curve_that_ended_before_its_first_evaluation_is_tried_twice_as_long(t
     assert any(sample.curve for sample in samples)
 
 
-def test_a_plan_that_is_trained_already_is_not_given_up_for_little(recording: Recording) -> None:
-    """What trained the plan is lost when another config wins: that is a price of looking for one."""
-    truth = Truth(recording)
-    space = recording.space(with_accuracy=True)
-    for goal in truth.goals()[::4]:
-        design = ActiveDesign(recording.job, goal, space, recording.cluster)
-        samples = measured(recording, goal)
-        trained = [sample for sample in samples if sample.curve and sample.epochs >= 1]
-        row = space.row(trained[-1].config)
-        assert row is not None
-        assert design._begun(samples, row) == pytest.approx(trained[-1].device_seconds)
-        assert design._begun([sample for sample in samples if not sample.curve], row) == 0.0
-
-
 def test_a_curve_is_not_cut_short_by_layouts_that_no_device_is_there_for(recording: Recording) -> None:
     """One device is there, and the space has several workers: their price is infinite, and says nothing."""
     one = replace(recording.cluster, devices=tuple(replace(kind, count=1) for kind in recording.cluster.devices))

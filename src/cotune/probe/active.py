@@ -7,7 +7,6 @@
 
            gain(x)  = E[ (C - cost(x))+ ; x meets the goal ]      C: cost of the plan
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
-                    + what trained the plan x P(x wins)           which nobody continues then
 
        measure the x of the largest  gain - WEIGHT price  and go on with 3
     4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is
@@ -28,7 +27,6 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.checkpoints import Resumable
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import rates
@@ -62,10 +60,7 @@ def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
 
 
 class _Known:
-    """Which configs have measured seconds, and which a measured recipe; the epochs of a probe of seconds.
-
-    And what it cost to train what a run of the plan would go on from.
-    """
+    """Which configs have measured seconds, and which a measured recipe; and the epochs of a probe of seconds."""
 
     def __init__(
         self,
@@ -74,10 +69,8 @@ class _Known:
         configs: Sequence[Config],
         batches: Ints,
         epochs: Floats,
-        *,
-        begun: float,
     ) -> None:
-        self.epochs, self.begun = epochs, begun
+        self.epochs = epochs
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
         self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
@@ -125,12 +118,9 @@ class ActiveDesign:
             for sample in samples
             if (self._tells_length(sample, found) if first else self._decides(sample, seen))
         }
+        known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
         able = self._spread_out.able(samples)
         plan = self._cheapest(found, found.feasible & able, able)
-        begun = min(self._begun(samples, plan), float(found.cost[plan]))
-        known = _Known(
-            timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples), begun=begun
-        )
         row = self._wanted(found, plan, known, able, left)
         config, of = (
             self._listed[row],
@@ -163,12 +153,6 @@ class ActiveDesign:
         if not sample.curve or sample.config.global_batch in seen:
             return bool(sample.curve)
         return self.job.reached(self.goal.target, sample) or sample.curve[-1].epoch >= self.goal.max_epochs
-
-    def _begun(self, samples: Sequence[Sample], row: int) -> float:
-        """Return the cost of the training that a run of a config would go on from."""
-        probe = Resumable.among(samples).of(self._listed[row])
-        place = None if probe is None else self.space.row(probe.config)
-        return 0.0 if probe is None or place is None else probe.seconds * float(self._rate[place])
 
     def _wanted(self, found: Assessment, plan: int, known: _Known, able: Mask, left: int) -> int:
         """Return the config to measure; it is the plan itself, measured, when nothing else is worth it."""
@@ -264,8 +248,7 @@ class ActiveDesign:
         """Return the config whose measurement gains the most for its price, or None when none gains enough."""
         gain, wins, epochs = self._gains(found, plan)
         price = self._prices(found.outlook.epoch_seconds, epochs, known)
-        given_up = np.where(self._configs.global_batch == self._configs.global_batch[plan], 0.0, known.begun)
-        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * ((1 - wins) * price + wins * given_up))
+        worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
         best = int(np.argmax(worth))
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None
 
