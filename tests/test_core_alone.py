@@ -27,7 +27,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     left_out = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(cotune.__file__).parent, folder / "src" / "cotune", ignore=left_out)
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=left_out)
-    shutil.copytree(ROOT / "docs", folder / "docs", ignore=left_out)
+    for part in ("docs", "recordings"):
+        shutil.copytree(ROOT / part, folder / part, ignore=left_out)
     shutil.copy(ROOT / "pyproject.toml", folder)
     for room in ROOMS:
         shutil.rmtree(folder / "src" / "cotune" / room)

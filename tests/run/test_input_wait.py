@@ -44,5 +44,5 @@ def test_a_slow_disk_is_waited_for_and_told(launch: Make) -> None:
 
 
 def test_a_disk_belongs_to_emulated_nodes() -> None:
-    with pytest.raises(UsageError, match="a disk belongs to emulated nodes"):
+    with pytest.raises(UsageError, match="a disk or devices belong to emulated nodes"):
         Local(disk="10mbit")

@@ -132,6 +132,7 @@ def test_a_line_counts_as_of_when_it_was_printed_and_not_when_it_was_read(tmp_pa
         cores=[],
         gpus=[],
         ports=[],
+        on_nodes=[],
         memory_kills=0,
         started=True,
         begun=50.0,

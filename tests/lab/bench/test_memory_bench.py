@@ -85,7 +85,7 @@ def test_a_folder_without_the_file_or_with_a_wrong_method_is_told(tmp_path: Path
     with pytest.raises(NotFound, match=r"finetune\.csv"):
         bench_memory(tmp_path)
     with pytest.raises(InvalidFile, match="row 0"):
-        bench_memory(folder(tmp_path, row(4, method="qlora")))
+        bench_memory(folder(tmp_path, row(4, method="distilled")))
 
 
 @pytest.mark.skipif("COTUNE_DATA" not in os.environ, reason="needs COTUNE_DATA")
