@@ -70,7 +70,7 @@ def show_flow(folder: Path, page: Path) -> None:
     (folder / ".cotune").mkdir()
     file.write_text(JOB)
     print(f"cotune.yaml:\n\n{JOB}")
-    show(folder, "profile")
+    show(folder, "profile", "--cover")  # for the goal alone few worker counts would do
     goal = f"deadline: {chosen_deadline(folder):.0f}s\nconfidence: {CONFIDENCE:g}\n"
     file.write_text(JOB + goal)
     print(f"\nadded to cotune.yaml:\n\n{goal}")
@@ -97,7 +97,7 @@ def chosen_deadline(folder: Path) -> float:
         for _ in range(MOST_ROUNDS):
             if feasible(project.planner().from_scratch(), NO_HURRY):
                 break
-            show(folder, "profile", "--budget", MORE)
+            show(folder, "profile", "--cover", "--budget", MORE)
         show_knee(project)
         choice = DemoChoice.between(project.planner().from_scratch())
     deadline, fastest = choice.plan.goal.deadline or NO_HURRY, choice.fastest
