@@ -19,7 +19,7 @@ from cotune.modelling.layouts.tables import find_table, read_table
 HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted to its own measured layouts alone:
 # nanotron on nodes of 8 H100, Hugging Face's ultra-scale playbook (Apache-2.0), by benchmarks/layout_coefficients.py.
 # shape: layers, hidden, heads, key-value heads, feed-forward, vocabulary, tokens of a sequence, tied, gated
-# stalls, logit: of any run, of a pipeline, of each doubling of nodes; seconds of an exchange
+# stalls: bad nodes of a pool of so many, and seconds of an exchange
 """
 
 
@@ -35,8 +35,10 @@ def main(folder: Path, into: Path) -> None:
             lines += [
                 f"    {part.name}: {value:.4g}\n" for part, value in zip(coefficients, np.exp(theta), strict=True)
             ]
-        odds = ", ".join(f"{weight:.4g}" for weight in learner.stalls.weights)
-        lines.append(f"  stalls:\n    logit: [{odds}]\n    seconds: {learner.stalls.seconds:.4g}\n")
+        stalls = learner.stalls
+        bad = ", ".join(f"{value:.4g}" for value in np.exp(stalls.weights))
+        lines.append(f"  stalls:\n    bad nodes: [{bad}]\n")
+        lines.append(f"    seconds: {stalls.seconds:.4g}\n    pool: {stalls.pool}\n")
     into.write_text("".join(lines), encoding="utf-8")
 
 

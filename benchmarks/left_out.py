@@ -85,7 +85,7 @@ PARTS = (
 )
 
 
-UNSEEN = (  # the first six are of clusters that had no part in choosing, the others other parts of some that had
+UNSEEN = (  # the first six are of clusters that had no part in choosing, the next four other parts of some that had
     Part("philly 103959", "32", 0, 600, limits=(1.1, 3.0)),
     Part("philly 103959", "16", 1200, 1800, limits=(1.2, 3.0)),
     Part("philly ed69ec", "24", 0, 600, limits=(1.1, 4.0)),
@@ -96,6 +96,11 @@ UNSEEN = (  # the first six are of clusters that had no part in choosing, the ot
     Part("itp 04", "64", 9000, 9500),
     Part("itp 02", "64", 4000, 4500, noise=0.1),
     Part("itp 05", "2x8", 2500, 3000, restart=30.0),
+    Part("itp 01", "64", 900, 1400),  # from here: named when promises came to be laid anew
+    Part("itp 08", "8x8", 9000, 9500, restart=30.0),
+    Part("itp 09", "48", 9000, 9500),
+    Part("philly 6214e9", "32", 20000, 20600, limits=(1.2, 3.0)),
+    Part("philly 103959", "24", 600, 1200, limits=(1.1, 3.0)),
 )
 
 

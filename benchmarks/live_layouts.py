@@ -14,7 +14,8 @@ another, as `cotune profile` does. It wants a machine that nobody
 else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
 a smaller share of a core, which takes as much longer, is nearer to the truth. `--at-once` has as many layouts measured
 side by side, each on nodes and links of its own; eight nodes of 0.2 cores want two cores. `--seconds` is when to stop
-measuring; what was measured by then is written after every layout, and judged.
+measuring; what was measured by then is written after every layout, and judged. A run that was cut is judged by the same
+command: layouts that are in the file are not measured again.
 """
 
 from __future__ import annotations
@@ -93,10 +94,17 @@ def main() -> None:
             for one in measured(settings, everything, asked):
                 kept = sorted([*kept, one])
                 if asked.times:
-                    asked.times.write_text(json.dumps(kept))
+                    keep(asked.times, kept)
         kept = kept[: asked.layouts]
         configs = Configs.of([everything[place] for place, _ in kept])
         judge(settings, configs, np.array([times for _, times in kept]), asked.fit)
+
+
+def keep(times: Path, kept: list[tuple[int, tuple[float, ...]]]) -> None:
+    """Write what was measured, whole or not at all: a run may be cut at any moment."""
+    beside = times.with_suffix(".new")
+    beside.write_text(json.dumps(kept))
+    beside.replace(times)
 
 
 def job_file(*, gpu: bool) -> str:
@@ -196,6 +204,8 @@ def timed(engine: Local, settings: Settings, config: Config, name: str, steps: i
 
 def judge(settings: Settings, configs: Configs, times: Floats, fit: int) -> None:
     """Print how well the rest is predicted from a few, and how good the layout is that is chosen."""
+    if len(times) <= fit:
+        sys.exit(f"{len(times)} layouts were measured; to fit {fit} and predict others takes more")
     truth = np.exp(np.log(times).mean(axis=1))
     law, used = LayoutLaw(), list[int]()
     for _ in range(fit):

@@ -3,8 +3,11 @@
     python benchmarks/live_strangers.py table --data FOLDER --out OUT     12 configs of each job, some seconds each
     python benchmarks/live_strangers.py goals --data FOLDER --out OUT     profile, plan and run four goals of each job
     python benchmarks/live_strangers.py judge --out OUT                   print the goals beside the best of the table
+    python benchmarks/live_strangers.py self --data FOLDER --out OUT      run them without a profile, and print that
 
-A language model and a mixer on slices of a GPU, a convolutional network on the whole of it. Each has two targets: what
+A language model and a mixer on slices of a GPU, a convolutional network on the whole of it; or, with `--others`, a
+recurrent language model and a residual network on slices and a vision transformer on the whole GPU, all three with one
+rate for every batch: nothing was ever chosen with these in sight. Each has two targets: what
 the median config of the table had come to after half its seconds, and after four fifths. Each target has two deadlines:
 2.5 times what the fastest config of the table took (loose), and 1.4 times (tight), the engine's own start
 (`--engine-start`, as measured on the machine) added. So nothing of a goal is taken from a forecast. Cost is
@@ -21,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,7 @@ from cotune.types import Config
 
 STRANGERS = Path(__file__).parent.absolute() / "strangers"
 SLACKS = {"loose": 2.5, "tight": 1.4}
+UNMEASURED_SLACKS = {"loose": 4.0, "tight": 2.0}  # of runs that measure themselves inside their deadline
 SHARES = (0.5, 0.8)  # of the seconds of the table, after which the median config had come to a target
 AT_ONCE = 4  # workers of the table that train at the same time, each on its slice of eight
 Row = tuple[int, int, str]
@@ -63,14 +68,19 @@ class Stranger:
         return f"{self.metric}{'<=' if self.sign < 0 else '>='}{level}"
 
 
-def strangers(data: Path) -> list[Stranger]:
+def strangers(data: Path, *, others: bool) -> list[Stranger]:
     """Return the jobs."""
-    python = f"{sys.executable} {STRANGERS}"
-    flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision} --lr {lr}"
-    text = f"{python}/lm.py --text {data}/text.txt --width 192 --depth 4 --examples 8192 --per-epoch 2 {flags}"
-    pictures = f"{python}/vision.py --data {data}/fashion.npz {flags}"
+    flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision}" + ("" if others else " --lr {lr}")
+    text = f"{sys.executable} {STRANGERS}/lm.py --text {data}/text.txt --examples 8192 --per-epoch 2 {flags}"
+    pictures = f"{sys.executable} {STRANGERS}/vision.py --data {data}/fashion.npz {flags}"
+    if others:
+        return [
+            Stranger("gru", f"{text} --net gru --width 384 --depth 2", 8192, "val_loss", SLICED, 12.0, 8),
+            Stranger("residual", f"{pictures} --net residual", 12000, "accuracy", SLICED, 12.0, 8),
+            Stranger("wide-vit", f"{pictures} --net wide-vit --lr 3e-4", 12000, "accuracy", WHOLE, 7.0, None),
+        ]
     return [
-        Stranger("lm", text, 8192, "val_loss", SLICED, 10.0, 8),
+        Stranger("lm", f"{text} --width 192 --depth 4", 8192, "val_loss", SLICED, 10.0, 8),
         Stranger("mixer", f"{pictures} --net mixer", 12000, "accuracy", SLICED, 10.0, 8),
         Stranger("plain", f"{pictures} --net plain", 12000, "accuracy", WHOLE, 6.0, None),
     ]
@@ -79,16 +89,17 @@ def strangers(data: Path) -> list[Stranger]:
 def main() -> None:
     """Time the table, try the goals, or judge both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("table", "goals", "judge"))
+    parser.add_argument("what", choices=("table", "goals", "judge", "self"))
     parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default=None, help="names of jobs, with commas")
     parser.add_argument("--engine-start", type=float, default=10.0, help="seconds until a job's code begins")
     parser.add_argument("--profile", default="45s", help="what measuring may take")
+    parser.add_argument("--others", action="store_true", help="three other jobs, with a fixed rate")
     parser.add_argument("--cpu", action="store_true", help="cores instead of a GPU, to try this program")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    for job in strangers(asked.data.absolute()):
+    for job in strangers(asked.data.absolute(), others=asked.others):
         if asked.only is not None and job.name not in asked.only.split(","):
             continue
         folder = asked.out.absolute() / f"live-{job.name}"
@@ -98,6 +109,8 @@ def main() -> None:
             table.write_text(json.dumps(timed_table(job, folder, cpu=asked.cpu)))
         elif asked.what == "goals":
             goals.write_text(json.dumps(tried(job, folder, json.loads(table.read_text()), asked)))
+        elif asked.what == "self":
+            run_without_profile(job, folder, json.loads(table.read_text()), asked)
         elif table.exists() and goals.exists():
             judge(job, json.loads(table.read_text()), json.loads(goals.read_text()))
 
@@ -183,19 +196,61 @@ def tried(job: Stranger, folder: Path, table: list[dict[str, Any]], asked: argpa
     (folder / "cotune.yaml").write_text(job_file(job, levels[1], cpu=asked.cpu))
     result: dict[str, Any] = {"job": job.name, "goals": []}
     result["profile"] = cotune(folder, "profile", "--budget", asked.profile, seconds=120)
-    for level in levels:
-        fastest = asked.engine_start + min(seconds_to(row, level, job.sign) for row in table)
-        for name, slack in SLACKS.items():
-            goal = ["--target", job.target(level), "--deadline", f"{slack * fastest:.1f}s"]
-            plan = cotune(folder, "plan", *goal, seconds=60)
-            run = cotune(folder, "run", *goal, "--from-scratch", seconds=120) if "plan" in plan else {}
-            told = {"goal": name, "target": level, "deadline": slack * fastest, "plan": plan, "run": run}
-            result["goals"].append(told)
+    for name, level, deadline in goals_of(job, table, asked.engine_start):
+        goal = ["--target", job.target(level), "--deadline", f"{deadline:.1f}s"]
+        plan = cotune(folder, "plan", *goal, seconds=60)
+        run = cotune(folder, "run", *goal, "--from-scratch", seconds=120) if "plan" in plan else {}
+        result["goals"].append({"goal": name, "target": level, "deadline": deadline, "plan": plan, "run": run})
     return result
 
 
+def goals_of(
+    job: Stranger, table: list[dict[str, Any]], engine_start: float, slacks: Mapping[str, float] = SLACKS
+) -> Iterator[tuple[str, float, float]]:
+    """Yield the goals of a job: how tight it is, its target and its deadline."""
+    for level in targets(job, table):
+        fastest = engine_start + min(seconds_to(row, level, job.sign) for row in table)
+        yield from ((name, level, slack * fastest) for name, slack in slacks.items())
+
+
+def run_without_profile(job: Stranger, folder: Path, table: list[dict[str, Any]], asked: argparse.Namespace) -> None:
+    """Run each goal as a new job without a profile, and print all that it spent beside the best of the table."""
+    (folder / "cotune.yaml").write_text(job_file(job, None, cpu=asked.cpu))
+    for name, level, deadline in goals_of(job, table, asked.engine_start, UNMEASURED_SLACKS):
+        (folder / "store.db").unlink(missing_ok=True)
+        goal = ("--target", job.target(level), "--deadline", f"{deadline:.1f}s")
+        told = cotune(folder, "run", *goal, seconds=200)
+        if "run" not in told:
+            print(f"| {job.name}, {goal}, {name} | exit {told['exit']} | {told.get('stderr', '')[-300:]} |")
+            continue
+        run, config = told["run"], told["run"]["config"]
+        best, costs = cheapest(job, table, level, deadline, run["terms"].get("engine") or 0.0)
+        over = run["cost"]["value"] / costs[best][0] if best in costs else float("nan")
+        what = f"{config['workers']} x {config['batch_size']} {config['precision']}, {told['starts']} starts"
+        met = "met" if told["met"] else f"missed, exit {told['exit']}"
+        probes = f"{told['measured']['probes']} probes" if told.get("measured") else ""
+        print(
+            f"| {job.name}, {job.target(level)} in {deadline:.1f} s, {name} | {probes}, {what} | {run['seconds']:.1f}, "
+            f"{met} | {over:.2f}, best {best} |",
+            flush=True,
+        )
+
+
+def cheapest(
+    job: Stranger, table: list[dict[str, Any]], level: float, deadline: float, engine: float
+) -> tuple[str, dict[str, tuple[float, float]]]:
+    """Return the cheapest config that meets a goal, and what all that do cost: with the start, and without."""
+    costs = {
+        f"{workers} x {batch} {kind}": (workers * (engine + took), workers * took)
+        for row in table
+        for workers, batch, kind in [row["config"]]
+        if engine + (took := seconds_to(row, level, job.sign)) <= deadline
+    }
+    return min(costs, key=lambda name: costs[name][0], default="none"), costs
+
+
 def job_file(job: Stranger, target: float | None, *, cpu: bool) -> str:
-    """Return the job file; rates follow the square root of the global batch."""
+    """Return the job file; rates, where the command asks for them, follow the square root of the global batch."""
     engine = {"local": {"gpu_slices": job.slices}} if job.slices and not cpu else "local"
     devices = {"cpu": {}} if cpu else {"slice" if job.slices else "h200": {"count": job.slices or 1}}
     known: dict[str, Any] = {
@@ -204,7 +259,6 @@ def job_file(job: Stranger, target: float | None, *, cpu: bool) -> str:
         "examples": job.examples,
         "max_epochs": 30,
         "pattern": rf"epoch (?P<epoch>\S+) {job.metric} (?P<{job.metric}>\S+)",
-        "lr": {"at": 1e-3, "global_batch": 64, "rule": "sqrt"},
         "search": {
             "workers": [1, 2, 4, 8] if job.slices else [1],
             "batch_size": [16, 32, 64, 128] if job.slices else [16, 32, 64, 128, 256, 512],
@@ -213,6 +267,8 @@ def job_file(job: Stranger, target: float | None, *, cpu: bool) -> str:
         "devices": devices,
         "engine": engine,
     }
+    if "{lr}" in job.run:
+        known["lr"] = {"at": 1e-3, "global_batch": 64, "rule": "sqrt"}
     if target is not None:
         known["target"] = {"metric": job.metric, "at_most" if job.sign < 0 else "at_least": target}
     return json.dumps(known)  # JSON is YAML
@@ -240,13 +296,7 @@ def judge(job: Stranger, table: list[dict[str, Any]], result: dict[str, Any]) ->
     engine = statistics.median([run["terms"].get("engine", 0.0) for run in runs] or [0.0])
     for goal in result["goals"]:
         level, deadline = goal["target"], goal["deadline"]
-        costs = {
-            f"{workers} x {batch} {kind}": (workers * (engine + took), workers * took)
-            for row in table
-            for workers, batch, kind in [row["config"]]
-            if engine + (took := seconds_to(row, level, job.sign)) <= deadline
-        }
-        best = min(costs, key=lambda name: costs[name][0], default="none")
+        best, costs = cheapest(job, table, level, deadline, engine)
         planned, run = goal["plan"].get("plan"), goal["run"].get("run")
         head = f"| {job.name}, {job.target(level)} in {deadline:.1f} s, {goal['goal']}"
         if planned is None or run is None:

@@ -12,15 +12,14 @@ own method stands there in three readings. "joint, left out" has its two constan
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import paper_numbers
 from cotune.lab.bench.planning import PlanningRow, bench_planning, judged, planning_summaries
-from cotune.lab.choose_constants import ConstantChoice, Values, folders_in, probing_scores, source_of
-from cotune.probe import active
+from cotune.lab.choose_constants import ConstantChoice, Values, folders_in, planned_with, probing_scores, source_of
 from paper import METHODS, Workload, table
 
 ORDER = ("oracle", "joint", "joint, left out", "lb_bsp", "cynthia", "bayesian", "manual")
@@ -41,31 +40,19 @@ def twelve(folders: Sequence[Path]) -> list[PlanningRow]:
     ]
 
 
-def chosen_elsewhere(folders: Sequence[Path], every: int) -> dict[str, Values]:
+def chosen_elsewhere(folders: Sequence[Path], every: int, processes: int) -> dict[str, Values]:
     """Return for each source the constants of probing that are best on all others."""
-    choice = ConstantChoice(NAMES, probing_scores(folders, FOURTH * every))
+    choice = ConstantChoice(NAMES, probing_scores(folders, FOURTH * every, processes))
     return {source: choice.best(source) for source in choice.scores}
 
 
-@contextmanager
-def probing(values: Values) -> Iterator[None]:
-    """Probe with other constants meanwhile."""
-    before = active.WEIGHT, active.LEAST_GAIN
-    active.WEIGHT, active.LEAST_GAIN = values
-    try:
-        yield
-    finally:
-        active.WEIGHT, active.LEAST_GAIN = before
-
-
-def left_out(folders: Sequence[Path], constants: dict[str, Values], every: int) -> list[PlanningRow]:
+def left_out(
+    folders: Sequence[Path], constants: dict[str, Values], every: int, pool: ProcessPoolExecutor
+) -> list[PlanningRow]:
     """Return the goals as joint answers them with what the other sources chose."""
-    rows: list[PlanningRow] = []
-    for source, values in constants.items():
-        own = [folder for folder in folders if source_of(folder.name) == source]
-        with probing(values):
-            rows += bench_planning(own, ["joint"], every=every, processes=1).rows if own else ()
-    return [replace(row, strategy="joint, left out") for row in rows]
+    parts = [(values, [folder], every) for folder in folders if (values := constants.get(source_of(folder.name)))]
+    answered = pool.map(planned_with, *zip(*parts, strict=True)) if parts else ()
+    return [replace(row, strategy="joint, left out") for rows in answered for row in rows]
 
 
 def shown(parts: dict[str, list[PlanningRow]]) -> str:
@@ -97,12 +84,14 @@ def main() -> None:
     asked = parser.parse_args()
     own = folders_in([asked.recordings])
     places = {"recordings": own} | {folder.name: folders_in([folder]) for folder in asked.shared}
-    elsewhere = chosen_elsewhere([folder for folders in places.values() for folder in folders], asked.every)
+    everywhere = [folder for folders in places.values() for folder in folders]
+    elsewhere = chosen_elsewhere(everywhere, asked.every, asked.processes)
     print(f"{' and '.join(NAMES)} as the other sources choose them: {elsewhere}\n", flush=True)
     parts = {"twelve": twelve(own)}
-    for name, folders in places.items():
-        answered = bench_planning(folders, list(METHODS), every=asked.every, processes=asked.processes)
-        parts[name] = [*answered.rows, *left_out(folders, elsewhere, asked.every)]
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for name, folders in places.items():
+            answered = bench_planning(folders, list(METHODS), every=asked.every, processes=asked.processes)
+            parts[name] = [*answered.rows, *left_out(folders, elsewhere, asked.every, pool)]
     print(shown(parts))
 
 

@@ -59,7 +59,7 @@ class Series:
             f"--test-limit {tested} --batch-size {{batch_size}} --epochs {{epochs}} --lr 0.01 --threads 1 --device cpu "
             f"--momentum {self.momentum} --decay {self.decay} --seed {{seed}}"
         )
-        return Job(self.name, tuple(command.split()), examples=examples)
+        return Job(self.name, tuple(command.split()), examples=examples, scaling="fixed")
 
     def configs(self, batches: Sequence[int], workers: Sequence[int]) -> list[Config]:
         return [

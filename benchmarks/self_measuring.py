@@ -1,12 +1,13 @@
 """The constants of a run that measures itself, chosen with each source of recordings left out.
 
-    python benchmarks/self_measuring.py RECORDINGS ... [--every N] [--only NAME ...]
+    python benchmarks/self_measuring.py RECORDINGS ... [--every N] [--only NAME ...] [--networks]
 
 Each constant is varied by itself around the shipped values, on each n-th goal. A goal's score is everything spent over
 the static oracle, plus two where it is missed, at deadlines of 2 and 1.25 x the frontier's time. Variants are compared
 with the shipped constants goal by goal: the difference is told with its standard error. For each source (Pollux, MLPerf
 v0.6, recent MLPerf, the project's own) the variant that scores best on the others, each source counting the same, is
-shown on it: that is the left-out figure.
+shown on it: that is the left-out figure. With `--networks` those that were trained at one fixed learning rate are left
+out one by one instead, for what is expected of such jobs (`--only fixed_critical`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from cotune.lab.bench.running import MISSED, SLACKS, halves_of, self_trained, us
 from cotune.lab.bench.truth import SLACK
 from cotune.lab.verbs.bench import recording_folders
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
+from cotune.recording import read
 
 VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
+    "fixed_way": {"critical": (0.02, 0.1, 0.2)},
     "way": {"share": (0.25, 0.5), "critical": (0.15, 0.6), "witnesses": (4.0, 16.0)},
     "moving": {"penalty": (4.0, 9.0), "learnt": (0.35, 0.65), "margin": (0.04, 0.15), "looks": (0.0, 2.0)},
     "timing": {"first": (0.03, 0.3), "cost": (0.015, 0.06), "tight": (1.1, 1.4), "spare": (0.02, 0.1)},
@@ -53,8 +56,9 @@ def variants() -> dict[str, SelfMeasuringConstants]:
         for name, values in fields.items():
             for value in values:
                 changed = replace(getattr(SELF_MEASURING, part), **{name: value})
-                found[f"{name} {value:g}"] = replace(SELF_MEASURING, **{part: changed})
-    return found
+                label = f"fixed_{name}" if part == "fixed_way" else name
+                found[f"{label} {value:g}"] = replace(SELF_MEASURING, **{part: changed})
+    return {**found, "fixed_critical as usual": replace(SELF_MEASURING, fixed_way=SELF_MEASURING.way)}
 
 
 def source_of(name: str) -> str:
@@ -63,9 +67,15 @@ def source_of(name: str) -> str:
     return next((source for source in known if name.startswith(f"{source}-")), "own")
 
 
-def answered(task: tuple[Path, SelfMeasuringConstants, int]) -> list[Tried]:
+def network_of(name: str) -> str:
+    """Return what was trained, by the name of a recording."""
+    words = name.split("-")
+    return "-".join(words[:2]) if words[0] == "zeus" else words[0]
+
+
+def answered(task: tuple[Path, SelfMeasuringConstants, int, bool]) -> list[Tried]:
     """Return the goals of one recording by one variant."""
-    folder, constants, every = task
+    folder, constants, every, networks = task
     probed, truth = halves_of(folder)
     found = []
     for goal in truth.goals()[::every]:
@@ -75,7 +85,8 @@ def answered(task: tuple[Path, SelfMeasuringConstants, int]) -> list[Tried]:
             row = truth.best(asked)
             assert row is not None
             oracle = truth.outcome(truth.configs[row], goal.max_epochs, asked).cost
-            found.append(Tried(source_of(truth.recording.name), slack, spent.met, spent.cost / oracle))
+            source = (network_of if networks else source_of)(truth.recording.name)
+            found.append(Tried(source, slack, spent.met, spent.cost / oracle))
     return found
 
 
@@ -101,16 +112,19 @@ def main() -> None:
     parser.add_argument("recordings", nargs="+", type=Path)
     parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--only", nargs="*", default=(), help="constants to vary")
+    parser.add_argument("--networks", action="store_true", help="those at a fixed learning rate, left out one by one")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     folders = [folder for folder in recording_folders(given.recordings) if usable(folder)]
-    sources = sorted({source_of(folder.name) for folder in folders})
+    if given.networks:
+        folders = [folder for folder in folders if read(folder).job.scaling == "fixed"]
+    sources = sorted({(network_of if given.networks else source_of)(folder.name) for folder in folders})
     tried: dict[str, list[Tried]] = {}
     with ProcessPoolExecutor(given.processes) as pool:
         for name, constants in variants().items():
             if given.only and name != "shipped" and name.split()[0] not in given.only:
                 continue
-            parts = pool.map(answered, [(folder, constants, given.every) for folder in folders])
+            parts = pool.map(answered, [(folder, constants, given.every, given.networks) for folder in folders])
             tried[name] = [row for part in parts for row in part]
             told = [
                 f"{source} {differences(_of(source, tried[name]), _of(source, tried['shipped']))}" for source in sources

@@ -51,10 +51,25 @@ class Model(nn.Module):
         return logits
 
 
+class Recurrent(nn.Module):
+    """The same with gated recurrent units instead of attention."""
+
+    def __init__(self, vocabulary: int, width: int, depth: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.body = nn.GRU(width, width, depth, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.body(self.embed(x))[0])
+        return logits
+
+
 def arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--text", required=True)
+    parser.add_argument("--net", default="attention", choices=("attention", "gru"))
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -80,7 +95,8 @@ def main() -> None:
     text = Path(asked.text).read_bytes()
     data = torch.tensor(list(text), dtype=torch.long, device=device)
     held_out, data = data[: 256 * LENGTH + 1], data[256 * LENGTH + 1 :]
-    model: nn.Module = Model(256, asked.width, asked.depth).to(device)
+    kind = Recurrent if asked.net == "gru" else Model
+    model: nn.Module = kind(256, asked.width, asked.depth).to(device)
     model = DistributedDataParallel(model) if world > 1 else model
     optimiser = torch.optim.AdamW(model.parameters(), lr=asked.lr)
     batch, rate = asked.batch_size, asked.lr

@@ -82,12 +82,41 @@ class Mixer(nn.Module):
         return logits
 
 
+class Residual(nn.Module):
+    """Residual cells of two convolutions with group norm, in three widths."""
+
+    def __init__(self, channels: int, width: int = 64) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, width, 3, 1, 1)
+        sizes = ((width, width, 1), (width, 2 * width, 2), (2 * width, 4 * width, 2))
+        self.ways = nn.ModuleList(nn.Conv2d(ins, outs, 1, stride) for ins, outs, stride in sizes)
+        self.cells = nn.ModuleList(
+            nn.Sequential(
+                nn.GroupNorm(8, ins), nn.ReLU(), nn.Conv2d(ins, outs, 3, stride, 1),
+                nn.GroupNorm(8, outs), nn.ReLU(), nn.Conv2d(outs, outs, 3, 1, 1),
+            )
+            for ins, outs, stride in sizes
+        )  # fmt: skip
+        self.head = nn.Linear(4 * width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for way, cell in zip(self.ways, self.cells, strict=True):
+            x = way(x) + cell(x)
+        logits: torch.Tensor = self.head(x.mean((2, 3)))
+        return logits
+
+
 def made(net: str, channels: int, side: int) -> nn.Module:
     """Return a network by its name."""
     if net == "vit":
         return Vit(channels, side)
     if net == "mixer":
         return Mixer(channels, side)
+    if net == "residual":
+        return Residual(channels)
+    if net == "wide-vit":
+        return Vit(channels, side, width=256, depth=6)
     return mobile(channels) if net == "mobile" else plain(channels)
 
 
@@ -105,7 +134,7 @@ def loaded(file: str, examples: int | None) -> tuple[torch.Tensor, ...]:
 def arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--net", default="vit", choices=("vit", "mobile", "plain", "mixer"))
+    parser.add_argument("--net", default="vit", choices=("vit", "wide-vit", "mobile", "plain", "mixer", "residual"))
     parser.add_argument("--data", required=True)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=4)

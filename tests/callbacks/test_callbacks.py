@@ -123,3 +123,31 @@ def test_without_the_framework_one_line_says_what_to_install(name: str, package:
     code = f"{hide}\nimport cotune.callbacks.{name}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"pip install 'cotune[{name}]'" in done.stderr.splitlines()[-1]
+
+
+GROWS = """
+import os, sys, torch
+from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
+from cotune.callbacks.huggingface import _takes_any, loss_grows
+
+class Own(torch.nn.Module):
+    def forward(self, x, **kwargs):
+        return x
+
+class Plain(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 9}
+args = [TrainingArguments("out", use_cpu=True, average_tokens_across_devices=average) for average in (True, False)]
+os.environ["WORLD_SIZE"] = sys.argv[1]  # known after the arguments, which would wait for the others
+for model in (Own(), Plain(), BertForSequenceClassification(BertConfig(**small))):
+    print(*(loss_grows(given, model, _takes_any(model)) for given in args))
+"""
+
+
+@environments.needs("logs")
+@pytest.mark.parametrize(("workers", "own"), [("1", "False False"), ("2", "True False")])
+def test_it_is_known_when_a_trainer_multiplies_a_loss_by_its_workers(workers: str, own: str, tmp_path: Path) -> None:
+    said = environments.run("logs", GROWS, workers, folder=tmp_path)
+    assert said.splitlines()[-3:] == [own, "False False", "False False"]

@@ -33,7 +33,7 @@ def clear(done: Done, code: int, *words: str) -> None:
         ("run: torchrun train.py {batch_size}", 2, "python train.py"),
         ("run: python train.py {bach_size} {batch_size}", 2, "bach_size"),
         ("run: python train.py {batch_size}\npattern: '('", 4, "pattern: expected a regular expression"),
-        ("run: python train.py {batch_size}\nengine: locl", 3, "there are local"),
+        ("run: python train.py {batch_size}\nengine: locl", 3, "did you mean 'local'"),
         ("run: python train.py {batch_size}\nengine: {local: {corse: 1}}", 2, "corse"),
     ],
 )

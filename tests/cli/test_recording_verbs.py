@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,9 +14,11 @@ from unittest import mock
 import pytest
 
 from cotune.cli.main import main
+from cotune.cli.remedies import listed
+from cotune.errors import Infeasible
 from cotune.project.opening import open_project
 from cotune.store import open_store
-from cotune.types import Config, Job, Sample
+from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample
 from lab.worlds import world
 from recording.folders import recording
 
@@ -115,6 +118,20 @@ def test_a_refusal_is_a_short_list_that_ends_with_the_command_that_helps(folder:
     assert len(nearest) == 3
     assert all(" late" in near for near in nearest)
     assert helps.startswith("  would be met: cotune plan --target 'accuracy>=0.8' --deadline ")
+
+
+def test_a_goal_that_is_likely_and_not_sure_is_offered_with_less_confidence() -> None:
+    config = Config.data_parallel(16, 1)
+    some = Quantity(1.0, 2.0, 3.0, "measured", "s")
+    likely = Forecast(config, 5, some, some, some, some, probability=0.789)
+    lines = ("no config reaches accuracy 0.9", "the target binds", "near")
+    job, goal = Job("net", command=("python", "train.py")), Goal(0.9, 600.0)
+    refused = Infeasible("", "target", (likely,), job=job, goal=goal, lines=lines)
+    assert listed(refused).splitlines()[-1] == (
+        f"  less sure, {config}: cotune plan --target 'accuracy>=0.9' --deadline 600s --confidence 0.78"
+    )
+    unlikely = Infeasible("", "target", (replace(likely, probability=0.4),), job=job, goal=goal, lines=lines)
+    assert "--confidence" not in listed(unlikely)
 
 
 def test_what_cannot_be_written_is_told_in_one_line(folder: Path, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ search: {{workers: [1], batch_size: [24, 48, 96]}}
 """
 
 
-def job(folder: Path, target: float, deadline: str) -> None:
-    checkpointing(folder)
+def job(folder: Path, target: float, deadline: str, setup: str = "") -> None:
+    checkpointing(folder, setup=setup or "pass")
     run = "python train.py {batch_size} {epochs}"
     (folder / "cotune.yaml").write_text(FILE.format(run=run, target=target, deadline=deadline))
 
@@ -33,6 +33,15 @@ def test_a_run_without_a_profile_measures_itself_and_counts_what_that_took(tmp_p
     assert 0 < measured["device_seconds"] <= ran.json["run"]["cost"]["value"]
     assert "no plan: measuring on the way" in ran.err
     assert "beginning with batch" in ran.err
+
+
+def test_a_job_that_tells_nothing_in_its_share_of_the_deadline_is_begun_all_the_same(tmp_path: Path) -> None:
+    job(tmp_path, 0.874, "10s", setup="time.sleep(2.5)")
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code in (0, 6), ran.err  # a busy machine may be late
+    assert "it told no pace within 2 s" in ran.err
+    assert ran.json["measured"]["probes"] == 1
+    assert ran.json["run"]["epochs"] > 0
 
 
 def test_odds_below_what_was_asked_are_told_with_what_would_help(tmp_path: Path) -> None:

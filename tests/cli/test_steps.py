@@ -87,3 +87,14 @@ def test_a_start_that_is_not_heard_is_offered_its_own_line_in_steps(folder: Path
     refused = cotune(folder, "profile")
     assert "(?P<step>" in refused.err
     assert "would read as val_loss" in refused.err
+
+
+def test_a_number_that_may_be_of_training_data_is_offered_with_that_doubt(folder: Path) -> None:
+    script = "print('[step 1/9] train loss=1.5 top1=52.75%', flush=True)\n"
+    (folder / "train.py").write_text(script)
+    text = "name: doubt\nrun: python train.py {steps} {batch_size}\nlength: 9 steps of 4\n"
+    text += "target: {metric: top1, at_least: 60}\nsearch: {workers: [1], batch_size: [4]}\n"
+    (folder / "cotune.yaml").write_text(text)
+    refused = cotune(folder, "profile")
+    assert refused.code == 7
+    assert "would read as top1 52.75, if that is of held-out data" in refused.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from cotune.cli.doubts import doubt_unit
 from cotune.errors import UsageError
 from cotune.jobfile import settings as job_settings
-from cotune.jobfile.settings import Settings
+from cotune.jobfile.settings import Settings, laid_over
 
 PER_CENT = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)%"
 PARTS = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
@@ -17,7 +19,23 @@ PARTS = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
 
 def test_a_target_in_parts_of_a_metric_in_per_cent_is_refused_with_the_number_meant(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"write accuracy=98$"):
-        doubt_unit(_settings(PER_CENT, "accuracy=0.98", tmp_path))
+        _settings(PER_CENT, "accuracy=0.98", tmp_path)
+    with pytest.raises(UsageError, match=r"write accuracy=98$"):
+        laid_over(_settings(PER_CENT, "accuracy=90", tmp_path), {"target": "accuracy=0.98"})
+
+
+@pytest.mark.parametrize("verb", [("plan",), ("run",), ("profile",), ("submit", "cotune.yaml"), ("serve", ".")])
+def test_no_verb_takes_a_target_that_any_training_would_meet(verb: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1 accuracy 41.6%')\n")
+    (tmp_path / "cotune.yaml").write_text(
+        f"run: python train.py {{batch_size}}\npattern: '{PER_CENT}'\ntarget: accuracy=0.91\n"
+    )
+    store = ("--store", str(tmp_path / "store.db"))
+    done = subprocess.run(
+        [sys.executable, "-m", "cotune", *verb, *store], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == UsageError.exit_code
+    assert "write accuracy=91" in " ".join(done.stderr.split())
 
 
 def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(

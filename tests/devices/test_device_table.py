@@ -82,5 +82,5 @@ def test_this_machine_can_be_calibrated_and_the_figures_are_kept(tmp_path: Path)
     assert 1e-7 < found.dispatch < 1e-2
     assert 0 <= found.step < 1e-1
     path.write_text('{"name": 1}')
-    with pytest.raises(InvalidFile, match="--calibrate"):
+    with pytest.raises(InvalidFile, match="model calibrate"):
         kept(tmp_path, "cpu")

@@ -82,3 +82,12 @@ def test_right_answers_of_so_many_are_read_in_per_cent_or_not_at_all() -> None:
     assert found.value == 90.91
     assert re.search(found.pattern, "Test Epoch: 12 top1: 9 / 1000 = 0.9%")
     assert suggested(["Epoch 3 val acc 270/297"], "accuracy") is None
+
+
+def test_a_number_that_may_be_of_training_data_is_suggested_only_as_a_doubtful_one() -> None:
+    lines = ["[step 60/4800] train loss=1.511 top1=52.75%", "[step 120/4800] train loss=0.979 top1=64.55%"]
+    assert suggested(lines, "top1") is None
+    found = suggested(lines, "top1", doubtful=True)
+    assert found is not None
+    assert (found.value, found.progress) == (52.75, 60.0)
+    assert suggested(lines, "loss", doubtful=True) is None, "its own name says that it is of training data"

@@ -42,11 +42,19 @@ def test_a_pattern_is_taken_that_tells_the_metric(
     ("target", "pattern", "words"),
     [
         ("acuracy=95", ACCURACY, "the pattern names accuracy, not acuracy; did you mean 'accuracy'?"),
-        ("loss<=0.3", ACCURACY, "the pattern names accuracy, not loss; name the group of loss (?P<loss>...)"),
+        (
+            "loss<=0.3",
+            ACCURACY,
+            "the pattern names accuracy, not loss: ask for that, or name the group of loss (?P<loss>...)",
+        ),
         ("los<=0.3", LOSS, "the pattern names loss, not los; did you mean 'loss'?"),
-        ("accuracy=0.9", LOSS, "the pattern names loss, not accuracy; name the group of accuracy (?P<accuracy>...)"),
+        (
+            "accuracy=0.9",
+            LOSS,
+            "the pattern names loss, not accuracy: ask for that, or name the group of accuracy (?P<accuracy>...)",
+        ),
         ("accuracy=0.9", r"(?P<epoch>\d+)", "must name (?P<accuracy>...)"),
-        ("f1=0.9", ACCURACY, "the pattern names accuracy, not f1; name the group of f1 (?P<f1>...)"),
+        ("f1=0.9", ACCURACY, "the pattern names accuracy, not f1: ask for that, or name the group of f1 (?P<f1>...)"),
         ("accuracy=0.9", "(?P<accuracy>.)", "must name (?P<epoch>...)"),
     ],
 )

@@ -44,6 +44,19 @@ def test_flags_of_argparse_give_their_defaults_and_their_names(tmp_path: Path) -
     assert found.flags == {"batch_size": "--batch-size", "lr": "--lr", "epochs": "--epochs"}
 
 
+@pytest.mark.parametrize(
+    ("batch", "length"),
+    [
+        ("--per-device-batch", "--total-steps"),
+        ("--per_device_batch_size", "--max_steps"),
+        ("--local-batch-size", "--steps"),
+    ],
+)
+def test_the_batch_of_one_worker_and_the_steps_go_by_many_names(batch: str, length: str, tmp_path: Path) -> None:
+    text = ARGPARSE.replace('"-b", "--batch-size"', f'"{batch}"').replace("--epochs", length)
+    assert _read(text, tmp_path).flags == {"batch_size": batch, "lr": "--lr", "steps": length}
+
+
 def test_arguments_of_a_framework_are_read(tmp_path: Path) -> None:
     found = _read(TRAINER, tmp_path)
     assert found.framework == "transformers"
@@ -240,9 +253,9 @@ def test_a_draft_of_a_script_that_is_not_there_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("python train.py --eval_strategy epoch", ("eval_loss", "eval_accuracy", "eval_f1")),
-        ("python train.py --eval_strategy=steps", ("eval_loss", "eval_accuracy", "eval_f1")),
-        ("python train.py args.yaml", ("eval_loss", "eval_accuracy", "eval_f1")),
+        ("python train.py --eval_strategy epoch", ("eval_accuracy", "eval_f1", "eval_loss")),
+        ("python train.py --eval_strategy=steps", ("eval_accuracy", "eval_f1", "eval_loss")),
+        ("python train.py args.yaml", ("eval_accuracy", "eval_f1", "eval_loss")),
         ("python train.py --eval_strategy no", ()),
         ("python train.py", ()),
     ],
@@ -266,3 +279,43 @@ Trainer(model, args, compute_metrics=compute_metrics).train()
     assert script.metrics == names
     found = draft(command.split(), tmp_path, "job", 100, 4)
     assert any("never to evaluate" in remark for remark in found.remarks) == (not names)
+
+
+@pytest.mark.parametrize("named", ["monitor=", ""])
+def test_what_a_script_judges_its_best_by_is_its_metric(named: str, tmp_path: Path) -> None:
+    text = """
+import lightning as L
+from lightning.pytorch.callbacks import EarlyStopping
+
+class Net(L.LightningModule):
+    def validation_step(self, batch, at):
+        self.log("val_loss", 1.0)
+        self.log("val_f1", 0.5)
+
+L.Trainer(callbacks=[EarlyStopping(monitor="val_f1", mode="max")]).fit(Net())
+"""
+    (tmp_path / "train.py").write_text(text.replace("monitor=", named))
+    script = read(("python", "train.py"), tmp_path)
+    assert script is not None
+    assert script.metrics == ("val_f1", "val_loss")
+    drafted = draft(("python", "train.py"), tmp_path, "job", 100, 4)
+    assert drafted.open_target == "val_f1>=LEVEL"
+    settings = job_settings.loads("run: python train.py", {}, "cotune.yaml", tmp_path)
+    assert (settings.job.metric, settings.job.better, settings.metric_named) == ("val_f1", "higher", False)
+
+
+@pytest.mark.parametrize(
+    "makes",
+    [
+        "def score(p):\n    return dict(accuracy=right(p), f1=f1_score(p))\n",
+        "def score(p):\n    told = {'accuracy': right(p), 'f1': 0.5}\n    return {'accuracy': right(p), 'f1': 0.5}\n",
+        "both = evaluate.load('accuracy'), evaluate.load('f1')\ndef score(p):\n    return both[0].compute(p)\n",
+    ],
+)
+def test_what_compute_metrics_returns_is_read_however_it_is_called_and_written(tmp_path: Path, makes: str) -> None:
+    text = "from transformers import Trainer, TrainingArguments\nimport evaluate\n" + makes
+    text += "Trainer(model, TrainingArguments('out', eval_strategy='epoch'), compute_metrics=score).train()\n"
+    (tmp_path / "train.py").write_text(text)
+    script = read(("python", "train.py"), tmp_path)
+    assert script is not None
+    assert script.metrics == ("eval_accuracy", "eval_f1", "eval_loss")

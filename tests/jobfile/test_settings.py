@@ -226,3 +226,20 @@ def test_an_axis_of_waiting_that_would_change_nothing_is_refused(
 ) -> None:
     with pytest.raises(InvalidFile, match=re.escape(words)):
         asynchronous(tmp_path, search, script)
+
+
+@pytest.mark.parametrize("target", ["accuracy", "accuracy>0.9", "accuracy==0.9", "accuracy=91%", "=3", "accuracy=0,98"])
+@pytest.mark.parametrize("before", ["", "target: {metric: accuracy, at_least: 0.9}"])
+def test_a_target_that_cannot_be_read_is_answered_with_how_one_is_written(
+    target: str, before: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, f"run: python train.py {{batch_size}}\n{before}")
+    with pytest.raises(UsageError, match=r"expected a target such as accuracy=0\.98"):
+        job_settings.load(file, {"target": target})
+
+
+def test_a_target_in_the_words_of_the_output_is_answered_with_the_name_that_is_read(tmp_path: Path) -> None:
+    pattern = r"pattern: 'Epoch: (?P<epoch>\d+) .* valid ppl (?P<val_perplexity>[\d.]+)'"
+    file = written(tmp_path, f"run: python train.py {{batch_size}}\n{pattern}")
+    with pytest.raises(UsageError, match="names val_perplexity, not valid ppl: ask for that"):
+        job_settings.load(file, {"target": "valid ppl=9"})

@@ -80,6 +80,14 @@ def test_zeus_has_power_limits_as_an_axis_and_seeds_per_batch(tmp_path: Path) ->
 
 
 @needs_data
+def test_importers_tell_whether_rates_were_scaled(tmp_path: Path) -> None:
+    zeus, pollux = imported("zeus", tmp_path), imported("pollux", tmp_path)
+    assert zeus["zeus-cifar100-shufflenetv2-v100"].job.scaling == "fixed"
+    assert zeus["zeus-squad-bert_base_uncased-v100"].job.scaling == "scaled"
+    assert {recording.job.scaling for recording in pollux.values()} == {"scaled"}
+
+
+@needs_data
 def test_the_simulated_table_of_vtrain_is_never_imported(tmp_path: Path) -> None:
     found = imported("vtrain", tmp_path)
     assert sum(len(recording.space(with_accuracy=False)) for recording in found.values()) == 46

@@ -12,8 +12,7 @@ import pytest
 
 from cli.jobs import cotune, environment
 from cotune.errors import CotuneError, EngineError
-from cotune.placement.verbs._profile_layers import profile_layers
-from cotune.placement.verbs._run_placement import run_placement
+from cotune.placement.verbs import _profile_layers, _run_placement
 
 MODEL = "ctrdnn(width=16, rows=1000, groups=[1,2,2])"
 PLAN = {
@@ -36,7 +35,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(EngineError, match="type other: torch knows no device 'gpu9'"):
-        profile_layers(MODEL, ["cpu", "other(device=gpu9)"], tmp_path / "p.json", units="1", batches="64")
+        _profile_layers.profile(MODEL, ["cpu", "other(device=gpu9)"], tmp_path / "p.json", workers="1", batch_size="64")
     assert "seconds of every layer" not in capsys.readouterr().err
 
 
@@ -108,7 +107,7 @@ def test_a_plan_that_cannot_be_run_is_explained(tmp_path: Path, text: str | None
     if text is not None:
         plan.write_text(text)
     with pytest.raises(CotuneError, match=words) as raised:
-        run_placement(plan, None, 0, json=False)
+        _run_placement.run(plan)
     assert raised.value.exit_code == code
 
 
@@ -128,4 +127,4 @@ def test_a_wrong_wish_for_a_profile_is_explained(
     tmp_path: Path, model: str, kinds: list[str], units: str, words: str
 ) -> None:
     with pytest.raises(CotuneError, match=words):
-        profile_layers(model, kinds, tmp_path / "p.json", units=units, batches="64")
+        _profile_layers.profile(model, kinds, tmp_path / "p.json", workers=units, batch_size="64")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.plan.assess import assess
+from cotune.plan.nearest import infeasible
 from cotune.predict import forecaster
 from cotune.predict.annealing import Annealing, Falling, annealing_of, contradiction, shape
 from cotune.space import Configs
@@ -48,6 +49,50 @@ def test_the_end_of_a_run_is_a_point_of_the_annealed_curve_as_it_was_measured(
     last = Annealing(schedule, gain).annealed(_job(schedule), sample).curve[-1]
     assert last.epoch == pytest.approx(length)
     assert last.accuracy == pytest.approx(sample.curve[-1].accuracy)
+
+
+@given(st.sampled_from(SCHEDULES), st.floats(0.0, 1.0), st.floats(0.0, 2.0), st.booleans())
+def test_no_annealed_end_is_beyond_what_the_metric_can_be(
+    schedule: Falling, first: float, gain: float, falls: bool
+) -> None:
+    job = Job("annealed", examples=3200, schedule=schedule, metric="loss", better="lower") if falls else _job(schedule)
+    level = 1 - first if falls else first
+    curve = tuple(Evaluation(float(epoch), level, float(epoch)) for epoch in (1, 2, 3))
+    sample = Sample(CONFIG, 3.0, 1.0, level, curve=curve, seconds=3.0, length=9)
+    ends = Annealing(schedule, gain, 0.0 if falls else 1.0).annealed(job, sample).curve
+    assert all(0 <= end.accuracy <= 1 for end in ends)
+    assert all(job.meets(level, end.accuracy) for end in ends)
+    plain = Annealing(schedule, gain).annealed(job, sample).curve
+    near = [one.accuracy for one in plain if abs(one.accuracy - level) <= (level if falls else 1 - level) / 2]
+    assert near == pytest.approx([end.accuracy for end in ends][-len(near) :] if near else [])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_forecasts_of_annealed_runs_stay_within_what_a_share_and_a_loss_can_be(schedule: Falling) -> None:
+    values = (0.55, 0.7, 0.8, 0.86, 0.9, 0.94, 0.97, 0.99)
+    shares = tuple(Evaluation(float(at), value, float(at)) for at, value in enumerate(values, 1))
+    losses = tuple(Evaluation(one.epoch, 0.05 * (1 - one.accuracy), one.seconds) for one in shares)
+    for job, curve, target in (
+        (_job(schedule), shares, 0.98),
+        (Job("annealed", examples=3200, schedule=schedule, metric="loss", better="lower"), losses, 0.001),
+    ):
+        sample = Sample(CONFIG, 8.0, 1.0, curve[-1].accuracy, curve=curve, seconds=8.0, length=16)
+        outlook = forecaster(job, [sample], Cluster())(Configs.of([CONFIG]), 40)
+        found = assess(outlook, Goal(target=target, max_epochs=40), Cluster(), job.sign).forecast(0).accuracy
+        assert found is not None
+        assert 0 <= found.low <= found.mid <= found.high <= 1
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_deadline_that_is_too_tight_is_told_with_the_one_that_would_do(schedule: Falling) -> None:
+    job = _job(schedule)
+    outlook = forecaster(job, [_trained(schedule, 4), _trained(schedule, 8)], Cluster())(Configs.of([CONFIG]), 40)
+    goal = Goal(target=0.8, deadline=2.0, max_epochs=40)
+    refused = infeasible(job, assess(outlook, goal, Cluster(), job.sign))
+    assert refused.constraint == "deadline"
+    offered = refused.facts["relaxed"]
+    assert isinstance(offered, Goal)
+    assert assess(outlook, offered, Cluster(), job.sign).feasible.any()
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

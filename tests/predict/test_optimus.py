@@ -37,7 +37,7 @@ def _samples(step: object, asynchronous: bool = False) -> list[Sample]:
 def test_a_law_of_servers_is_recovered(asynchronous: bool) -> None:
     samples = _samples(lambda w, p: 0.02 + 0.01 * w / p + 0.001 * w + 0.002 * p, asynchronous)
     model = Optimus().fit_seconds(JOB, samples)
-    assert model.law == ("async" if asynchronous else "sync")
+    assert len(model.coefficients) == (4 if asynchronous else 5)  # workers that do not wait have no term of the batch
     unseen = Configs.of([Config.data_parallel(64, 6, servers=3)])
     step = 0.02 + 0.01 * 2 + 0.006 + 0.006
     np.testing.assert_allclose(model.predict(unseen), EXAMPLES / 384 * step, rtol=1e-6)

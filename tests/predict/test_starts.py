@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
-from cotune.predict.starts import PRIOR, engine_start, load_words, starts
+from cotune.predict.starts import PRIOR, engine_start, load_words, starts, warm_start_gain
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Job, Load, Sample, Terms
 
@@ -82,3 +82,10 @@ def test_an_engine_is_as_quick_to_come_up_again_on_an_idle_machine_and_less_sure
     assert [engine_start([one])[0] for one in known] == pytest.approx([8.0] * 3)
     idle, unknown, busy = (engine_start([one])[1] for one in known)
     assert idle < unknown < busy
+
+
+def test_a_start_on_an_engine_that_is_up_is_as_quick_as_those_of_probes_after_the_first() -> None:
+    probes = [replace(start(10.0), purpose="probe", terms=Terms(engine=seconds)) for seconds in (4.0, 0.5, 0.7, 0.6)]
+    assert warm_start_gain(probes) == pytest.approx(4.0 - 0.6)
+    assert warm_start_gain(probes[:1]) == 0.0
+    assert warm_start_gain([replace(one, terms=Terms()) for one in probes]) == 0.0

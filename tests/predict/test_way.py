@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.predict.way import Leg, Way, renewed, usual_ways
+from cotune.predict.way import FIXED_RATE, Leg, Way, renewed, usual_ways
 from cotune.types import Floats
 
 BATCHES = np.array([32.0, 64.0, 256.0, 1024.0])
@@ -66,3 +68,20 @@ def test_whatever_is_evaluated_the_weights_are_those_of_a_probability(values: li
     found = renewed(usual_ways(most, BATCHES), [leg])
     assert float(found.weights.sum()) == pytest.approx(1.0)
     assert np.all(found.weights >= 0)
+
+
+def test_at_a_fixed_rate_large_batches_are_expected_to_take_longer_the_less_data_there_is() -> None:
+    usual, rich, poor = (
+        usual_ways(30, BATCHES),
+        usual_ways(30, BATCHES, FIXED_RATE, 1_000_000),
+        usual_ways(30, BATCHES, FIXED_RATE, 10_000),
+    )
+    slower = [median_epochs(found, 3) / median_epochs(found, 0) for found in (usual, rich, poor)]
+    assert slower[2] > 2 * slower[0]
+    assert slower[1] < slower[2]
+
+
+def test_at_a_fixed_rate_the_largest_batch_stands_for_examples_that_are_not_known() -> None:
+    found = usual_ways(30, BATCHES, FIXED_RATE)
+    alike = usual_ways(30, BATCHES, replace(FIXED_RATE, by_examples=False), 10_000)
+    assert found.whole == pytest.approx(alike.whole)

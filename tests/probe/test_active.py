@@ -15,7 +15,8 @@ from cotune.probe.design import Design
 from cotune.probe.measure import Limits, probe_loop
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded
-from cotune.types import Goal, Sample
+from cotune.space import Axis, Space
+from cotune.types import Cluster, Config, Evaluation, Goal, Job, LearningRate, Sample, Schedule
 from lab.worlds import world
 from recording.folders import recording as folder_of
 
@@ -102,3 +103,51 @@ def test_a_curve_is_not_cut_short_by_layouts_that_no_device_is_there_for(recordi
         if {config.workers for config in design._listed if config.global_batch == batch} > {1}
     )
     assert design._cap(batch, np.ones(len(design._listed)), float("inf")) == 30
+
+
+def test_a_goal_that_nothing_meets_yet_is_tried_as_long_as_a_run_may_be() -> None:
+    def annealed(batch: int, values: tuple[float, ...], length: int) -> Sample:
+        curve = tuple(Evaluation(at + 1.0, value, at + 1.0) for at, value in enumerate(values))
+        config = Config.data_parallel(batch, 1)
+        return Sample(config, len(values), 8.0 / batch, values[-1], curve=curve, seconds=9.0, length=length)
+
+    job = Job("net", examples=3000, schedule="linear")
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (8, 16)), Axis("device", ("cpu",))))
+    goal = Goal(0.9, 600.0, max_epochs=5)
+    short = annealed(8, (0.3, 0.5, 0.74), 3)
+    samples = [short, annealed(16, (0.2, 0.3, 0.4, 0.43, 0.45), 5)]
+    probe = ActiveDesign(job, goal, space, Cluster()).next(samples, 12)
+    assert probe is not None
+    assert (probe.config, probe.length) == (short.config, 5)
+    tried = [*samples, annealed(8, (0.3, 0.4, 0.5, 0.6, 0.7), 5)]
+    assert ActiveDesign(job, goal, space, Cluster()).next(tried, 12) is None
+
+
+def test_what_a_fixed_rate_makes_the_plan_is_measured_before_it_stops(recording: Recording) -> None:
+    fixed = replace(recording, job=replace(recording.job, scaling="fixed"))
+    for goal in Truth(fixed).goals()[::3]:
+        samples = measured(fixed, goal)
+        design = ActiveDesign(fixed.job, goal, fixed.space(with_accuracy=True), fixed.cluster)
+        assert len(samples) < 16
+        found = design._assessed(fixed.job, samples)
+        plan = design._listed[int(np.argmin(np.where(found.feasible, found.cost, np.inf)))]
+        assert plan in {sample.config for sample in samples}
+        assert plan.global_batch in {sample.config.global_batch for sample in samples if sample.curve}
+
+
+@pytest.mark.parametrize("schedule", ["linear", None])
+def test_a_goal_that_nothing_meets_yet_is_tried_with_the_job_s_own_recipe(schedule: Schedule | None) -> None:
+    def trained(batch: int, epochs: int) -> Sample:
+        curve = tuple(Evaluation(at, 0.45 + 0.01 * at, at) for at in range(1, epochs + 1))
+        config = Config.data_parallel(batch, 1)
+        return Sample(config, epochs, 8.0 / batch, curve[-1].accuracy, curve=curve, seconds=9.0, length=epochs)
+
+    job = Job("net", examples=3000, schedule=schedule, lr=LearningRate(0.001, 32, "sqrt"))
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16, 32, 64, 128)), Axis("device", ("cpu",))))
+    design = ActiveDesign(job, Goal(0.9, 600.0, max_epochs=5), space, Cluster())
+    timed = [Sample(Config.data_parallel(batch, 1), 0.3, 8.0 / batch, seconds=1.0) for batch in (16, 32, 64, 128)]
+    samples = [*timed, trained(16, 5), trained(64, 5), trained(128, 5)]
+    probe = design.next(samples, 9)
+    assert probe is not None
+    assert (probe.config.global_batch, probe.epochs, probe.curve) == (32, 5, True)
+    assert design.next([*samples, trained(32, 5)], 9) is None

@@ -10,11 +10,12 @@ import pytest
 
 from cotune.predict.way import Leg
 from cotune.probe.replayed import SelfMeasuredStep, self_measured
+from cotune.probe.self_change import SelfChange
 from cotune.probe.self_measuring import SelfMeasuring
-from cotune.recording import Recording, read
+from cotune.recording import AccuracyRow, Recording, TimeRow, read, write
 from cotune.run.replayed_training import ReplayedTraining
-from cotune.types import Goal
-from lab.worlds import world
+from cotune.types import Device, Goal, Job, RateScaling, Value
+from lab.worlds import BATCHES, EXAMPLES, accuracy_at, step_seconds, world
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,33 @@ def test_odds_are_renewed_with_every_evaluation_and_never_certain(recorded: Reco
     evaluations = sum(len(start.curve) for start in training.starts)
     assert sum(step.kind != "pace" for step in steps) == evaluations  # the beginning, and every evaluation but the last
     assert all(0 <= step.choice.odds <= 0.99 for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "paces", "best"),
+    [
+        ("attention", {"eager": 3.0, "math": 3.1, "sdpa": 1.0}, "sdpa"),
+        ("power_limit", {100: 3.0, 150: 3.1, 300: 1.0}, 300),
+    ],
+)
+def test_values_of_a_named_axis_are_timed_before_the_run_begins(
+    tmp_path: Path, name: str, paces: dict[Value, float], best: Value
+) -> None:
+    times = [
+        TimeRow(
+            workers, batch, pace * step_seconds(workers, batch) * EXAMPLES / (workers * batch), axes=((name, value),)
+        )
+        for workers in (1, 2)
+        for batch in BATCHES
+        for value, pace in paces.items()
+    ]
+    points = [AccuracyRow(batch, epoch, accuracy_at(batch, epoch)) for batch in (16, 64, 256) for epoch in range(1, 41)]
+    recorded = read(write(tmp_path / name, Job(name, examples=EXAMPLES), times, points, [Device("")]))
+    training, _ = ran(recorded, replace(GOAL, deadline=1500.0))
+    timed = {dict(probe.config.axes)[name] for probe in training.probes}
+    assert {min(paces, key=str), max(paces, key=str)} <= timed
+    assert dict(training.starts[-1].config.axes)[name] == best
+    assert training.met
 
 
 def test_a_hopeless_deadline_is_told_with_what_would_help(recorded: Recording) -> None:
@@ -139,3 +167,40 @@ def test_without_a_target_the_epochs_that_are_asked_are_trained(recorded: Record
     training, _ = ran(recorded, Goal(None, 1000.0, epochs=5, max_epochs=5))
     assert training.met
     assert training.epoch == 5.0
+
+
+def test_a_target_that_the_job_s_own_curves_never_reach_is_not_called_likely(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    seen = replace(brain_of(recorded, GOAL), known=tuple(training.samples))
+    best = max(point.accuracy for sample in training.samples for point in sample.curve)
+    assert seen.choose((), (), 0.0, None).odds > 0.5
+    beyond = replace(seen, goal=replace(GOAL, target=best + 0.9 * (1 - best)))
+    choice = beyond.choose((), (), 0.0, None)
+    assert choice.odds < 0.5
+    assert f"P(met) {choice.odds:.2f}" in choice.reason
+
+
+def test_a_run_tells_no_better_odds_than_its_job_s_own_law(recorded: Recording, tmp_path: Path) -> None:
+    training, _ = ran(recorded, GOAL)
+    sample = replace(training.starts[0], ended=False)
+    brain = brain_of(recorded, replace(GOAL, target=0.99))
+    trusting, doubting = (SelfChange(brain, (), tmp_path, own) for own in (lambda _: None, lambda _: 0.1))
+    for watch in (trusting, doubting):
+        watch.see(sample)
+    assert trusting.choice is not None
+    assert trusting.choice.odds > 0.1
+    assert doubting.words == ", P(met) 0.10"
+    assert "cotune plan" in (doubting.warning() or "")
+
+
+@pytest.mark.parametrize("deadline", [80.0, 200.0])
+def test_a_job_at_a_fixed_rate_begins_with_a_smaller_batch(recorded: Recording, deadline: float) -> None:
+    goal = replace(GOAL, deadline=deadline)
+
+    def begun(scaling: RateScaling) -> int:
+        brain = brain_of(replace(recorded, job=replace(recorded.job, scaling=scaling)), goal)
+        training, _ = ran(recorded, goal, brain)
+        return training.starts[0].config.global_batch
+
+    assert begun("scaled") == begun("unknown")
+    assert begun("fixed") < begun("unknown")

@@ -11,7 +11,7 @@ import pytest
 
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.recording import AccuracyRow, TimeRow, read, write
-from cotune.types import Cluster, Device, Job
+from cotune.types import Cluster, Device, Job, LearningRate, RateScaling
 from recording.folders import ACCURACY, JOB, TIMES, recording
 
 BROKEN = {
@@ -72,8 +72,40 @@ def test_binary_in_a_table_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
 def test_what_others_add_to_a_job_does_not_matter(tmp_path: Path) -> None:
     plain = read(recording(tmp_path / "plain"))
     job = JOB.replace("1200", "1.2e3").replace("per_node: 4", "per_node: 4, memory_gb: 16")
-    told = read(recording(tmp_path / "told", job=job + "lr_rule: adascale\nsource: elsewhere\n"))
+    told = read(recording(tmp_path / "told", job=job + "lr_rule: as the author liked\nsource: elsewhere\n"))
     assert (told.job, told.cluster) == (plain.job, plain.cluster)
+
+
+@pytest.mark.parametrize(
+    ("rule", "scaling"),
+    [
+        ("fixed", "fixed"),
+        ("Fixed", "fixed"),
+        ("power(0)", "fixed"),
+        ("linear", "scaled"),
+        ("sqrt", "scaled"),
+        ("power(0.3)", "scaled"),
+        ("adascale", "scaled"),
+        ("tuned", "scaled"),
+        ("scaled", "scaled"),
+        ("unknown", "unknown"),
+        ("[1, 2]", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_recording_tells_whether_its_rate_grows_with_the_batch(tmp_path: Path, rule: str, scaling: str) -> None:
+    assert read(recording(tmp_path / "told", job=f"{JOB}lr_rule: {rule}\n")).job.scaling == scaling
+
+
+@pytest.mark.parametrize("scaling", ["fixed", "scaled", "unknown"])
+def test_what_is_known_of_the_rate_is_written_and_read_again(tmp_path: Path, scaling: RateScaling) -> None:
+    job = Job("again", examples=100, scaling=scaling)
+    assert read(write(tmp_path / "again", job, [TimeRow(1, 10, 2.0)])).job.scaling == scaling
+
+
+def test_the_rule_of_a_job_file_is_the_rule_of_its_recording(tmp_path: Path) -> None:
+    job = Job("again", examples=100, lr=LearningRate(0.1, 64, "fixed"), scaling="fixed")
+    assert read(write(tmp_path / "again", job, [TimeRow(1, 10, 2.0)])).job.scaling == "fixed"
 
 
 def test_seeds_and_repeats_count_by_their_labels_in_any_order_of_rows(tmp_path: Path) -> None:

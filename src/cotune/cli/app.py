@@ -50,6 +50,7 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     "why",
     "hold",
     "release",
+    "prioritise",
     "cancel",
     "rules",
     "token",

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from cotune.cli.output import note
-from cotune.errors import UsageError
 from cotune.jobfile.command import shares_work
 from cotune.jobfile.metric_names import is_share
 from cotune.jobfile.pattern import per_cent
@@ -15,7 +16,6 @@ from cotune.jobfile.script import read
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.predictors.curve import natural_ceiling
-from cotune.predict.samples import curves
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Job, Sample
 
@@ -29,7 +29,7 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     if target is None or not shown:
         return
     found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
-    most = sign * natural_ceiling(job, curves(job, samples))
+    most = sign * natural_ceiling(job, sign * np.array(shown))
     if min(sign * value for value in shown) >= sign * target:
         note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
     elif sign * target > sign * most:
@@ -38,19 +38,25 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
 
 
 def doubt_unit(settings: Settings) -> None:
-    """Ask, before anything is measured, whether a target of a share is in per cent as the job tells it, or in parts."""
+    """Ask, before anything is measured, whether a target above one is in per cent, where nothing shows that."""
     job, target = settings.job, settings.goal.target
-    if target is None or not is_share(job.metric):
+    if target is None or target <= 1 or not is_share(job.metric) or per_cent(job) is not None:
         return
-    told = per_cent(job)
-    if told is not None and job.better == "higher" and target <= 1:
-        words = f"{job.metric} {target:g} is {target:.3g} %, as the job tells per cent ({told})"
-        raise UsageError(f"{words}: write {job.metric}={100 * target:g}")
-    if target > 1 and told is None:
-        words = (
-            f"{job.metric} {target:g} is taken as per cent, so the job must tell {target:g} and not {target / 100:g}"
-        )
-        note(f"{words}; where it tells parts of one, write {job.metric}={target / 100:g}")
+    words = f"{job.metric} {target:g} is taken as per cent, so the job must tell {target:g} and not {target / 100:g}"
+    note(f"{words}; where it tells parts of one, write {job.metric}={target / 100:g}")
+
+
+def doubt_open_target(settings: Settings) -> None:
+    """Say that a target is left open by a job that tells how good it is: speed alone is measured for it."""
+    job, script = settings.job, read(settings.job.command, Path(settings.job.folder))
+    tells = job.pattern is not None or (script is not None and (script.reports or bool(script.metrics)))
+    if tells and settings.goal.target is None and settings.goal.epochs is None and job.large is None:
+        note(f"no target is given, so this measures speed first; --target {open_target(job)} measures what it takes")
+
+
+def open_target(job: Job) -> str:
+    """Return a target of a job whose level is for the user to fill in."""
+    return f"'{job.metric}{'>=' if job.better == 'higher' else '<='}LEVEL'"
 
 
 def doubt_copies(job: Job, configs: Configs) -> None:

@@ -1,7 +1,7 @@
 """What `--help` prints: the common flags of a verb in groups and examples, on one screen; `--help-all` prints all.
 
-A flag stands in the group that its option names as its panel; `rare(GROUP)` is shown where all flags fit on the
-screen, or all are asked for. Examples are the lines of a verb's docstring that begin with `cotune`.
+A flag stands in its group; a rare one is shown where all flags fit on the screen, or all are asked for.
+Examples are the lines of a verb's docstring that begin with `cotune`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import typer
 
 GOAL, SPACE, MEASURING, REPLAY, OUTPUT = "Goal", "Space", "Measuring", "Replay", "Output"
 SCREEN = 25  # lines
@@ -19,8 +21,18 @@ _ALL = "--help-all"
 _ASKED = "cotune.help_all"
 
 
+def flag(group: str, *names: str, **settings: Any) -> Any:
+    """Return an option that is shown in a group."""
+    return typer.Option(*names, rich_help_panel=group, **settings)
+
+
+def rare_flag(group: str, *names: str, **settings: Any) -> Any:
+    """Return an option that few need, shown in a group where there is room."""
+    return flag(rare(group), *names, **settings)
+
+
 def rare(group: str) -> str:
-    """Return the panel of flags that few need, within a group."""
+    """Return the panel of what few need, within a group."""
     return group + _RARE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,7 +13,7 @@ import yaml
 from sqlalchemy import URL
 
 from cotune import registry
-from cotune.cli.help import GOAL, MEASURING, OUTPUT, REPLAY, SPACE, rare
+from cotune.cli.help import GOAL, MEASURING, OUTPUT, REPLAY, SPACE, flag, rare, rare_flag
 from cotune.cli.output import note
 from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
@@ -29,107 +29,61 @@ from cotune.types import Config, Value
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
 Word = TypeVar("Word", bound=str)
+Number = TypeVar("Number", int, float)
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
 
-Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document on stdout.")]
+Json = Annotated[bool, flag(OUTPUT, "--json", help="Print one JSON document on stdout.")]
 Command = Annotated[
     list[str] | None,
     typer.Argument(rich_help_panel=rare("Arguments"), help="The training command, after --.", show_default=False),
 ]
-File = Annotated[
-    Path | None, typer.Option("--file", "-f", rich_help_panel=rare(OUTPUT), help="The job file (cotune.yaml).")
-]
+File = Annotated[Path | None, rare_flag(OUTPUT, "--file", "-f", help="The job file (cotune.yaml).")]
 StoreUrl = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        envvar="COTUNE_STORE",
-        rich_help_panel=rare(OUTPUT),
-        help="Where samples are kept: a file or database URL.",
-    ),
+    rare_flag(OUTPUT, "--store", help="Where samples are kept: a file or database URL.", envvar="COTUNE_STORE"),
 ]
-Name = Annotated[str | None, typer.Option("--name", rich_help_panel=rare(MEASURING), help="The job's name.")]
-Examples = Annotated[
-    int | None, typer.Option("--examples", min=1, rich_help_panel=rare(MEASURING), help="Examples in one epoch.")
-]
-Workers = Annotated[
-    str | None, typer.Option("--workers", "-w", rich_help_panel=SPACE, help="Worker counts: 4, 1,2,4 or 1..8.")
-]
-BatchSize = Annotated[
-    str | None, typer.Option("--batch-size", "-b", rich_help_panel=SPACE, help="Batches per worker: 64, 32,64 or 1..8.")
-]
+Name = Annotated[str | None, rare_flag(MEASURING, "--name", help="The job's name.")]
+Examples = Annotated[int | None, rare_flag(MEASURING, "--examples", help="Examples in one epoch.", min=1)]
+Workers = Annotated[str | None, flag(SPACE, "--workers", "-w", help="Worker counts: 4, 1,2,4 or 1..8.")]
+BatchSize = Annotated[str | None, flag(SPACE, "--batch-size", "-b", help="Batches per worker: 64, 32,64 or 1..8.")]
 Axis = Annotated[
-    list[str] | None,
-    typer.Option("--axis", rich_help_panel=rare(SPACE), help="A named axis, may be repeated: precision=fp32,bf16."),
+    list[str] | None, rare_flag(SPACE, "--axis", help="A named axis, may be repeated: precision=fp32,bf16.")
 ]
-Target = Annotated[
-    str | None, typer.Option("--target", rich_help_panel=GOAL, help="What to reach: accuracy=0.98, or loss<=0.7.")
-]
-Deadline = Annotated[str | None, typer.Option("--deadline", rich_help_panel=GOAL, help="In which time: 90s, 45m, 2h.")]
-MaxEpochs = Annotated[
-    int | None, typer.Option("--max-epochs", min=1, rich_help_panel=rare(GOAL), help="Most epochs a run may take.")
-]
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", rich_help_panel=GOAL, help="Most a run may cost, in the unit of costs.")
-]
+Target = Annotated[str | None, flag(GOAL, "--target", help="What to reach: accuracy=0.98, or loss<=0.7.")]
+Deadline = Annotated[str | None, flag(GOAL, "--deadline", help="In which time: 90s, 45m, 2h.")]
+MaxEpochs = Annotated[int | None, rare_flag(GOAL, "--max-epochs", help="Most epochs a run may take.", min=1)]
+MaxCost = Annotated[float | None, flag(GOAL, "--max-cost", help="Most a run may cost, in the unit of costs.")]
 Confidence = Annotated[
-    float | None,
-    typer.Option(
-        "--confidence", min=0.01, max=0.999, rich_help_panel=rare(GOAL), help="Joint probability asked for (0.9)."
-    ),
+    float | None, rare_flag(GOAL, "--confidence", help="Joint probability asked for (0.9).", min=0.01, max=0.999)
 ]
-Prefer = Annotated[str | None, typer.Option("--prefer", rich_help_panel=GOAL, help="cheap, fast or accurate.")]
+Prefer = Annotated[str | None, flag(GOAL, "--prefer", help="cheap, fast or accurate.")]
 Pattern = Annotated[
     str | None,
-    typer.Option(
+    rare_flag(
+        MEASURING,
         "--pattern",
-        rich_help_panel=rare(MEASURING),
         help="What the script prints, as a regular expression with (?P<epoch>) and (?P<accuracy>).",
     ),
 ]
-Epochs = Annotated[
-    int | None, typer.Option("--epochs", min=1, rich_help_panel=GOAL, help="Train exactly so many epochs.")
-]
+Epochs = Annotated[int | None, flag(GOAL, "--epochs", help="Train exactly so many epochs.", min=1)]
 Timeout = Annotated[
-    str | None,
-    typer.Option("--timeout", rich_help_panel=rare(MEASURING), help="Most seconds for one start, or without a report."),
+    str | None, rare_flag(MEASURING, "--timeout", help="Most seconds for one start, or without a report.")
 ]
-Predictor = Annotated[
-    str, typer.Option("--predictor", rich_help_panel=rare(MEASURING), help="What predicts seconds per epoch.")
-]
-AccuracyPredictor = Annotated[
-    str, typer.Option("--accuracy-predictor", rich_help_panel=rare(MEASURING), help="What predicts accuracy.")
-]
-Engine = Annotated[str | None, typer.Option("--engine", rich_help_panel=rare(MEASURING), help="Where it runs (local).")]
-Budget = Annotated[
-    str | None, typer.Option("--budget", rich_help_panel=MEASURING, help="What measuring may take: 90s, 5m.")
-]
-RecordingFolder = Annotated[
-    Path | None,
-    typer.Option("--recording", rich_help_panel=REPLAY, help="Replay this recording instead of running."),
-]
-MaxSamples = Annotated[
-    int, typer.Option("--max-samples", min=0, rich_help_panel=rare(REPLAY), help="Most starts on a recording.")
-]
+Predictor = Annotated[str, rare_flag(MEASURING, "--predictor", help="What predicts seconds per epoch.")]
+AccuracyPredictor = Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")]
+Engine = Annotated[str | None, rare_flag(MEASURING, "--engine", help="Where it runs (local).")]
+Budget = Annotated[str | None, flag(MEASURING, "--budget", help="What measuring may take: 90s, 5m.")]
+RecordingFolder = Annotated[Path | None, flag(REPLAY, "--recording", help="Replay this recording instead of running.")]
+MaxSamples = Annotated[int, rare_flag(REPLAY, "--max-samples", help="Most starts on a recording.", min=0)]
 MaxDeviceSeconds = Annotated[
-    float | None,
-    typer.Option(
-        "--max-device-seconds", min=0, rich_help_panel=rare(REPLAY), help="Most replayed device-seconds of measuring."
-    ),
+    float | None, rare_flag(REPLAY, "--max-device-seconds", help="Most replayed device-seconds of measuring.", min=0)
 ]
-AllSamples = Annotated[
-    bool, typer.Option("--all-samples", rich_help_panel=rare(REPLAY), help="Read every row, for study only.")
-]
+AllSamples = Annotated[bool, rare_flag(REPLAY, "--all-samples", help="Read every row, for study only.")]
 FromScratch = Annotated[
-    bool,
-    typer.Option(
-        "--from-scratch", rich_help_panel=rare(MEASURING), help="Begin anew, even if a probe has trained this recipe."
-    ),
+    bool, rare_flag(MEASURING, "--from-scratch", help="Begin anew, even if a probe has trained this recipe.")
 ]
-NoHistory = Annotated[
-    bool, typer.Option("--no-history", rich_help_panel=rare(MEASURING), help="Leave out samples of jobs like this one.")
-]
-Seed = Annotated[int, typer.Option("--seed", rich_help_panel=rare(OUTPUT), help="Seed of everything random.")]
+NoHistory = Annotated[bool, rare_flag(MEASURING, "--no-history", help="Leave out samples of jobs like this one.")]
+Seed = Annotated[int, rare_flag(OUTPUT, "--seed", help="Seed of everything random.")]
 
 
 def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
@@ -139,6 +93,9 @@ def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
     for this folder, so that the next verb need not be told again; where there is one, the
     pattern by which its output is read.
     """
+    match overrides.get("run"):
+        case [str(word)] if word.endswith((".yaml", ".yml")):
+            raise UsageError(f"{word} is no command to train with; a job file is named by --file {word}")
     found = file or job_settings.find(Path.cwd())
     if found is not None:
         return _read_as_before(found, overrides)
@@ -195,6 +152,14 @@ def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     if any(int(value) > MOST_UNITS for value in values):
         raise wrong_setting(("search", axis), f"expected numbers of at most {MOST_UNITS:,}, not {text!r}")
     return tuple(int(value) for value in values)
+
+
+def numbers(kind: Callable[[str], Number], text: str, example: str) -> list[Number]:
+    """Return the numbers of '4,8,16', which the value of a flag must be; an example of it is `--samples 4,8,16`."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"cannot read {example.partition(' ')[0]} {text!r}; write {example}") from None
 
 
 def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
@@ -308,7 +273,7 @@ def open_store(url: str | None, *, reading: bool = False) -> Store:
 def require_store(url: URL) -> None:
     """Refuse to look at a store that is not there: looking must not make one."""
     if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
-        raise NotFound(f"no store at {url.database}; name one with --store, or measure something: cotune profile")
+        raise NotFound(f"no store at {url.database}; name one with --store, or make it: cotune profile, cotune submit")
 
 
 def check_predictors(*names: str) -> None:

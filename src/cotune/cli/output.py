@@ -17,7 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from cotune.display import Progress, console, note, progress
+from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
 from cotune.safety.printable import printable
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ __all__ = [
     "coloured",
     "console",
     "emit_json",
+    "end_with",
     "note",
     "progress",
     "refuse_overwriting",
@@ -148,6 +152,12 @@ def say(text: str = "") -> None:
         console().print(printable(text, keep=_LINES), markup=False)
 
 
+def end_with(error: CotuneError | None, *, told: bool) -> None:
+    """End a verb by an error, if there is one: by its exit code alone where a document has told it."""
+    if error is not None:
+        raise typer.Exit(error.exit_code) if told else error
+
+
 def show(text: str) -> None:
     """Print text on stdout as it is, neither broken nor marked up."""
     watched = sys.stdout.isatty()
@@ -163,8 +173,6 @@ def coloured() -> bool:
 @contextmanager
 def _printing() -> Iterator[None]:
     """Turn the system's refusal to take what is printed into an error that a user can act on."""
-    from cotune.errors import CotuneError
-
     try:
         yield
     except BrokenPipeError:  # who read it has seen enough
@@ -175,8 +183,6 @@ def _printing() -> Iterator[None]:
 
 def refuse_overwriting(path: Path, *, force: bool) -> None:
     """Refuse to write over what is there, unless that was asked for."""
-    from cotune.errors import UsageError
-
     if path.exists() and not force:
         raise UsageError(f"{path} is there already; --force writes over it")
 
@@ -184,8 +190,6 @@ def refuse_overwriting(path: Path, *, force: bool) -> None:
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn the system's refusal to write a file into an error that a user can act on."""
-    from cotune.errors import InvalidFile, NotFound
-
     try:
         yield
     except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotune import progress
+from cotune.cli.doubts import open_target
 from cotune.cli.output import emit_json, repeated, say, table
 from cotune.cli.remedies import goal_flags
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
@@ -25,7 +26,14 @@ def show_profile(project: Project, outcome: ProfileOutcome, *, json: bool) -> No
     if outcome.new:
         _table(settings.job, outcome.new)
     sum_up(outcome.tried, outcome.new, everything, outcome.limits)
-    say(f"next: cotune plan{goal_flags(settings.job, settings.goal) or ' --target ... --deadline ...'}")
+    say(f"next: cotune plan{_asked(project, everything) or ' --target ... --deadline ...'}")
+
+
+def _asked(project: Project, samples: Sequence[Sample]) -> str:
+    """Return the flags of the plan to ask for: of the goal, and of a target that was told and left open."""
+    job, goal = project.settings.job, project.settings.goal
+    left_open = goal.target is None and goal.epochs is None and any(sample.curve for sample in samples)
+    return (f" --target {open_target(job)}" if left_open else "") + goal_flags(job, goal)
 
 
 def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample], limits: Limits) -> None:

@@ -5,11 +5,13 @@ Errors of the library carry facts and name their remedy; which flag that is, is 
 
 from __future__ import annotations
 
+import math
 from shlex import quote
 
 from cotune.errors import CotuneError, Infeasible
 from cotune.types import Forecast, Goal, Job
 
+_LIKELY = 0.5  # chance from which a goal may be asked for with less confidence
 _WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
 
 
@@ -38,9 +40,23 @@ def _helping(error: Infeasible) -> list[str]:
         cost = "" if relaxed.max_cost is None else f" --max-cost {relaxed.max_cost:g}"
         same = "" if job.command else " (with the same --recording)"
         helping.append(f"would be met: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
+    if likely := _less_sure(error):
+        helping.append(likely)
     if measuring := more_measuring(error):
         helping.append(measuring.removeprefix(". "))
     return helping
+
+
+def _less_sure(error: Infeasible) -> str:
+    """Return the command that takes what is likelier than not, where that is less sure than was asked."""
+    job, goal = error.facts.get("job"), error.facts.get("goal")
+    forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
+    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or best.probability < _LIKELY:
+        return ""
+    share = math.floor(100 * best.probability) / 100
+    cost = "" if goal.max_cost is None else f" --max-cost {goal.max_cost:g}"
+    return f"less sure, {best.config}: cotune plan{goal_flags(job, goal)}{cost} --confidence {share:g}"
 
 
 def _with_flag(error: CotuneError) -> str:
@@ -72,7 +88,7 @@ _WORDS = {
     "shards_titan": ": --shards 0,2,3",
     "shards_accelerate": ": --shards 2,3 --no-pipeline",
     "input": " (--input)",
-    "random_layers": ": cotune profile --random-layers",
+    "random_layers": ": cotune model layers 100",
     "one_batch": ": drop --batches",
     "skip_bad": "; --skip-bad leaves such lines out and counts them",
 }

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from cotune import progress
 from cotune.checkpoints import trained
-from cotune.cli.output import emit_json, say, table
+from cotune.cli.output import emit_json, end_with, say, table
 from cotune.documents import goal_document, plan_document, price_document, sample_document, scaled, spread
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
@@ -21,12 +19,9 @@ def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) ->
     """Print forecast beside measured; raise `Missed` where the goal was not met."""
     if json:
         emit_json("run", _document(settings, goal, run))
-        if run.missed:
-            raise typer.Exit(Missed.exit_code)  # the document has said it
-        return
-    _print(settings, run)
-    if run.missed:
-        raise Missed(run.missed)
+    else:
+        _print(settings, run)
+    end_with(Missed(run.missed) if run.missed else None, told=json)
 
 
 def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from cotune.cli.output import emit_json, note, say, table
+from cotune.cli.output import emit_json, end_with, note, say, table
 from cotune.cli.projects import Reading
 from cotune.documents import config_document, goal_document, goal_words, price_document, sample_document
 from cotune.errors import Missed
@@ -57,12 +55,9 @@ def run_measuring_itself(project: Project, options: RunOptions, *, json: bool) -
     run = replace(run, seconds=training.seconds, cost=cost_of(starts, cluster), missed=_missed(training, run))
     if json:
         emit_json("run", _document(settings, training, run, forecasts))
-        if run.missed:
-            raise typer.Exit(Missed.exit_code)  # the document has said it
-        return
-    _print(settings, training, run)
-    if run.missed:
-        raise Missed(run.missed)
+    else:
+        _print(settings, training, run)
+    end_with(Missed(run.missed) if run.missed else None, told=json)
 
 
 def _missed(training: ReplayedTraining, run: EndedRun) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import mul
 from typing import Protocol
 
@@ -61,6 +61,7 @@ class Ledger:
         self._given: dict[Active, tuple[Ladder, int]] = {}
         self._known: dict[Active, Prospects] = {}
         self._asked: list[float] = []
+        self._lacking: list[Active] | None = None  # who had no promise when that was first asked
 
     def admit(self, new: Active) -> bool:
         """Promise room to a newcomer if there is some, or if taking back dearer promises makes some; is it firm?"""
@@ -71,6 +72,12 @@ class Ledger:
         if promise is None:  # what others have done since they were promised room may have made some
             self._rooms, self._revising = {}, True
             promise = self._found(new)
+        if promise is None and (laid := self._laid_anew(new)):
+            for job, anew in laid.items():
+                job.promise = anew._replace(firm=job.promise is not None and job.promise.firm)
+            self._rooms = {}
+            new.promise = laid[new]._replace(firm=self._is_firm(new, laid[new]))
+            return new.promise.firm
         dear = self._dearer(new) if promise is None and not self._crowds_out(new) else []
         if len(dear) > 1 and not self._suffices(dear, new):
             return False
@@ -92,6 +99,26 @@ class Ledger:
             if again is not None:
                 self._room(again.device).take(again)
         return new.promise.firm
+
+    def _laid_anew(self, new: Active) -> dict[Active, Promise]:
+        """Return promises to all, the widest laid first, where nobody else waits for one; none where that fails.
+
+        Laid one after the other as jobs come, narrow promises may leave no stretch that is wide enough for the next.
+        """
+        if self._others_wait(new):
+            return {}
+        rooms = {device: Room(new.synced, units, ()) for device, units in self._there.items()}
+        found: dict[Active, Promise] = {}
+        for job in sorted(self._urgent, key=lambda job: (-self._narrowest(job), -job.deadline_left, job.number)):
+            promise = self._fit(job, rooms)
+            if promise is None:
+                return {}
+            rooms[promise.device].take(promise)
+            found[job] = promise
+        return found
+
+    def _narrowest(self, job: Active) -> int:
+        return min((ladder.units[0] for ladder in self._prospects(job).ladders), default=0)
 
     def _suffices(self, dear: Sequence[Active], new: Active) -> bool:
         """Return whether there would be room for a newcomer if all of some promises were taken back."""
@@ -157,11 +184,20 @@ class Ledger:
         )
 
     def _get_on(self) -> None:
-        """Let those who have a promise get on before it begins, whoever is due next first; the late come last."""
+        """Let those who have a promise get on before it begins, whoever is due next first; the late come last.
+
+        Where a start takes time those who run stay before that: as a job gets on it is due later, and two would take
+        turns for ever. On nodes they do not, since who stays where it is leaves nobody else whole nodes.
+        """
         if not any(self._free.values()):
             return
         given = self._given
-        line = [(begin(job), job.number, job) for job in self._urgent if job not in given and _goes_on(job)]
+        counted = all(device.per_node is None for device in self._cluster.devices)
+        line = [
+            (not (counted and job.restart and job.running), begin(job), job.number, job)
+            for job in self._urgent
+            if job not in given and _goes_on(job)
+        ]
         left = sum(self._free.values())
         for *_, job in sorted(line):
             if not left:
@@ -230,8 +266,8 @@ class Ledger:
         self._given[job] = ladder, row
 
     def _crowds_out(self, new: Active) -> bool:
-        """Return whether a job takes a large part of what is left, and is larger than most who are there."""
-        if len(self._urgent) <= 1:
+        """Return whether others wait, and a job takes a large part of what is left and is larger than most."""
+        if not self._others_wait(new):
             return False
         ladder, row = self._cheapest(new)
         cost = ladder.units[row] * ladder.sure[row]
@@ -239,6 +275,11 @@ class Ledger:
             return False
         self._asked = self._asked or sorted([job.job.gpus * job.total for job in self._urgent])
         return cost > _median_without(self._asked, new.job.gpus * new.total)
+
+    def _others_wait(self, new: Active) -> bool:
+        if self._lacking is None:
+            self._lacking = [job for job in self._urgent if job.promise is None]
+        return any(job.promise is None for job in self._lacking if job is not new)
 
     def _dearer(self, new: Active) -> list[Active]:
         """Return those whose promises may be taken back for a newcomer, the dearest first."""
@@ -282,12 +323,13 @@ class Ledger:
         ladder, row = self._cheapest(job)
         return ladder.cost(row)
 
-    def _fit(self, job: Active) -> Promise | None:
-        """Return the cheapest promise there is room for."""
+    def _fit(self, job: Active, rooms: Mapping[str, Room] | None = None) -> Promise | None:
+        """Return the cheapest promise there is room for, beside all others' or in other rooms."""
         until = job.synced + job.deadline_left - MOMENT
         found = []
         for ladder in self._prospects(job).ladders:
-            promise = self._room(ladder.device).latest(ladder, until, standing(job, ladder))
+            room = rooms[ladder.device] if rooms else self._room(ladder.device)
+            promise = room.latest(ladder, until, standing(job, ladder))
             if promise is not None:
                 found.append((ladder.price * promise.held(job.synced, until), promise))
         return min(found, key=lambda one: one[0])[1] if found else None

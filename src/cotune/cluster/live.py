@@ -206,7 +206,7 @@ class LiveWorld:
             return
         launch, sample = self._launch(served, active)
         served.stopping = None
-        active.ready = self._now
+        active.ready = self._now + active.restart
         try:
             launch = replace(launch, fence=self._journal.starting(served, launch.config))
             self._engine.start(launch)
@@ -301,7 +301,7 @@ class LiveWorld:
             submission = queued.submission
             active = Active(
                 submission, self._numbers, submission.seconds, submission.work, queued.spread,
-                synced=self._now, entered=self._now,
+                submission.restart or 0.0, synced=self._now, entered=self._now,
             )  # fmt: skip
             earlier = Path(queued.earlier[-1].folder) if queued.earlier else self._folder / new_id()
             self.jobs[active.number] = Serving(queued, active, queued.folder or earlier)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,14 +31,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
 }
-_LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cotune</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;display:grid;place-items:center;
-min-height:90vh;margin:0}form{display:grid;gap:.7rem;width:min(22rem,90vw)}input,button{font:inherit;padding:.5rem}
-h1{margin:0}p{margin:0}</style></head><body><form method="post" action="login"><h1>cotune</h1>
-<p role="alert">WORDS</p><label for="token">Token</label>
-<input id="token" name="token" type="password" required autofocus autocomplete="current-password">
-<button>Open the dashboard</button></form></body></html>"""
+_LOGIN = resources.files("cotune.dashboard").joinpath("assets", "login.html").read_text(encoding="utf-8")
 
 
 def loopback(host: str) -> bool:
@@ -83,7 +77,7 @@ class Guard:
             reply = self.app
         else:
             reply = await self._ask(scope, receive)
-        await reply(scope, receive, _with_headers(send))
+        await reply(scope, receive, with_headers(send))
 
     def _right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._secret)
@@ -124,7 +118,9 @@ async def _body(receive: Receive, most: int = 4096) -> bytes:
     return body[:most]
 
 
-def _with_headers(send: Send) -> Send:
+def with_headers(send: Send) -> Send:
+    """Return what sends an answer with the headers that keep a page to itself."""
+
     async def wrapped(message: Any) -> None:
         if message["type"] == "http.response.start":
             known = {name for name, _ in message["headers"]}

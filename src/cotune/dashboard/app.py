@@ -86,11 +86,11 @@ def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
 
     @app.get("/")
     def index() -> Response:
-        return _file("index.html")
+        return file_response("index.html", page_file("index.html"))
 
     @app.get("/assets/{name}")
     def assets(name: str) -> Response:
-        return _file(name)
+        return file_response(name, page_file(name))
 
     @app.get("/api/overview")
     def overview() -> Response:
@@ -147,8 +147,8 @@ def _answer(document: dict[str, Any]) -> Response:
     return Response(as_json(document), media_type="application/json", headers={"cache-control": "no-store"})
 
 
-def _file(name: str) -> Response:
-    content = page_file(name)
+def file_response(name: str, content: bytes | None) -> Response:
+    """Return a file of a page, or that there is none."""
     if content is None:
         return JSONResponse({"error": "no such file"}, status_code=404)
     kind = _KINDS[name.rpartition(".")[2]]

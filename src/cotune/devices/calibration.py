@@ -49,7 +49,7 @@ def kept(folder: Path, kind: Literal["cpu", "gpu"], threads: int = 1) -> Calibra
     try:
         return Calibration(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise InvalidFile(f"{path}: not a calibration ({error}); measure again: cotune doctor --calibrate") from None
+        raise InvalidFile(f"{path}: not a calibration ({error}); measure again: cotune model calibrate") from None
 
 
 def _file(folder: Path, kind: str, threads: int) -> Path:

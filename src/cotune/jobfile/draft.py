@@ -6,6 +6,7 @@ is left as a comment to fill in: no learning rate is invented.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,12 @@ class Draft:
     remarks: tuple[str, ...]
     framework: Framework | None = None
 
+    @property
+    def open_target(self) -> str | None:
+        """Return the target whose level is left to the user, `eval_loss<=LEVEL`, if it is."""
+        found = re.search(r"^# target: (\S+LEVEL)", self.text, re.MULTILINE)
+        return found[1] if found else None
+
 
 def draft(command: Sequence[str], folder: Path, name: str, examples: int | None, cores: int) -> Draft:
     """Return a job file for a command, with what its script says of itself."""
@@ -91,10 +98,14 @@ def draft(command: Sequence[str], folder: Path, name: str, examples: int | None,
     return Draft(text, words, remarks, script.framework if script else None)
 
 
+def missing_script(command: Sequence[str], folder: Path) -> str | None:
+    """Return the Python script that a command names and that is not there, if any."""
+    return next((word for word in command if word.endswith(".py") and not (folder / word).is_file()), None)
+
+
 def _doubts(command: Sequence[str], folder: Path, script: Script | None, *, meets: bool) -> list[str]:
     """Return what keeps a command from being started, or from being started several times over."""
-    missing = next((word for word in command if word.endswith(".py") and not (folder / word).is_file()), None)
-    if missing is not None:
+    if (missing := missing_script(command, folder)) is not None:
         return [f"there is no {missing} here, so nothing could be read of it: correct the line run"]
     if script is None or meets:
         return []
@@ -175,7 +186,7 @@ def _target(script: Script | None) -> str:
         sign = "<=" if metric_names.better(printed.metric) == "lower" else ">="
         return f"# target: {printed.metric}{sign}LEVEL      # as {script.name} prints it"
     if script is not None and not script.evaluates_accuracy:
-        return "# target: {metric: loss, at_most: 3.0}      # by the name that the job tells it by"
+        return "# target: loss<=LEVEL      # by the name that the job tells it by"
     if script is not None and printed is not None and printed.pattern.endswith("%"):
         return f"target: {{metric: accuracy, at_least: 95}}      # per cent, as {script.name} prints it"
     return "target: {metric: accuracy, at_least: 0.95}"

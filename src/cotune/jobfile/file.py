@@ -20,7 +20,8 @@ from cotune.safety.printable import printable
 from cotune.types import STOP_GRACE, Prefer, Schedule, Value, rule_power
 from cotune.units import seconds
 
-_TARGET = re.compile(r"([\w./-]+)\s*(<=|>=|=)\s*(.+)")
+_TARGET = re.compile(r"([\w./-][\w./ -]*?)\s*(<=|>=|=)\s*([^<>=]+)")
+_LEVELS = {"<=": "at_most", ">=": "at_least", "=": "at_least_as_good"}
 MOST_VALUES = 100_000  # of an axis
 MOST_WHOLE = 2**53  # beyond it neighbours are the same number
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
@@ -98,11 +99,29 @@ def target_parts(text: str | None) -> Mapping[str, Any]:
 
 
 def _target(value: object) -> object:
-    """Read 'accuracy=0.98', 'loss<=0.3', 0.98 or a mapping."""
-    if isinstance(value, str) and (said := _TARGET.fullmatch(value.strip())):
-        level = {"<=": "at_most", ">=": "at_least", "=": "at_least_as_good"}[said[2]]
-        return {"metric": said[1], level: said[3]}
-    return value if isinstance(value, Mapping) else {"at_least_as_good": value}
+    """Read 'accuracy=0.98', 'loss<=0.3', 0.98 or a mapping; what is none of them is left as it is."""
+    said = _TARGET.fullmatch(value.strip()) if isinstance(value, str) else None
+    if said is not None:
+        return {"metric": said[1], _LEVELS[said[2]]: said[3]} if _is_number(said[3]) else value
+    return {"at_least_as_good": value} if _is_number(value) else value
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, int | float)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _readable_target(value: object) -> object:
+    """Return a target as `_target` reads it; refuse what it leaves."""
+    read = _target(value)
+    if read is not None and not isinstance(read, Mapping):
+        raise ValueError("a target such as accuracy=0.98, 'loss<=0.3' (in quotes, for the shell) or a number")
+    return read
 
 
 Rule = Annotated[
@@ -169,7 +188,7 @@ class JobFile(_Section):
     log: str | dict[str, str] | None = None
     env: dict[Variable, Word] = {}
     better: Literal["higher", "lower"] | None = None
-    target: Annotated[TargetSection | None, BeforeValidator(lambda v: None if v is None else _target(v))] = None
+    target: Annotated[TargetSection | None, BeforeValidator(_readable_target)] = None
     deadline: Duration | None = None
     epochs: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     length: Annotated[str, AfterValidator(_length)] | None = None
@@ -234,9 +253,9 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in over.items():
         deep = key in ("search", "budget") and isinstance(merged.get(key), Mapping)
         merged[key] = {**merged[key], **value} if deep else value
-    if isinstance(base.get("target"), Mapping) and "target" in over:
+    if isinstance(base.get("target"), Mapping) and isinstance(asked := _target(over.get("target")), Mapping):
         metric = base["target"].get("metric")
-        merged["target"] = {"metric": metric} | _given(_target(over["target"]))
+        merged["target"] = {"metric": metric} | _given(asked)
         merged.setdefault("better", "lower" if base["target"].get("at_most") is not None else None)
     return merged
 

@@ -72,10 +72,13 @@ class _Labelled:
         return tuple(_ALIKE.get(word, word) for word in plain if word not in ("train", "training"))
 
 
-def suggested(lines: Iterable[str], metric: str, *, named: bool = True) -> SuggestedPattern | None:
+def suggested(
+    lines: Iterable[str], metric: str, *, named: bool = True, doubtful: bool = False
+) -> SuggestedPattern | None:
     """Return a pattern for a line that tells progress and the metric, one of held-out values preferred.
 
-    A metric that nobody has `named` may also be another that is told of held-out data.
+    A metric that nobody has `named` may also be another that is told of held-out data. A `doubtful` one may be of
+    training data, as far as its line tells (`train loss 0.3 top1 0.9`): its user has to say.
     """
     second: SuggestedPattern | None = None
     apart: SuggestedPattern | None = None
@@ -85,12 +88,13 @@ def suggested(lines: Iterable[str], metric: str, *, named: bool = True) -> Sugge
         line = whole[:_MOST_LETTERS].rstrip("\r\n")
         progress = _progress(line)
         for wanted in metrics:
-            found = _in_line(line, progress, wanted, only_held_out=wanted != metric) if progress else None
+            other = wanted != metric
+            found = _in_line(line, progress, wanted, only_held_out=other, doubtful=doubtful) if progress else None
             if found is not None and found[1]:
                 return found[0]
             second = second or (found[0] if found else None)
             if progress is None and counts:
-                apart = apart or _over_two_lines(counts, line, wanted, group=_group(wanted, wanted != metric))
+                apart = apart or _over_two_lines(counts, line, wanted, group=_group(wanted, other))
         if progress is not None and progress[1].name:
             counts[progress[0]] = (line, progress[1])
     return apart or second
@@ -122,11 +126,12 @@ def _group(metric: str, only_held_out: bool) -> str:
 
 
 def _in_line(
-    line: str, progress: tuple[str, _Labelled], metric: str, *, only_held_out: bool
+    line: str, progress: tuple[str, _Labelled], metric: str, *, only_held_out: bool, doubtful: bool
 ) -> tuple[SuggestedPattern, bool] | None:
     """Return what a line that counts suggests for a metric, and whether that is of held-out data."""
     unit, counted = progress
-    value = _meant(list(_labelled(line, counted)), metric, within=_is_within(line, unit, counted))
+    within = _is_within(line, unit, counted)
+    value = _meant(list(_labelled(line, counted)), metric, within=within, doubtful=doubtful)
     if value is None or ((only_held_out or not counted.name) and not value.held_out):
         return None
     section = _section(line, value) if value.held_out and not metric_names.is_held_out(value.name) else None
@@ -178,7 +183,7 @@ def _whose(line: str, name: str, begin: int) -> bool | None:
     return max(said)[1] if said else None
 
 
-def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool) -> _Labelled | None:
+def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool, doubtful: bool = False) -> _Labelled | None:
     """Return the only number that can be the metric, one of held-out data first."""
     wanted = _Labelled(tuple(re.findall("[a-z]+[0-9]*", metric.lower())), metric, 0, 0, 0, 0, None).said
     alike = [one for one in labelled if one.said == wanted and not _NOT_MEANT & set(one.words)]
@@ -188,6 +193,9 @@ def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool) -> _Labe
         no_test = [one for one in held_out if "test" not in one.words]
         choice = next((part for part in (exact, held_out, no_test) if len(part) == 1), [])
         return choice[0] if choice else None
+    if doubtful:
+        unsaid = [one for one in alike if not _TRAINING.search(one.name)]
+        return unsaid[0] if len(unsaid) == 1 else None
     unsaid = [one for one in alike if one.held_out is None]
     if within or metric_names.is_held_out(metric) or len(unsaid) != 1:
         return None

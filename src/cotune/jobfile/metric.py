@@ -7,13 +7,10 @@ file must not make another job of it, whose samples are elsewhere.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cotune.jobfile.pattern import group_of, metrics_in
 from cotune.jobfile.settings import Settings
-
-if TYPE_CHECKING:
-    from cotune.store import Store
+from cotune.store import Store
 
 
 def as_measured(settings: Settings, kept: Store) -> Settings:

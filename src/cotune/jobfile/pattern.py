@@ -97,7 +97,7 @@ def _require_metric(job: Job, named: set[str]) -> None:
         return
     if named:
         own = as_word(job.metric)
-        near = suggestion(job.metric, named) or f"; name the group of {job.metric} (?P<{own}>...)"
+        near = suggestion(job.metric, named) or f": ask for that, or name the group of {job.metric} (?P<{own}>...)"
         raise UsageError(f"the pattern names {', '.join(sorted(named))}, not {job.metric}{near}")
     raise UsageError(_lacks(str(job.pattern), as_word(job.metric)))
 
@@ -113,6 +113,15 @@ def per_cent(job: Job) -> str | None:
     group = group_of(job.metric, metrics_in(job.pattern)) if job.pattern else None
     found = re.search(rf"\(\?P<{group}>{_BODY}\)(?:\s|\\s[*+?]?)*\\?%", job.pattern or "") if group else None
     return found[0] if found else None
+
+
+def require_unit(job: Job, target: float | None) -> None:
+    """Refuse a target in parts of one where the pattern shows that the job tells per cent: anything would meet it."""
+    if target is None or target > 1 or job.better == "lower" or not metric_names.is_share(job.metric):
+        return
+    if (told := per_cent(job)) is not None:
+        words = f"{job.metric} {target:g} is {target:.3g} %, as the job tells per cent ({told})"
+        raise UsageError(f"{words}: write {job.metric}={100 * target:g}")
 
 
 def other_name(metric: str, match: re.Match[str]) -> str | None:

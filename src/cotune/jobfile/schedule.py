@@ -75,7 +75,9 @@ def schedule_of(command: Sequence[str], folder: Path) -> FoundSchedule | None:
     found = [(name, match[0]) for name, sign in _NAMED if (match := sign.search(text))]
     if not found and script.framework == "transformers" and not _CONSTANT.search(text):
         return FoundSchedule("linear", "transformers' default")
-    return FoundSchedule(found[0][0], f"{found[0][1]} of {script.name}") if len(found) == 1 else None
+    return (
+        FoundSchedule(found[0][0], f"{found[0][1].replace(chr(34), '')} of {script.name}") if len(found) == 1 else None
+    )
 
 
 def _is_told_its_length(command: Sequence[str], script: Script) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from cotune.jobfile import metric_names
-from cotune.jobfile.script_talk import printed_lines, workers_meet
+from cotune.jobfile.script_talk import computed_metrics, printed_lines, workers_meet
 from cotune.safety import yaml_text
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
@@ -31,11 +31,15 @@ Framework = Literal["transformers", "lightning", "accelerate"]
 _NAMES: dict[Setting, tuple[str, ...]] = {
     "batch_size": (
         *("batch_size", "per_device_train_batch_size", "train_batch_size", "batchsize", "bs", "micro_batch_size"),
-        *("per_gpu_train_batch_size", "device_batch_size", "batch", "bsz", "b"),
+        *("per_gpu_train_batch_size", "per_device_batch_size", "per_device_batch", "device_batch_size"),
+        *("local_batch_size", "batch", "bsz", "b"),
     ),
     "lr": ("lr", "learning_rate", "base_lr"),
     "epochs": ("epochs", "num_train_epochs", "max_epochs", "num_epochs", "n_epochs", "epoch"),
-    "steps": ("max_steps", "max_iters", "num_steps", "train_steps", "train_iters", "max_train_steps", "steps"),
+    "steps": (
+        *("max_steps", "max_iters", "num_steps", "train_steps", "train_iters", "max_train_steps", "total_steps"),
+        "steps",
+    ),
     "tokens": ("max_tokens", "train_tokens", "total_tokens", "num_tokens"),
     "accumulate": ("gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum", "accumulation_steps"),
 }
@@ -56,7 +60,9 @@ _OWN_LOOPS: tuple[Framework, ...] = ("lightning", "accelerate")
 _CONFIGURATOR = "configurator.py"
 _MODULES = ("LightningModule", "LightningDataModule")
 _EVALUATES = re.compile(r"\beval(?:uation)?[_-]strategy[\"']?[\s=:]+[\"']?(?!no\b)\w")  # in code, a command or a file
-_COMPUTED = re.compile(r"\bdef compute_metrics\b.*?\breturn\s*\{([^}]*)\}", re.DOTALL)
+_WATCHED = re.compile(
+    r"\b(?:(?:monitor|metric_for_best_model)[\"']?\s*[=:]|EarlyStopping\((?=\s*[\"']))\s*[\"']?([\w/.-]+)"
+)  # what is best
 _LOGGED = re.compile(r"\bself\.log(?:_dict)?\(\s*(\{[^}]*\}|[\"'][\w/.-]+[\"'])")
 _LOGGED_TOGETHER = re.compile(r"\baccelerator\.log\(\s*(\{[^}]*\})")
 _OWN_DEFAULTS: dict[str, dict[str, float]] = {  # of the arguments of transformers 5 and TRL 1
@@ -65,7 +71,7 @@ _OWN_DEFAULTS: dict[str, dict[str, float]] = {  # of the arguments of transforme
 }
 _OPTIMISER_FLAGS = ("--optimizer", "--optimiser", "--optim", "--opt")
 _FRAMEWORK_DEFAULT = "AdamW, which transformers takes by default"
-_MOST_BYTES = 1_000_000  # of a script or a file of settings
+MOST_BYTES = 1_000_000  # of a script or a file of settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +111,16 @@ class Script:
 def read(command: Sequence[str], folder: Path) -> Script | None:
     """Return what the command's Python script says, or None where there is no script to read."""
     path = next((folder / word for word in command if word.endswith(".py")), None)
-    if path is None or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+    if path is None or not path.is_file() or path.stat().st_size > MOST_BYTES:
         return None
     text = path.read_text(errors="replace")
     framework: Framework | None = None
-    meets, prints = True, tuple[str, ...]()
+    meets, prints, computed = True, tuple[str, ...](), tuple[str, ...]()
     try:
         tree = ast.parse(text)
         stated, framework = list(_stated(tree, path.name, _asked(command))), _framework(tree, text)
         meets, prints = framework is not None or workers_meet(path, tree, text), printed_lines(tree)
+        computed = computed_metrics(tree)
     except (SyntaxError, ValueError, RecursionError):
         stated = []
     if _CONFIGURATOR in text:
@@ -127,7 +134,8 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
     optimiser = _optimiser(command, text, path.name, framework)
     accurate = re.search(r"\bacc(?:uracy)?\b", text) is not None
-    told = _metrics(framework, "\n".join([text, " ".join(command), *_settings_files(command, folder).values()]))
+    everywhere = "\n".join([text, " ".join(command), *_settings_files(command, folder).values()])
+    told = _metrics(framework, everywhere, computed)
     reports = "cotune.report" in text
     return Script(path.name, defaults, optimiser, framework, flags, accurate, told, meets, reports, prints)
 
@@ -137,15 +145,21 @@ def _global_flag(found: Default) -> str | None:
     return found.flag or f"--{found.where.partition(' ')[0]}="
 
 
-def _metrics(framework: Framework | None, text: str) -> tuple[str, ...]:
-    """Return the metrics that a script hands to its framework by name, those of held-out data first."""
+def _metrics(framework: Framework | None, text: str, computed: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics that a script hands to its framework by name.
+
+    What it judges its best by comes first, then what it works out itself, of held-out data before others.
+    """
+    watched = _WATCHED.findall(text)
     if framework == "transformers":
-        own = re.findall(r"[\"'](\w+)[\"']\s*:", " ".join(_COMPUTED.findall(text)))
-        return tuple(dict.fromkeys(["eval_loss", *(f"eval_{name}" for name in own)])) if _EVALUATES.search(text) else ()
+        if not _EVALUATES.search(text):
+            return ()
+        told = dict.fromkeys([*(f"eval_{name.removeprefix('eval_')}" for name in computed), "eval_loss"])
+        return tuple(sorted(told, key=lambda name: not {name, name.removeprefix("eval_")} & set(watched)))
     sign = {"lightning": _LOGGED, "accelerate": _LOGGED_TOGETHER}.get(framework or "")
     calls = sign.findall(text) if sign else []
     names = dict.fromkeys(name for call in calls for name in re.findall(r"[\"']([\w/.-]+)[\"']", call))
-    return tuple(sorted(names, key=lambda name: not metric_names.is_held_out(name)))
+    return tuple(sorted(names, key=lambda name: (name not in watched, not metric_names.is_held_out(name))))
 
 
 def _framework(tree: ast.Module, text: str) -> Framework | None:
@@ -285,7 +299,7 @@ def _in_files(command: Sequence[str], folder: Path) -> Iterator[tuple[Setting, D
 def _settings_files(command: Sequence[str], folder: Path) -> dict[str, str]:
     """Return the text of the YAML and JSON files that a command names, by their names."""
     named = (folder / word.rpartition("=")[2] for word in command if word.endswith((".yaml", ".yml", ".json")))
-    files = (path for path in named if path.is_file() and path.stat().st_size <= _MOST_BYTES)
+    files = (path for path in named if path.is_file() and path.stat().st_size <= MOST_BYTES)
     return {path.name: path.read_text(errors="replace") for path in files}
 
 

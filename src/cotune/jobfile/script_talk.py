@@ -102,3 +102,34 @@ def _number(node: ast.expr, before: str) -> str:
 
 def _filled(text: str) -> str:
     return _FORMATTED.sub(lambda found: "1" if _COUNTED.search(text[: found.start()]) else "0.5", text)
+
+
+def computed_metrics(tree: ast.Module) -> tuple[str, ...]:
+    """Return the names that a Trainer's `compute_metrics` gives what it works out: keys that it returns, or loads."""
+    named = {"compute_metrics"} | {
+        word.value.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+        if word.arg == "compute_metrics" and isinstance(word.value, ast.Name)
+    }
+    makers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in named]
+    returned = [node.value for maker in makers for node in ast.walk(maker) if isinstance(node, ast.Return)]
+    found = [name for value in returned for name in _keys(value)]
+    if makers and not found:  # what a library works out is called as it was loaded: evaluate.load("accuracy")
+        found = [
+            node.args[0].value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("evaluate.load", "load_metric") and node.args
+            if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def _keys(value: ast.expr | None) -> list[str]:
+    """Return the keys of a dictionary as it is written: in braces, or by a call of dict."""
+    if isinstance(value, ast.Dict):
+        return [key.value for key in value.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "dict":
+        return [word.arg for word in value.keywords if word.arg]
+    return []

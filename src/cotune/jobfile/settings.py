@@ -16,8 +16,9 @@ from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names, script
 from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.length import Cut, cut, parsed
-from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of
+from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
 from cotune.jobfile.rate_rule import rule_for
+from cotune.jobfile.rate_scaling import scaling_of
 from cotune.jobfile.schedule import schedule_of
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
@@ -90,6 +91,7 @@ def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
     kept = ("deadline", "epochs", "confidence", "prefer")
     changed: dict[str, Any] = {name: getattr(file, name) for name in kept if name in given}
     changed |= {"target": _level(file.target)} if file.target is not None else {}
+    require_unit(job, changed.get("target"))
     changed |= {"max_cost": file.budget.max_cost} if file.budget.max_cost is not None else {}
     changed |= {"max_epochs": file.epochs or file.max_epochs} if {"epochs", "max_epochs"} & given.keys() else {}
     for name, values in file.search.items():
@@ -126,16 +128,18 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     command = _split(file.run, source)
     engine, settings = _engine(file, source)
     rule = rule_for(script.read(command, folder) if file.lr and file.lr.rule is None else None)
-    metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern)) or "accuracy"
+    metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern))
+    metric = metric or _usual_metric(command, folder)
     length = _length(file, command, source)
     schedule = None if file.schedule else schedule_of(command, folder)
+    rate = LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or rule.name) if file.lr else None
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
         examples=length.examples,
         metric=metric,
         better=_better(file, metric),
-        lr=LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or rule.name) if file.lr else None,
+        lr=rate,
         pattern=file.pattern,
         folder=str(folder),
         env=tuple(sorted(file.env.items())),
@@ -143,6 +147,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         log=_log(file, source),
         counting=length.counting,
         schedule=file.schedule or (schedule.name if schedule else None),
+        scaling=scaling_of(rate, command, folder),
     )
     cluster = Cluster(
         tuple(
@@ -160,6 +165,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         confidence=file.confidence,
         prefer=file.prefer,
     )
+    require_unit(job, goal.target)
     if file.layout is not None:
         job = replace(job, large=large_model(file, cluster, folder, source))
     inputs = (file.input,) if isinstance(file.input, str) else tuple(file.input)
@@ -274,6 +280,13 @@ def _better(file: JobFile, metric: str) -> Literal["higher", "lower"]:
     level = f"{target.at_least_as_good:g}"
     near = suggestion(metric, ("accuracy", "loss", "perplexity", "error"))
     raise UsageError(f"is a higher or a lower {metric} better? write {metric}>={level} or {metric}<={level}{near}")
+
+
+def _usual_metric(command: tuple[str, ...], folder: Path) -> str:
+    """Return what a job tells that names no metric: the first that its framework will tell, as far as can be read."""
+    found = script.read(command, folder)
+    told = found.metrics if found else ()
+    return next((name for name in told if metric_names.better(name) is not None), "accuracy")
 
 
 def _level(target: TargetSection | None) -> float | None:

@@ -24,12 +24,13 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cotune.lab.bench.planning import bench_planning
+from cotune.lab.bench.planning import PlanningRow, bench_planning
 from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
 from cotune.predict import seconds as law_of_seconds
 from cotune.predict.constants import CONSTANTS, Constants
@@ -194,16 +195,25 @@ def misses(recording: Recording, count: int) -> Misses | None:
     return Misses(errors, model.outlook(unseen)[1], model.surprises, usual, starts(samples, usual))
 
 
-def probing_scores(folders: Sequence[Path], every: int = 1) -> Scores:
+def planned_with(values: Values, folders: Sequence[Path], every: int) -> tuple[PlanningRow, ...]:
+    """Return each n-th goal as `joint` answers it with another weight of a price and another least gain."""
+    before = active.WEIGHT, active.LEAST_GAIN
+    active.WEIGHT, active.LEAST_GAIN = values
+    try:
+        return bench_planning(folders, ["joint"], every=every, processes=1).rows
+    finally:
+        active.WEIGHT, active.LEAST_GAIN = before
+
+
+def probing_scores(folders: Sequence[Path], every: int = 1, processes: int = 1) -> Scores:
     """Return the score with profiling of `joint` on each n-th goal, for each weight of a price and least gain."""
     found: Scores = {}
-    for weight, least in PROBING:
-        active.WEIGHT, active.LEAST_GAIN = weight, least
-        rows = bench_planning(folders, ["joint"], every=every, processes=1).rows
-        for source in {source_of(row.recording) for row in rows}:
-            own = [np.log(row.score_with_profile) for row in rows if source_of(row.recording) == source]
-            found.setdefault(source, {})[weight, least] = float(np.mean(own))
-    active.WEIGHT, active.LEAST_GAIN = CONSTANTS.probe_weight, CONSTANTS.least_gain
+    with ProcessPoolExecutor(processes) as pool:
+        answered = pool.map(planned_with, PROBING, itertools.repeat(folders), itertools.repeat(every))
+        for values, rows in zip(PROBING, answered, strict=True):
+            for source in {source_of(row.recording) for row in rows}:
+                own = [np.log(row.score_with_profile) for row in rows if source_of(row.recording) == source]
+                found.setdefault(source, {})[values] = float(np.mean(own))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Timed single layers, as columns: what `cotune profile --random-layers` writes and layer models learn from.
+"""Timed single layers, as columns: what `cotune model layers` writes and layer models learn from.
 
 One CSV file per kind of layer and device, `KIND_DEVICE.csv` (or .csv.gz), and `devices.csv` with the
 facts of the devices. A row is one layer: its shape, the optimiser (none: the forward pass

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cotune.errors import NotFound, UsageError
+from cotune.modelling.counting.counts import Counts
+from cotune.modelling.counting.workload import Workload
 from cotune.modelling.layer_predictor import LayerPredictor
 from cotune.modelling.layer_rows import Facts, Layers
 from cotune.modelling.prediction import Prediction, Target, from_another
 from cotune.types import Config, Quantity
-
-if TYPE_CHECKING:
-    from cotune.modelling.counting.counts import Counts
-    from cotune.modelling.counting.workload import Workload
 
 _ACTIVATIONS = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
 _CELLS = {nn.RNN: "rnn", nn.LSTM: "lstm", nn.GRU: "gru"}

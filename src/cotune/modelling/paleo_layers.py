@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 FLOAT = 4  # bytes; PALEO knows single precision only
 
@@ -27,17 +27,6 @@ class PaleoKernel:
 
     flops: float
     moves: tuple[float, ...]
-
-
-class PaleoLayer(Protocol):
-    """A layer of a network whose batch is still open."""
-
-    @property
-    def parameters(self) -> int: ...
-
-    def forward(self, batch: int) -> tuple[PaleoKernel, ...]: ...
-
-    def backward(self, batch: int) -> tuple[PaleoKernel, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +169,6 @@ class Dropout:
 
     def backward(self, batch: int) -> tuple[PaleoKernel, ...]:
         return self.forward(batch)
+
+
+PaleoLayer = Convolution | Dense | Pooling | Dropout  # of a network whose batch is still open

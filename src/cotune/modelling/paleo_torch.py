@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cotune.devices import Spec
 from cotune.errors import UsageError
+from cotune.modelling.counting.counts import Counts
+from cotune.modelling.counting.workload import Workload
 from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, PaleoLayer, Pooling, Span
 from cotune.modelling.prediction import Prediction, Target, from_counts
 from cotune.modelling.predictors.paleo import Platform, Scheme, step
 from cotune.modelling.roofline import Split
 from cotune.types import Config, Quantity
-
-if TYPE_CHECKING:
-    from cotune.modelling.counting.counts import Counts
-    from cotune.modelling.counting.workload import Workload
 
 _PERCENTS = (0.62, 0.72)  # of peak, compute and communication: the authors' for TensorFlow
 _REACH = 2.0  # what its shape misses on real layers, either way, without a fit for the device

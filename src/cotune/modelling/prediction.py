@@ -15,21 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from cotune.devices import table
 from cotune.errors import suggestion
+from cotune.modelling.counting.counts import Counts
 from cotune.modelling.roofline import SIDE_BY_SIDE, Rates, Split, entering, split
 from cotune.modelling.similar_models import HistoryCorrection
 from cotune.modelling.step_law import StepLaw, StepTime, measured_at
 from cotune.predict.input_law import InputLaw
 from cotune.types import Z90, Config, Quantity, Source
 from cotune.units import short_duration
-
-if TYPE_CHECKING:
-    from cotune.modelling.counting.counts import Counts
 
 Tier = Literal["counts", "history", "layerwise", "paleo", "scaled", "steps", "probe"]
 _PUBLISHED = 0.5  # spread of the logarithm of counted seconds at assumed shares of the peak

@@ -3,7 +3,7 @@
     justus2018       conv_GPU.csv.gz, dens_GPU.csv.gz      TensorFlow 1, single precision
     aiconfigurator   gemm_bf16_GPU.csv.gz                  matrix products m x k by k x n, half precision
 
-A folder that `cotune profile --random-layers` wrote is read the same way. Facts of the GPUs are those
+A folder that `cotune model layers` wrote is read the same way. Facts of the GPUs are those
 of their makers; for cards with two chips those of one chip, which is what a layer runs on.
 """
 

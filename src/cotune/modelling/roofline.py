@@ -18,13 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cotune.devices import Spec
-
-if TYPE_CHECKING:
-    from cotune.devices.calibration import Calibration
-    from cotune.modelling.counting.counts import Call, Counts
+from cotune.devices.calibration import Calibration
+from cotune.modelling.counting.counts import Call, Counts
 
 # Assumed shares of the published peak where nothing was measured.
 _PRODUCT = {"gpu": 0.65, "cpu": 0.6}

@@ -8,7 +8,7 @@ floating-point expression that made tau, so a plan's own bottleneck always fits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,26 +26,6 @@ class Around(NamedTuple):
     above: Floats  # (taus,) the least e(k) > tau
 
 
-class Counting(Protocol):
-    """What counts the units of some stages, the edges of paths."""
-
-    @property
-    def edges(self) -> Edges: ...
-
-    @property
-    def fastest(self) -> Floats:
-        """Return the least seconds of each edge with the units there are."""
-        ...
-
-    def only(self, keep: Mask) -> Counting:
-        """Return what counts the units of fewer edges."""
-        ...
-
-    def around(self, taus: Floats) -> Around:
-        """Return the fewest units for each tau, all at once."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ClosedFormUnits:
     """Counts the units of closed forms; the numbers are those of Amdahl, one per edge."""
@@ -58,12 +38,14 @@ class ClosedFormUnits:
     fastest: Floats
 
     def only(self, keep: Mask) -> Counting:
+        """Return what counts the units of fewer edges."""
         serial, shared = self.serial[:, keep], self.shared[:, keep]
         return ClosedFormUnits(
             self.edges.only(keep), serial, shared, self.least[keep], self.cap[keep], self.fastest[keep]
         )
 
     def around(self, taus: Floats) -> Around:
+        """Return the fewest units for each tau, all at once."""
         cap, least = self.cap[:, None], self.least[:, None]
         units = np.broadcast_to(least, (len(self.edges), len(taus)))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -128,6 +110,9 @@ class TabulatedUnits:
         left = np.minimum.accumulate((self.counts * self.falling)[:, ::-1], axis=1)[:, ::-1]
         work = np.where(never, np.inf, left[own, np.minimum(option, most - 1)])
         return Around(units, at, work, below, above)
+
+
+Counting = ClosedFormUnits | TabulatedUnits  # what counts the units of some stages, the edges of paths
 
 
 def reachable(mask: Mask, depth: int) -> tuple[Edges, tuple[Ints, Ints]]:

@@ -9,54 +9,32 @@ and no plan of an interval has a value below its bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from cotune.placement.problems import TIE, Placement
 
 
-class Objective(Protocol):
-    """What is minimised; values are per example, so that batches of different size compare."""
-
-    @property
-    def ties(self) -> bool:
-        """Return whether plans of equal value are told apart by their units."""
-        ...
-
-    def value(self, plan: Placement) -> float:
-        """Return the value of a plan, infinite where it is of no use."""
-        ...
-
-    def better(self, plan: Placement, best: Placement | None) -> bool:
-        """Return whether a plan is to be kept instead."""
-        ...
-
-    def bound(self, lo: float, cost: float) -> float:
-        """Return the least value of any plan of an interval; both are per example."""
-        ...
-
-    def cutoff(self, lo: float, best: Placement | None) -> float:
-        """Return the price above which no plan of an interval is of use."""
-        ...
-
-
 @dataclass(frozen=True)
 class Cheapest:
     """The least cost; at equal cost fewer units, then the higher throughput."""
 
-    ties: bool = True
+    ties: bool = True  # whether plans of equal value are told apart by their units
 
     def value(self, plan: Placement) -> float:
+        """Return the value of a plan, infinite where it is of no use."""
         return plan.cost_per_million / 1e6
 
     def better(self, plan: Placement, best: Placement | None) -> bool:
+        """Return whether a plan is to be kept instead."""
         return plan.better_than(best)
 
     def bound(self, lo: float, cost: float) -> float:  # noqa: ARG002  # time is not what is asked for
+        """Return the least value of any plan of an interval; both are per example."""
         return cost
 
     def cutoff(self, lo: float, best: Placement | None) -> float:
+        """Return the price above which no plan of an interval is of use."""
         return np.inf if best is None else self.value(best) * (1 + TIE) / lo
 
 
@@ -81,3 +59,6 @@ class Fastest:
 
     def _affordable(self, cost: float) -> bool:
         return cost < self.below * (1 - TIE)
+
+
+Objective = Cheapest | Fastest  # what is minimised; values are per example, so that batches of different size compare

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,35 +35,6 @@ class Step(NamedTuple):
     work: float
 
 
-class Stages(Protocol):
-    """What every stage takes with so many units."""
-
-    @property
-    def depth(self) -> int:
-        """Return the number of layers."""
-        ...
-
-    def within(self, slowest: float) -> Counting:
-        """Return what counts units, for taus up to `slowest`: of those stages only that can be as fast."""
-        ...
-
-    def seconds(self, kind: int, first: int, last: int, units: int) -> float:
-        """Return the seconds of one stage, infinite where it cannot be had."""
-        ...
-
-    def fastest_of(self, kind: int, first: int, last: int) -> float:
-        """Return the least seconds of one stage."""
-        ...
-
-    def limited_by(self, kind: int, first: int, last: int, units: int) -> str:
-        """Return whether compute or communication takes the longer, or nothing where that is not known."""
-        ...
-
-    def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[Step]:
-        """Yield the steps of one stage from the first that is within tau, each faster than the one before."""
-        ...
-
-
 def packed(first: int, last: int) -> int:
     """Return the place of a stage in a packed row."""
     return last * (last + 1) // 2 + first
@@ -80,6 +51,7 @@ class AmdahlStage:
     least: Floats  # (types, stages) units that memory asks for
 
     def within(self, slowest: float) -> Counting:
+        """Return what counts units, for taus up to `slowest`: of those stages only that can be as fast."""
         cap = self.cap[:, None]
         fastest = np.where(self.least <= cap, np.max(self.serial + self.shared / cap, axis=0), np.inf)
         edges, (kinds, places) = reachable(fastest <= slowest, self.depth)
@@ -89,20 +61,24 @@ class AmdahlStage:
         )
 
     def seconds(self, kind: int, first: int, last: int, units: int) -> float:
+        """Return the seconds of one stage, infinite where it cannot be had."""
         place = packed(first, last)
         if not self.least[kind, place] <= units <= self.cap[kind]:
             return np.inf
         return float(np.max(self.serial[:, kind, place] + self.shared[:, kind, place] / units))
 
     def fastest_of(self, kind: int, first: int, last: int) -> float:
+        """Return the least seconds of one stage."""
         return self.seconds(kind, first, last, int(self.cap[kind]))
 
     def limited_by(self, kind: int, first: int, last: int, units: int) -> str:
+        """Return whether compute or communication takes the longer, or nothing where that is not known."""
         place = packed(first, last)
         terms = self.serial[:, kind, place] + self.shared[:, kind, place] / units
         return "" if len(terms) == 1 else ("compute", "communication")[int(terms.argmax())]
 
     def steps(self, kind: int, first: int, last: int, tau: float) -> Iterator[Step]:
+        """Yield the steps of one stage from the first that is within tau, each faster than the one before."""
         place = packed(first, last)
         serial, shared = self.serial[:, kind, place].tolist(), self.shared[:, kind, place].tolist()
         least, cap = float(self.least[kind, place]), int(self.cap[kind])
@@ -153,6 +129,9 @@ class Table:
             if seconds <= tau:
                 yield Step(int(units), seconds, left)
                 tau = math.nextafter(seconds, 0.0)
+
+
+Stages = AmdahlStage | Table  # what every stage takes with so many units
 
 
 def stages_of(profile: Profile, *, overlap: bool, batch: float | None) -> Stages:

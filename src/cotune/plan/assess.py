@@ -38,7 +38,8 @@ LOW, MID, HIGH = 0.1, 0.5, 0.9
 class Assessment:
     """Every config of an outlook judged against a goal, as columns."""
 
-    outlook: Outlook
+    learnt: Outlook  # of runs of any length
+    outlook: Outlook  # of runs that are told how long they are, where their learning rate falls to their end
     goal: Goal
     rate: Floats  # (n,) cost per second
     unit: str
@@ -169,7 +170,7 @@ class Assessment:
         column = learning.column(taken)
         spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
         reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
-        return Quantity(*_quantiles(self.sign * reached)[0], source, "")
+        return Quantity(*_quantiles(self.sign * reached + 0.0)[0], source, "")  # no loss of -0
 
     def _learnt(self, row: int, taken: Floats) -> Source | None:
         """Return where accuracy after so many epochs (in each draw) is known from."""
@@ -192,21 +193,16 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
     rate = rates(outlook.configs, cluster)
     rate[~outlook.configs.valid] = np.inf
     count = len(outlook.configs)
-    probability, middle, cap = np.zeros(count), np.full(count, np.inf), np.zeros(count)
-    for rows, fits in longest_epochs(outlook, goal, rate, MID):
-        cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook))
-    needed = epochs_needed(outlook, goal, sign)
-    if goal.target is not None and goal.prefer != "accurate" and outlook.learning and outlook.learning.way:
-        length = lengths(outlook.learning, goal, needed, cap)
-        cap = np.minimum(cap, length[outlook.learning.recipe])
-        outlook = replace(outlook, learning=told(outlook.learning, length), continued=None)
-        needed = epochs_needed(outlook, goal, sign)
+    probability, middle = np.zeros(count), np.full(count, np.inf)
+    learnt = outlook
+    outlook, needed, cap = as_long_as_allowed(learnt, goal, rate, sign)
     for rows, met, spent in runs(outlook, goal, rate, needed):
         in_time = met & (of_rows(needed, outlook, rows) <= cap[rows, None] * (1 + _SAME))
         probability[rows] = in_time.mean(axis=1)
         middle[rows] = np.median(spent, axis=1)
     _credit(outlook, goal, cluster, sign, probability)
     found = Assessment(
+        learnt=learnt,
         outlook=outlook,
         goal=goal,
         rate=rate,
@@ -221,15 +217,28 @@ def assess(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, trained: F
     return found if trained is None else replace(found, trained=trained)
 
 
+def as_long_as_allowed(outlook: Outlook, goal: Goal, rate: Floats, sign: int) -> tuple[Outlook, Floats, Floats]:
+    """Return the outlook of runs for a goal, the epochs that they need, and the most that they are told or may take.
+
+    Where the learning rate falls to the end of a run, its length is part of the plan, and another goal has another one.
+    """
+    cap = np.zeros(len(outlook.configs))
+    for rows, fits in longest_epochs(outlook, goal, rate, MID):
+        cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook))
+    needed = epochs_needed(outlook, goal, sign)
+    if goal.target is None or goal.prefer == "accurate" or outlook.learning is None or outlook.learning.way is None:
+        return outlook, needed, cap
+    length = lengths(outlook.learning, goal, needed, cap)
+    cap = np.minimum(cap, length[outlook.learning.recipe])
+    outlook = replace(outlook, learning=told(outlook.learning, length), continued=None)
+    return outlook, epochs_needed(outlook, goal, sign), cap
+
+
 def would_do(found: Assessment, goal: Goal) -> bool:
     """Say whether some config would meet another goal, from scratch and with the confidence asked for."""
-    outlook, rate = found.outlook, found.rate
-    needed = epochs_needed(outlook, goal, found.sign)
-    for (rows, fits), (_, met, _) in zip(
-        longest_epochs(outlook, goal, rate, MID), runs(outlook, goal, rate, needed), strict=True
-    ):
-        cap = np.full(len(rows), float(goal.epochs)) if goal.epochs else np.maximum(fits, step_of(outlook))
-        in_time = met & (of_rows(needed, outlook, rows) <= cap[:, None] * (1 + _SAME))
+    outlook, needed, cap = as_long_as_allowed(found.learnt, goal, found.rate, found.sign)
+    for rows, met, _ in runs(outlook, goal, found.rate, needed):
+        in_time = met & (of_rows(needed, outlook, rows) <= cap[rows, None] * (1 + _SAME))
         if (in_time.mean(axis=1) >= goal.confidence).any():
             return True
     return False

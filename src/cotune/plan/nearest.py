@@ -15,7 +15,7 @@ import numpy as np
 from cotune import progress
 from cotune.errors import Infeasible
 from cotune.forecast import Learning
-from cotune.plan.assess import Assessment, would_do
+from cotune.plan.assess import Assessment, as_long_as_allowed, would_do
 from cotune.plan.draws import longest_epochs, runs
 from cotune.types import Config, Floats, Forecast, Goal, Ints, Job, ProgressUnit
 from cotune.units import duration, number
@@ -187,8 +187,9 @@ def _together(job: Job, found: Assessment) -> str:
     """Return how far off each constraint is when the others are lifted: relaxing one of them would not do."""
     goal, parts = found.goal, []
     free = replace(goal, deadline=None, max_cost=None)
-    if goal.target is not None and found.outlook.learning is not None:
-        best = float(_reached(found, found.outlook.learning, free).max(initial=-np.inf))
+    learning = as_long_as_allowed(found.learnt, free, found.rate, found.sign)[0].learning
+    if goal.target is not None and learning is not None:
+        best = float(_reached(found, learning, free).max(initial=-np.inf))
         level = f"{job.metric} {found.sign * best:.4g}"
         parts.append(f"{level} is the best that can be counted on within {_length(job, goal)}")
     able, outlook = np.flatnonzero(np.isfinite(found.rate)), found.outlook
@@ -205,7 +206,8 @@ def _together(job: Job, found: Assessment) -> str:
 def _taken(found: Assessment, relaxed: Goal, *, by_cost: bool) -> Floats:
     """Return the seconds (or cost) at which each config would meet the relaxed goal, infinite where it would not."""
     least = np.full(len(found.seconds), np.inf)
-    for rows, met, spent in runs(found.outlook, relaxed, found.rate, found.needed):
+    outlook, needed, _ = as_long_as_allowed(found.learnt, relaxed, found.rate, found.sign)
+    for rows, met, spent in runs(outlook, relaxed, found.rate, needed):
         price = found.rate[rows, None] if by_cost else 1.0
         taken = np.where(met, spent * price, np.inf)
         place = int(np.ceil(relaxed.confidence * taken.shape[1])) - 1

@@ -10,6 +10,7 @@ is how many epochs an accuracy takes, rather than how much accuracy an epoch giv
 luck     two runs of one recipe reach a target some per cent of epochs apart (`luck.py`)
 batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
          batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
+         At a fixed learning rate no batch larger than all that were trained is quicker than a lucky run of these
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    how far evaluations late in a curve are off their neighbours, of each batch for itself, and repeats late on
 later    grows with the doublings of epochs after the end of the measured curves; the errors
@@ -115,6 +116,7 @@ class AccuracyOutlook:
     step: float = 1.0  # epochs between two evaluations
     annealing: Annealing | None = None  # where curves are of the ends of annealed runs
     grain: float = 1.0  # epochs of which a run is told a multiple
+    fixed_rate: bool = False  # the learning rate does not grow with the batch
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook | None:
         """Return the same outlook for runs that go on from what these samples left, if anything was.
@@ -134,7 +136,10 @@ class AccuracyOutlook:
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
         early = self.model.predict(alike, np.array([_EARLY]))
-        below, above = _apart(median, early, np.hypot(self._between_runs(near), self.pace * near.far))
+        luck = self._between_runs(near)
+        below, above = _apart(median, early, np.hypot(luck, self.pace * near.far))
+        if self.fixed_rate:
+            above = np.minimum(above, self._quickest(alike, median, _apart(median, early, luck)[1], epochs))
         ends = _ENDS * self.range if self.annealing else 0.0
         noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
         always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
@@ -164,6 +169,19 @@ class AccuracyOutlook:
             way=self.annealing.way if self.annealing else None,
             grain=self.grain,
         )
+
+    def _quickest(self, alike: Configs, median: Floats, lucky: Floats, epochs: Floats) -> Floats:
+        """Return by how much recipes may be above their median at a fixed learning rate.
+
+        Whatever else is not known of a batch larger than all that were trained: it takes no fewer epochs than the
+        largest of them does in a lucky run.
+        """
+        largest = max(self.found, key=lambda curve: curve.global_batch)
+        config = Config.data_parallel(largest.batch_size, max(1, largest.global_batch // largest.batch_size))
+        law, early = (self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([_EARLY])))
+        above = _apart(law, early, np.array([self.luck.deviation(1.0)]))[1]
+        larger = (alike.global_batch > largest.global_batch)[:, None]
+        return np.where(larger, np.maximum(lucky, above + (law - median) / Z90), np.inf)
 
     def _between_runs(self, near: _Near) -> Floats:
         """Return the deviation of ln epochs of one more run of each recipe: the more runs were seen, the less."""
@@ -307,7 +325,7 @@ def accuracy_outlook(
     noise = np.maximum(_jitter(found), max(_LEAST_NOISE * span, _scatter(found)))
     pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
     later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
-    ceiling = natural_ceiling(job, found)
+    ceiling = natural_ceiling(job, values)
     return AccuracyOutlook(
         model=model,
         found=tuple(found),
@@ -320,6 +338,7 @@ def accuracy_outlook(
         assumed=assumed,
         luck=luck(found),
         recipes=recipes,
+        fixed_rate=job.scaling == "fixed",
     )
 
 

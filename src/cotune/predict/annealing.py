@@ -9,6 +9,7 @@ both have learnt as much as an annealed run of
 
     m = S(e, n) / R(1) epochs,      which ends at  value(e, n) + C d(e / n)
 
+and never beyond what the metric can be: of the gap g to that, half is closed at most as C d says, the rest ever slower.
 So all evaluations lie on one curve, that of the ends of runs of m epochs, and everything that is known of learning
 curves (batches, luck, errors) holds for it. f and C are fitted together: for each of a few u0 and p
 
@@ -32,6 +33,7 @@ from typing import Literal, TypeGuard
 import numpy as np
 from scipy.optimize import nnls
 
+from cotune.predict.predictors.curve import natural_ceiling
 from cotune.progress import whole_units
 from cotune.types import Evaluation, Floats, Goal, Job, Sample, Schedule
 
@@ -92,6 +94,7 @@ class Annealing:
 
     schedule: Falling
     gain: float
+    ceiling: float = np.inf  # what sign x metric cannot pass
 
     def way(self, length: float, epochs: Floats) -> tuple[Floats, Floats]:
         """Return the annealed epochs that a run of a length is worth after some, and how far below those it is."""
@@ -104,10 +107,17 @@ class Annealing:
             return sample
         worth, below = self.way(_length(sample), np.array([point.epoch for point in sample.curve]))
         curve = tuple(
-            Evaluation(float(epochs), point.accuracy + job.sign * float(more), point.seconds)
+            Evaluation(float(epochs), self._end(job, point.accuracy, float(more)), point.seconds)
             for point, epochs, more in zip(sample.curve, worth, below, strict=True)
         )
         return replace(sample, curve=curve, epochs=curve[-1].epoch, accuracy=curve[-1].accuracy)
+
+    def _end(self, job: Job, accuracy: float, more: float) -> float:
+        """Return what an evaluation is in the end that gains so much by then, short of what the metric can be."""
+        gap = self.ceiling - job.sign * accuracy
+        beyond = more - gap / 2
+        gained = more if beyond <= 0 else gap / 2 * (1 - np.expm1(-2 * beyond / gap)) if gap > 0 else 0.0
+        return accuracy + job.sign * float(gained)
 
 
 def falling(job: Job, samples: Sequence[Sample]) -> Falling | None:
@@ -158,7 +168,11 @@ def annealing_of(job: Job, samples: Sequence[Sample]) -> Annealing | None:
     if schedule is None:
         return None
     runs = [sample for sample in samples if sample.curve and sample.length]
-    return Annealing(schedule, _gain(job, schedule, runs) if runs else 0.0)
+    shown = job.sign * np.array([point.accuracy for one in runs for point in one.curve])
+    fine = shown[np.isfinite(shown)]
+    if not len(fine):
+        return Annealing(schedule, 0.0)
+    return Annealing(schedule, _gain(job, schedule, runs), natural_ceiling(job, fine))
 
 
 def _length(sample: Sample) -> float:
@@ -172,8 +186,6 @@ def _gain(job: Job, schedule: Falling, samples: Sequence[Sample]) -> float:
     done, left = (np.concatenate(part) for part in zip(*ways, strict=True))
     value = job.sign * np.array([point.accuracy for one in samples for point in one.curve])
     fine = np.isfinite(value)
-    if not fine.any():
-        return 0.0
     span = float(np.ptp(value[fine])) or 0.1 * float(np.abs(value[fine]).max()) or 1.0
     scaled = (value - value[fine].min()) / span + 1.0
     batch = np.repeat([one.config.global_batch for one in samples], [len(one.curve) for one in samples])

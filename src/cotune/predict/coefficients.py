@@ -9,10 +9,29 @@ measurements cannot tell apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import nnls
 
+from cotune.space import Configs
 from cotune.types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfTerms:
+    """A fitted law: a step takes the sum of its terms, each times its coefficient, and `least` at any rate."""
+
+    terms: Callable[[Configs], Floats]  # one row for each config
+    coefficients: Floats
+    examples: int
+    least: float = 0.0
+
+    def predict(self, configs: Configs) -> Floats:
+        """Return the seconds of an epoch."""
+        steps = np.maximum(self.terms(configs) @ self.coefficients, self.least)
+        return np.asarray(steps * configs.steps(self.examples))
 
 
 def fit_coefficients(shares: Floats, least: Floats, ridge: float = 0.0) -> tuple[Floats, float]:

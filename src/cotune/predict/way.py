@@ -30,6 +30,7 @@ class WayPrior:
     width: float = 0.9  # deviation of its logarithm
     critical: float = 0.3  # median of Bc over the largest batch of the space
     critical_width: float = 1.3  # deviation of its logarithm
+    by_examples: bool = False  # it is over sqrt(middle batch x examples in an epoch) instead
     noise: float = 0.02  # of the gap at the first evaluation: what no curve is smoother than
     witnesses: float = 8.0  # evaluations that count at most: the law's own misfit does not average out
 
@@ -39,6 +40,8 @@ class WayPrior:
 
 
 PRIOR = WayPrior()
+# Where the learning rate does not grow with the batch: `benchmarks/self_measuring.py --networks`
+FIXED_RATE = WayPrior(critical=0.05, by_examples=True)
 _EPOCHS = 61
 _CRITICALS = 7
 _OFFSETS = (0.003, 0.02, 0.1, 0.4, 2.0)
@@ -95,14 +98,15 @@ class Way:
         )
 
 
-def usual_ways(max_epochs: int, batches: Floats, prior: WayPrior = PRIOR) -> Way:
+def usual_ways(max_epochs: int, batches: Floats, prior: WayPrior = PRIOR, examples: float | None = None) -> Way:
     """Return what other jobs say of the way, for configs of these global batches, before anything is trained."""
     middle, largest = float(np.exp(np.log(batches).mean())), float(batches.max())
     epochs = np.geomspace(min(0.5, 0.01 * max_epochs), _MOST * max_epochs, _EPOCHS)
-    critical = prior.critical * largest * np.exp(prior.critical_width * np.linspace(-_REACH, _REACH, _CRITICALS))
+    usual = prior.critical * (np.sqrt(middle * examples) if prior.by_examples and examples else largest)
+    critical = usual * np.exp(prior.critical_width * np.linspace(-_REACH, _REACH, _CRITICALS))
     first, bound = (grid.ravel() for grid in np.meshgrid(epochs, critical, indexing="ij"))
     score = -0.5 * (np.log(first / prior.usual_epochs(max_epochs)) / prior.width) ** 2
-    score -= 0.5 * (np.log(bound / (prior.critical * largest)) / prior.critical_width) ** 2
+    score -= 0.5 * (np.log(bound / usual) / prior.critical_width) ** 2
     slow = (1 + batches[None, :] / bound[:, None]) / (1 + middle / bound[:, None])
     weights = np.exp(score - score.max())
     return Way(first[:, None] * slow, weights / weights.sum(), np.zeros(len(score)), max_epochs)

@@ -9,7 +9,9 @@
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
 
        measure the x of the largest  gain - WEIGHT price  and go on with 3
-    4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is
+       where nothing meets the goal, first the recipe at which the job's learning rate is known: its user's own
+    4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is. At a fixed learning rate
+       3 expects of larger batches what it would of a scaled rate, and 4 what the plan will
 
 To measure a config is to run thirty steps of it where its seconds are not known, then to
 train its recipe on the layout whose epochs cost the least; with few starts left the curve
@@ -22,7 +24,7 @@ short runs that end so: the first of a fifth of the most epochs, later ones as l
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +50,7 @@ SPARING = 6  # starts left from which a curve is not preceded by a probe of seco
 LAST_STARTS = 2  # are kept for the plan itself
 START_SECONDS = 1.0  # of a probe, at least
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
+_OWN = "the job's own recipe, as nothing meets the goal yet"
 FAST_CURVES = "auto(among=[curve])"
 
 
@@ -112,16 +115,24 @@ class ActiveDesign:
         first = first_length(self.job, self.goal, samples)
         if not any(self._shows_curve(sample, seen) and (sample.length or 0) >= (first or 0) for sample in samples):
             return self._first_curve(samples, first)
-        found = self._assessed(samples)
-        trained = {
-            sample.config.global_batch
-            for sample in samples
-            if (self._tells_length(sample, found) if first else self._decides(sample, seen))
-        }
-        known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
-        able = self._spread_out.able(samples)
-        plan = self._cheapest(found, found.feasible & able, able)
-        row = self._wanted(found, plan, known, able, left)
+        # Trying larger batches pays more often than forecasts at a fixed rate say, so that these tell the plan alone.
+        usual = replace(self.job, scaling="unknown") if self.job.scaling == "fixed" else self.job
+        for job in dict.fromkeys((usual, self.job)):
+            found = self._assessed(job, samples)
+            trained = {
+                sample.config.global_batch
+                for sample in samples
+                if (self._tells_length(sample, found) if first else self._decides(sample, seen))
+            }
+            known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
+            able = self._spread_out.able(samples)
+            plan = self._cheapest(found, found.feasible & able, able)
+            own = None if found.feasible.any() else self._own(found, able)
+            if own is not None and not known.recipe[own]:
+                return self._curve(own, found, plan, able, _OWN, annealed=first is not None)
+            row = self._wanted(found, plan, known, able, left) if job is usual else plan
+            if not known.both[row]:
+                break
         config, of = (
             self._listed[row],
             "the plan as it stands" if row == plan else f"decides between it and {self._listed[plan]}",
@@ -160,6 +171,11 @@ class ActiveDesign:
             return plan
         better = self._worthwhile(found, plan, known, able)
         return plan if better is None else better
+
+    def _own(self, found: Assessment, able: Mask) -> int | None:
+        """Return the cheapest layout of the batch at which the job's learning rate is known: its user's own recipe."""
+        same = able & (self._configs.global_batch == (self.job.lr.global_batch if self.job.lr else 0))
+        return int(np.argmin(np.where(same, found.outlook.epoch_seconds * self._rate, np.inf))) if same.any() else None
 
     def remaining(self, samples: Sequence[Sample]) -> int:
         """Return how many probes would still be worth having, at most."""
@@ -220,11 +236,15 @@ class ActiveDesign:
         return whole_units(self.job, int(found.epochs[self._configs.global_batch == batch].max(initial=1)))
 
     def _tells_length(self, sample: Sample, found: Assessment) -> bool:
-        """Return whether a sample tells how long a run of its recipe is to be: it met the target, or was long."""
+        """Return whether a sample tells how long a run of its recipe is to be: it met the target, or was long.
+
+        Where nothing meets the goal yet, only the end of a run as long as may be tells that it is out of reach.
+        """
         if not sample.curve or not sample.length:
             return False
         ended = sample.curve[-1].epoch >= sample.length - 1
-        near = NEAR_LENGTH * sample.length >= self._length(sample.config.global_batch, found)
+        times = NEAR_LENGTH if found.feasible.any() else 1
+        near = times * sample.length >= self._length(sample.config.global_batch, found)
         return self.job.reached(self.goal.target, sample) or (ended and near)
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
@@ -233,9 +253,9 @@ class ActiveDesign:
         forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds
 
-    def _assessed(self, samples: Sequence[Sample]) -> Assessment:
+    def _assessed(self, job: Job, samples: Sequence[Sample]) -> Assessment:
         """Return every config judged as far as probes can tell: the luck of one more run no probe would lessen."""
-        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES).knowable()
+        forecast = forecaster(job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES).knowable()
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:

@@ -84,12 +84,19 @@ def readable(job: Job, sample: Sample) -> str:
         return ""
     try:
         with (Path(sample.folder) / "rank-0.log").open(errors="replace") as log:
-            match = suggested(islice(log, MOST_LINES), job.metric, named=job.metric != "accuracy")
+            lines = list(islice(log, MOST_LINES))
     except OSError:
         return ""
-    if match is not None:
-        read = f"would read as {match.metric} {match.value:g}"
-        return f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read} (`pattern:` in the job file)"
+    named = job.metric != "accuracy"
+    for doubtful in (False, True):
+        match = suggested(lines, job.metric, named=named, doubtful=doubtful)
+        if match is not None:
+            read = f"would read as {match.metric} {match.value:g}"
+            provided = ", if that is of held-out data" if doubtful else ""
+            return (
+                f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}{provided} "
+                "(`pattern:` in the job file)"
+            )
     script = read_script(job.command, Path(job.folder))
     if script is None or script.framework is None or job.hears:
         return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cotune.predict.way import Leg
 from cotune.probe.self_measuring import Choice, SelfMeasuring
+from cotune.probe.timing import next_to_time
 from cotune.run.replayed_training import ReplayedTraining
 
 
@@ -20,7 +21,7 @@ class SelfMeasuredStep:
 
 def self_measured(brain: SelfMeasuring, training: ReplayedTraining) -> Iterator[SelfMeasuredStep]:
     """Train to the end; yield what is decided at the beginning and after each evaluation."""
-    while (config := brain.next_probe(training.probes, training.seconds)) is not None:
+    while (config := next_to_time(brain, training.probes, training.seconds)) is not None:
         training.probe(config)
     choice = brain.choose(training.probes, (), training.seconds, None)
     training.begin(choice.config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +12,25 @@ from cotune.probe.self_measuring import Choice, SelfMeasuring
 from cotune.run.supervise import Move, requested, resized
 from cotune.types import Evaluation, Sample
 
+_BY_OWN_CURVES = "by what was measured of the job before; cotune plan names a goal that would be met"
 _REST = 9.0  # times what weighing took, until the next evaluation is weighed
 
 
 class SelfChange:
     """Looks at a run after each evaluation; keeps its legs, and what was said of its odds last."""
 
-    def __init__(self, brain: SelfMeasuring, probes: Sequence[Sample], folder: Path) -> None:
-        """Decide for the run in a folder, which has paid for some probes."""
-        self._brain, self._probes, self._folder = brain, list(probes), folder
+    def __init__(
+        self,
+        brain: SelfMeasuring,
+        probes: Sequence[Sample],
+        folder: Path,
+        own_odds: Callable[[Sample], float | None] = lambda _: None,
+    ) -> None:
+        """Decide for the run in a folder, which has paid for some probes.
+
+        `own_odds` tells the odds by the job's own law and the run's evaluations, where there are enough to have one.
+        """
+        self._brain, self._probes, self._folder, self._own_odds = brain, list(probes), folder, own_odds
         self._starts: dict[str, tuple[float, Sample]] = {}  # where each start began, and its sample by now
         self._weighed = self._decided = 0  # evaluations that were looked at, and that a move came of
         self._warned = False
@@ -49,6 +59,9 @@ class SelfChange:
         self._weighed = evaluations
         met = self._brain.job.reached(self._brain.goal.target, sample)
         self.choice = None if met else self._chosen(sample)
+        own = None if self.choice is None else self._own_odds(sample)
+        if self.choice is not None and own is not None and own < self.choice.odds:
+            self.choice = replace(self.choice, odds=own, remedy=_BY_OWN_CURVES)
         self._resting = begun + (1 + _REST) * (time.monotonic() - begun)
 
     @property

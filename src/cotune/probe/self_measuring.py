@@ -1,35 +1,36 @@
-"""Training that measures itself: which config to time, to begin with and to go on with, without a profile.
+"""Training that measures itself: which config to begin with and to go on with, without a profile.
 
     a handful of 30-step probes ─▶ begin ─▶ evaluation ─▶ forecast renewed ─▶ stay, or move and go on
                                                 ▲                                    │
                                                 └────────────────────────────────────┘
 
-Pure: the same samples give the same answer, for a replayed run and for a live one. Seconds come from the law that all
+What is timed first is chosen by `timing.py`. Pure: the same samples give the same answer, for a replayed run and for a
+live one. Seconds come from the law that all
 forecasts of time use, fitted to the probes and to the run itself; epochs from `predict.way`, or from the job's own
 curves where it was seen before; what to do about both from `plan.moving`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from cotune import progress
-from cotune.plan.assess import assess
+from cotune.plan.assess import Assessment, assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.resolution import step_of
 from cotune.predict.samples import timed as timed_samples
-from cotune.predict.way import Leg, Way, renewed, usual_ways
+from cotune.predict.way import Leg, Way, WayPrior, renewed, usual_ways
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 from cotune.recording import PROBE_STEPS
 from cotune.recording.moving import RESTART_EPOCHS
 from cotune.space import Configs, Space
-from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Mask, Sample
+from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
 _SUREST = 0.99  # some runs stall, whatever their forecast
 _WORTH = 0.02  # of P(met), that is worth a word
@@ -68,6 +69,11 @@ class SelfMeasuring:
         every = self.space.configs()
         return every.take(every.valid & np.isfinite(rates(every, self.cluster)))
 
+    @property
+    def prior(self) -> WayPrior:
+        """Return what other jobs say of epochs: those whose learning rate follows the batch as this job's does."""
+        return self.constants.fixed_way if self.job.scaling == "fixed" else self.constants.way
+
     @cached_property
     def rate(self) -> Floats:
         """Return the cost of a second of each config."""
@@ -77,26 +83,6 @@ class SelfMeasuring:
         """Return the place of a config among those that may be chosen."""
         return int(np.flatnonzero(self.configs.same(config))[0])
 
-    def next_probe(self, probes: Sequence[Sample], spent: float) -> Config | None:
-        """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
-        known = [*self.known, *probes]
-        if not timed_samples(known):
-            return self._first_probe({sample.config for sample in known})
-        if len(probes) >= self.constants.timing.most:
-            return None
-        tried = {sample.config for sample in known}
-        pace, prospect = self._prospect(probes, (), spent, None)
-        affordable, spare = self._affordable(pace, prospect), self._spare(pace, spent)
-        if len({sample.config for sample in timed_samples(known)}) == 1:
-            affordable |= spare  # one config tells nothing of how the others scale
-        for row in self._ends:
-            if affordable[row] and self.configs[row] not in tried:
-                return self.configs[row]
-        row = int(np.argmin(prospect.score))
-        if prospect.odds[row] < self.constants.timing.hopeless and self.configs[row] in tried:
-            row = int(np.argmin(pace))  # where all seem late, what is thought of the quickest may be wrong
-        return self.configs[row] if spare[row] and self.configs[row] not in tried else None
-
     def first_look(self, config: Config, samples: Sequence[Sample]) -> float:
         """Return the epochs after which a start tells its pace: thirty steps where none of this config did before."""
         known = any(sample.config == config for sample in timed_samples((*self.known, *samples)))
@@ -104,7 +90,7 @@ class SelfMeasuring:
 
     def choose(self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None) -> Choice:
         """Return what to go on with after so many seconds: what is run `now`, unless another promises enough more."""
-        pace, prospect = self._prospect(samples, legs, spent, now)
+        pace, prospect = self.prospect(samples, legs, spent, now)
         here = None if now is None else self.row(now)
         best = int(np.argmin(prospect.score))
         if here is not None:
@@ -115,12 +101,20 @@ class SelfMeasuring:
                 best = here
         return Choice(
             config=self.configs[best],
-            odds=min(float(prospect.odds[best]), _SUREST),
+            odds=self._odds(prospect, best, here),
             stays=float(prospect.stays[best]),
             seconds=float(prospect.cost[best] / self.rate[best]),
             reason=self._reason(samples, pace, prospect, best, here),
             remedy=self._remedy(pace, prospect, best),
         )
+
+    def _odds(self, prospect: Prospect, row: int, here: int | None) -> float:
+        """Return the odds that are told of a config: before a run, none better than the job's own curves give.
+
+        Who asks is thought to ask for what can be had; curves that never get there know better.
+        """
+        own = _SUREST if here is not None or self._assessed is None else float(self._assessed.probability[row])
+        return min(float(prospect.odds[row]), _SUREST, own)
 
     def _remedy(self, pace: Floats, prospect: Prospect, best: int) -> str:
         """Return what would help a run that is rather late: another config that may be had, or what was asked."""
@@ -134,7 +128,7 @@ class SelfMeasuring:
         return f"{more}a later deadline or an easier target would help"
 
     def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
-        odds = f"P(met) {min(prospect.odds[best], _SUREST):.2f}"
+        odds = f"P(met) {self._odds(prospect, best, here):.2f}"
         if here is None and not timed_samples((*self.known, *samples)):
             return f"thirty steps may take more than {self.constants.timing.presumed:.0%} of the deadline, {odds}"
         if here is None:
@@ -146,64 +140,32 @@ class SelfMeasuring:
         what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time"
         return f"{what}, {odds} instead of {min(prospect.odds[here], _SUREST):.2f}"
 
-    def _first_probe(self, failed: Collection[Config]) -> Config | None:
-        """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
-
-        Where that failed, smaller ones; None where thirty steps may take much of the deadline.
-        """
-        rows = np.flatnonzero(self.configs.units == self.configs.units.min())
-        ordered = rows[np.argsort(self.configs.global_batch[rows], kind="stable")]
-        part = self.constants.timing.first * self.constants.way.usual_epochs(self.goal.cap)
-        small = int((self._probe_epochs[ordered] <= part).sum())
-        first = max(0, min(small - 1, len(ordered) // 2))
-        if self._at_once and not self._short(int(ordered[first])):
-            return None
-        downwards = (self.configs[int(row)] for row in ordered[first::-1])
-        return next((config for config in downwards if config not in failed), None)
-
     @property
-    def _at_once(self) -> bool:
+    def at_once(self) -> bool:
         """Return whether a run may begin with what nobody has timed."""
         return self.goal.deadline is not None and np.isfinite(self.constants.timing.presumed)
 
-    def _short(self, row: int) -> bool:
-        """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
-        assert self.goal.deadline is not None
-        seconds = float(self._probe_epochs[row] * self._presumed[0][row])
-        return seconds <= self.constants.timing.presumed * self.goal.deadline
-
     @cached_property
-    def _presumed(self) -> tuple[Floats, Floats]:
+    def presumed(self) -> tuple[Floats, Floats]:
         """Return the pace of every config before anything is timed, and its spread.
 
         The deadline is thought right for as many workers as lie in the middle; time falls as they grow.
         """
         assert self.goal.deadline is not None
         units, timing = self.configs.units.astype(np.float64), self.constants.timing
-        each = (
-            self.goal.deadline / np.sqrt(timing.tight * timing.loose) / self.constants.way.usual_epochs(self.goal.cap)
-        )
+        each = self.goal.deadline / np.sqrt(timing.tight * timing.loose) / self.prior.usual_epochs(self.goal.cap)
         scale = np.sqrt(units.min() * units.max()) / units
         anywhere = np.log(units.max() / units.min()) / np.sqrt(12)  # as well at one end as at the other
         return each * scale, np.full(len(units), anywhere)
 
     def probe_epochs(self, config: Config) -> float:
         """Return the epochs that thirty steps of a config are."""
-        return float(self._probe_epochs[self.row(config)])
+        return float(self.epochs_of_probes[self.row(config)])
 
     @cached_property
-    def _probe_epochs(self) -> Floats:
+    def epochs_of_probes(self) -> Floats:
         """Return the epochs that thirty steps of each config are; none where the examples are not known."""
         return np.asarray(PROBE_STEPS * self.configs.global_batch / (self.job.examples or np.inf))
-
-    @cached_property
-    def _ends(self) -> tuple[int, int]:
-        """Return the configs at the ends of the space: the most workers, and the largest batch of the fewest."""
-        configs = self.configs
-        most = np.flatnonzero(configs.units == configs.units.max())
-        few = np.flatnonzero(configs.units == configs.units.min())
-        by_batch = most[np.argsort(configs.global_batch[most], kind="stable")]
-        return int(by_batch[len(by_batch) // 2]), int(few[np.argmax(configs.global_batch[few])])
 
     def _pace(self, samples: Sequence[Sample]) -> tuple[Floats, Floats]:
         """Return the seconds per epoch of every config, evaluations and checkpoints included, and their spread."""
@@ -219,8 +181,8 @@ class SelfMeasuring:
             for sample in (*self.known, *samples)
             if sample.epoch_seconds is not None or sample.failed
         )
-        if self._at_once and not timed_samples(timed):
-            return self._presumed
+        if self.at_once and not timed_samples(timed):
+            return self.presumed
         if timed not in self._paces:
             learnt = forecaster(self.job, timed, self.cluster, predictor=LAWS, accuracy=None, seed=self.seed)
             outlook = learnt(self.configs, 1)
@@ -237,18 +199,27 @@ class SelfMeasuring:
         count = len(self.configs)
         if self.goal.target is None or self.goal.epochs is not None:
             return Way(np.full((1, count), float(self.goal.cap)), np.ones(1), np.zeros(1), self.goal.cap)
-        usual = usual_ways(self.goal.cap, self.configs.global_batch.astype(np.float64), self.constants.way)
-        if not any(sample.curve for sample in self.known):
+        batches = self.configs.global_batch.astype(np.float64)
+        examples = self.job.examples and self.job.examples * self.job.counting.parts
+        usual = usual_ways(self.goal.cap, batches, self.prior, examples)
+        found = self._assessed
+        if found is None:
             return usual
-        learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
-        found = assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
         assert found.outlook.learning is not None
         whole = found.needed[found.outlook.learning.recipe].T - self.constants.moving.whole  # these are whole already
         own = Way(whole, np.full(len(whole), 1 / len(whole)), np.zeros(len(whole)), self.goal.cap)
         return own.beside(usual, self.constants.timing.others)
 
+    @cached_property
+    def _assessed(self) -> Assessment | None:
+        """Return the configs judged by the job's own curves, where there are any and a target to reach."""
+        if self.goal.target is None or self.goal.epochs is not None or not any(one.curve for one in self.known):
+            return None
+        learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
+        return assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
+
     def _believed(self, legs: Sequence[Leg], samples: Sequence[Sample]) -> Way:
-        found = renewed(self._outset, legs, self.constants.way)
+        found = renewed(self._outset, legs, self.prior)
         return found if self.goal.deadline is None else found.weighted(self._plausible(found.able, samples))
 
     def _plausible(self, whole: Floats, samples: Sequence[Sample]) -> Floats:
@@ -261,7 +232,7 @@ class SelfMeasuring:
         early = np.minimum(1.0, self.goal.deadline / tight) ** self.constants.timing.implausible
         return np.asarray(np.maximum(early * np.minimum(1.0, loose / self.goal.deadline), 1e-9))
 
-    def _prospect(
+    def prospect(
         self, samples: Sequence[Sample], legs: Sequence[Leg], spent: float, now: Config | None
     ) -> tuple[Floats, Prospect]:
         """Return the pace of every config, and what it promises."""
@@ -296,17 +267,6 @@ class SelfMeasuring:
         if now is not None:
             kept.add(self.row(now))
         return np.array(sorted(kept) or range(len(pace)), dtype=np.int64)
-
-    def _spare(self, pace: Floats, spent: float) -> Mask:
-        """Return which probes take little of the time that is left: what takes more is begun with, and timed then."""
-        left = (np.inf if self.goal.deadline is None else self.goal.deadline) - spent
-        return np.asarray(self._probe_epochs * pace <= self.constants.timing.spare * left)
-
-    def _affordable(self, pace: Floats, prospect: Prospect) -> Mask:
-        """Return which probes cost little beside the run."""
-        seconds = self._probe_epochs * pace
-        little = seconds * self.rate <= self.constants.timing.cost * prospect.cost[int(np.argmin(prospect.score))]
-        return np.asarray(little & (seconds <= self.constants.timing.seconds * (self.goal.deadline or np.inf)))
 
 
 def _spread_out(found: Prospect, rows: Ints, count: int) -> Prospect:

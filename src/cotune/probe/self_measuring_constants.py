@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from cotune.plan.moving import CONSTANTS, MovingConstants
-from cotune.predict.way import PRIOR, WayPrior
+from cotune.predict.way import FIXED_RATE, PRIOR, WayPrior
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class SelfMeasuringConstants:
     """All that a run that measures itself takes from elsewhere; `benchmarks/self_measuring.py` chooses them."""
 
     way: WayPrior = PRIOR
+    fixed_way: WayPrior = FIXED_RATE
     moving: MovingConstants = CONSTANTS
     timing: TimingConstants = TimingConstants()
 

@@ -1,20 +1,114 @@
-"""The time probes of a live run that measures itself: a handful of short starts, and then it begins."""
+"""What a run that measures itself times before it begins: a handful of short starts, thirty steps each.
+
+The first is of the fewest workers; then come the ends of the space, so far as they cost little, values of named axes
+that nothing timed has, and what the run would begin with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from cotune.plan.moving import Prospect
+from cotune.predict.samples import timed
 from cotune.probe.design import MOST_TIME_EPOCHS, Probe
 from cotune.probe.self_measuring import SelfMeasuring
-from cotune.types import Config, Goal, Job, Sample
+from cotune.space import Configs
+from cotune.types import Config, Floats, Goal, Job, Mask, Sample, axes_of
 
 SHARE = 0.2  # of the deadline that all probes together may take
 
 
+def next_to_time(brain: SelfMeasuring, probes: Sequence[Sample], spent: float) -> Config | None:
+    """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
+    known, configs, timing = [*brain.known, *probes], brain.configs, brain.constants.timing
+    tried = {sample.config for sample in known}
+    if not timed(known):
+        return _first(brain, tried)
+    if len(probes) >= timing.most:
+        return None
+    pace, prospect = brain.prospect(probes, (), spent, None)
+    affordable, spare = _affordable(brain, pace, prospect), _spare(brain, pace, spent)
+    if len({sample.config for sample in timed(known)}) == 1:
+        affordable |= spare  # one config tells nothing of how the others scale
+    for row in _ends(configs):
+        if affordable[row] and configs[row] not in tried:
+            return configs[row]
+    row = int(np.argmin(prospect.score))
+    for other in _untimed_values(configs, configs[row], tried):
+        if spare[other]:
+            return configs[other]
+    if prospect.odds[row] < timing.hopeless and configs[row] in tried:
+        row = int(np.argmin(pace))  # where all seem late, what is thought of the quickest may be wrong
+    return configs[row] if spare[row] and configs[row] not in tried else None
+
+
+def _first(brain: SelfMeasuring, failed: Collection[Config]) -> Config | None:
+    """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
+
+    Where that failed, smaller ones; None where thirty steps may take much of the deadline.
+    """
+    configs, epochs = brain.configs, brain.epochs_of_probes
+    rows = np.flatnonzero(configs.units == configs.units.min())
+    ordered = rows[np.argsort(configs.global_batch[rows], kind="stable")]
+    part = brain.constants.timing.first * brain.prior.usual_epochs(brain.goal.cap)
+    small = int((epochs[ordered] <= part).sum())
+    first = max(0, min(small - 1, len(ordered) // 2))
+    if brain.at_once and not _short(brain, int(ordered[first])):
+        return None
+    downwards = (configs[int(row)] for row in ordered[first::-1])
+    return next((config for config in downwards if config not in failed), None)
+
+
+def _short(brain: SelfMeasuring, row: int) -> bool:
+    """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
+    assert brain.goal.deadline is not None
+    seconds = float(brain.epochs_of_probes[row] * brain.presumed[0][row])
+    return seconds <= brain.constants.timing.presumed * brain.goal.deadline
+
+
+def _ends(configs: Configs) -> tuple[int, int]:
+    """Return the configs at the ends of the space: the most workers, and the largest batch of the fewest."""
+    most = np.flatnonzero(configs.units == configs.units.max())
+    few = np.flatnonzero(configs.units == configs.units.min())
+    by_batch = most[np.argsort(configs.global_batch[most], kind="stable")]
+    return int(by_batch[len(by_batch) // 2]), int(few[np.argmax(configs.global_batch[few])])
+
+
+def _untimed_values(configs: Configs, like: Config, tried: Collection[Config]) -> Iterator[int]:
+    """Yield configs as one of them, but with a value of a named axis that nothing tried has: of numbers the ends.
+
+    What differs in kind is not to be had from its neighbours.
+    """
+    for name, column in configs.named.items():
+        values = list(dict.fromkeys(column.tolist()))
+        if all(type(value) in (int, float) for value in values):
+            values = [min(values), max(values)]
+        known = {dict(config.axes).get(name) for config in tried}
+        for value in values:
+            if value not in known:
+                other = replace(like, axes=axes_of(dict(like.axes) | {name: value}))
+                yield from np.flatnonzero(configs.same(other)).tolist()
+
+
+def _spare(brain: SelfMeasuring, pace: Floats, spent: float) -> Mask:
+    """Return which probes take little of the time that is left: what takes more is begun with, and timed then."""
+    left = (np.inf if brain.goal.deadline is None else brain.goal.deadline) - spent
+    return np.asarray(brain.epochs_of_probes * pace <= brain.constants.timing.spare * left)
+
+
+def _affordable(brain: SelfMeasuring, pace: Floats, prospect: Prospect) -> Mask:
+    """Return which probes cost little beside the run."""
+    timing, seconds = brain.constants.timing, brain.epochs_of_probes * pace
+    little = seconds * brain.rate <= timing.cost * prospect.cost[int(np.argmin(prospect.score))]
+    return np.asarray(little & (seconds <= timing.seconds * (brain.goal.deadline or np.inf)))
+
+
 @dataclass(frozen=True)
 class SelfTiming:
-    """Chooses what to time as `SelfMeasuring` does; what was known before is not its own."""
+    """Chooses the probes of a live run; what was known before is not its own."""
 
     brain: SelfMeasuring
 
@@ -29,7 +123,7 @@ class SelfTiming:
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:  # noqa: ARG002
         """Return what to time next, or None to begin."""
         own = self._own(samples)
-        config = self.brain.next_probe(own, sum(sample.seconds for sample in own)) if left else None
+        config = next_to_time(self.brain, own, sum(sample.seconds for sample in own)) if left else None
         return None if config is None else Probe.of_pace(self.job, config, self._epochs(config))
 
     def remaining(self, samples: Sequence[Sample]) -> int:

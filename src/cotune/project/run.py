@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,17 +21,12 @@ from cotune.predict.annealing import continuable
 from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
 from cotune.predict.samples import informative
-from cotune.probe.measure import Limits
-from cotune.probe.outcome import ProfileOutcome, readable
+from cotune.probe.outcome import readable
 from cotune.probe.self_change import SelfChange
-from cotune.probe.self_measuring import SelfMeasuring
-from cotune.probe.self_measuring_constants import SELF_MEASURING
-from cotune.probe.session import measure
-from cotune.probe.timing import SHARE as TIMING_SHARE
-from cotune.probe.timing import SelfTiming
 from cotune.project.ended_runs import EndedRun, ended_run, trail_of
 from cotune.project.layout_change import LayoutChange
-from cotune.project.run_watch import RunWatch, planned_odds
+from cotune.project.measured_itself import MeasuredItself, measured_itself
+from cotune.project.run_watch import OwnOdds, RunWatch, planned_odds
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
 from cotune.run.launch import Engine, Launch
@@ -45,7 +41,6 @@ from cotune.worker.kubeflow import TrainJobStatus
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
-MOST_PROBES = 8  # starts of a run that measures itself, before it begins
 GAPS = 20.0  # times the longest silence so far, where nothing was forecast
 
 
@@ -86,14 +81,6 @@ class RunEvent:
 
 
 AS_PLANNED, USUAL = RunLayout(), RunOptions()
-
-
-@dataclass(frozen=True)
-class MeasuredItself:
-    """What decides for a run without a profile, and the probes that it has paid for."""
-
-    brain: SelfMeasuring
-    probes: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,29 +139,20 @@ class RunContext:
 
     def _measuring_itself(self, options: RunOptions) -> ProjectRun:
         """Return a run that begins with what a handful of time probes and other jobs say is best."""
-        settings, seed = self.settings, options.seed or 0
-        job, goal = settings.job, settings.goal
-        known = informative(self.evidence().samples)
-        constants = SELF_MEASURING.staying if options.fixed else SELF_MEASURING.timed
-        brain = SelfMeasuring(job, goal, settings.space, settings.cluster, seed, known, constants=constants)
         self.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
-        limits = Limits(TIMING_SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
-        with opened_engine(self.engine, settings.engine_settings) as engine:
-            probes = measure(
-                engine,
-                SelfTiming(brain),
-                known,
-                limits,
-                self.runs,
-                save=lambda sample: self.store.save(job, sample),
-                display=self.display,
-                seed=seed,
-                engine_name=settings.engine,
-            )
-        ProfileOutcome(job, probes, known, known, limits).require_speed()
-        choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
-        self.display.note(f"beginning with {choice.config}: {choice.reason}")
-        return ProjectRun(self, options, choice.config, goal, None, None, MeasuredItself(brain, probes))
+        known = informative(self.evidence().samples)
+        itself = measured_itself(
+            self.settings,
+            self.engine,
+            known,
+            self.runs,
+            self.display,
+            save=lambda sample: self.store.save(self.settings.job, sample),
+            seed=options.seed or 0,
+            fixed=options.fixed,
+        )
+        context = replace(self, engine=itself.engine)
+        return ProjectRun(context, options, itself.config, self.settings.goal, None, None, itself)
 
     def _config(self, plan: Plan | None, layout: RunLayout, last: Config | None) -> Config:
         """Return what was given laid over the last start of a run that is resumed, or over the plan."""
@@ -210,6 +188,10 @@ class ProjectRun:
 
     def __iter__(self) -> Iterator[RunEvent]:
         """Train to the end; yield every step once it is in the store."""
+        with self.itself.closing if self.itself else nullcontext():
+            yield from self._to_the_end()
+
+    def _to_the_end(self) -> Iterator[RunEvent]:
         begin = self._beginning()
         nothing_left = finished(self.settings, self.goal, begin, self.config)
         if nothing_left is not None:
@@ -275,7 +257,9 @@ class ProjectRun:
             fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
             layouts = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
-                itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder)
+                odds = planned_odds(settings, self.goal, launch, None, self.context.evidence())
+                own = OwnOdds(odds, launch.config.global_batch) if odds else lambda _: None
+                itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, own)
                 watch = RunWatch(self.goal, itself, itself)
             else:
                 odds = planned_odds(settings, self.goal, launch, self.plan, self.context.evidence())

@@ -112,6 +112,20 @@ class PlannedOdds:
         return self.better(self.quicker[0][0], 0.0) if self.quicker else None
 
 
+@dataclass(frozen=True)
+class OwnOdds:
+    """The odds of a run that measures itself, by the law of its job, as long as it keeps the batch that this is of."""
+
+    law: PlannedOdds
+    global_batch: int
+
+    def __call__(self, sample: Sample) -> float | None:
+        if sample.config.global_batch != self.global_batch:
+            return None
+        self.law.see(sample)
+        return self.law.odds
+
+
 @dataclass
 class RunWatch:
     """Watches a run for a goal: `odds` where they can be told, and what else may move it."""

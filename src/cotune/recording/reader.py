@@ -20,10 +20,11 @@ from pydantic import ValidationError
 from cotune.errors import InvalidFile, NotFound, suggestion
 from cotune.jobfile.file import DeviceSection, parse_yaml
 from cotune.recording.truth import Cells, Curves, Layout, RecordedCurve, Recording
-from cotune.types import Cluster, Device, Job, Value, axes_of
+from cotune.types import Cluster, Device, Job, RateScaling, Value, axes_of, rule_power
 
 JOB, TIMES, ACCURACY = "job.yaml", "epoch_time.csv", "accuracy.csv"
 _KEYS = ("name", "examples", "metric", "better", "lr_rule", "devices", "currency", "restart_seconds")
+_SCALED = ("scaled", "tuned", "adascale")  # beside the rules of a job file
 _Kind = TypeVar("_Kind")
 _TIME_COLUMNS = ("workers", "batch_size", "epoch_seconds")
 _TIME_EXTRAS = ("device", "nodes", "repeat", "accumulate", "servers")
@@ -45,6 +46,17 @@ def read(folder: Path) -> Recording:
     told = any(workers is not None for workers in curves)
     job = replace(facts.job, seeds=seeds, workers_matter=told)
     return Recording(job, facts.cluster({layout[0] for layout in times}), times, curves, facts.restart_seconds)
+
+
+def scaling_of(rule: object) -> RateScaling:
+    """Return whether the learning rate grows with the global batch, as far as the words of `lr_rule` tell."""
+    words = str(rule or "").strip().lower()
+    if words in _SCALED:
+        return "scaled"
+    try:
+        return "scaled" if rule_power(words) > 0 else "fixed"
+    except ValueError:
+        return "unknown"
 
 
 class _Facts:
@@ -78,7 +90,8 @@ class _Facts:
         if better not in ("higher", "lower"):
             self._wrong("better", f"expected higher or lower, not {better!r}")
         name = str(self.raw.get("name") or self.path.parent.resolve().name)
-        return Job(name, examples=examples, metric=str(self.raw.get("metric") or "accuracy"), better=better)
+        metric = str(self.raw.get("metric") or "accuracy")
+        return Job(name, examples=examples, metric=metric, better=better, scaling=scaling_of(self.raw.get("lr_rule")))
 
     @property
     def restart_seconds(self) -> float | None:

@@ -59,6 +59,8 @@ def write(
     }
     if job.lr is not None:
         facts["lr_rule"] = job.lr.rule
+    elif job.scaling != "unknown":
+        facts["lr_rule"] = job.scaling
     if listed := {device.name: _device(device) for device in devices}:
         facts["devices"] = listed
         facts |= {"currency": currency} if currency != "USD" else {}

@@ -45,19 +45,21 @@ def page(found: Findings, made: datetime | None = None) -> str:
     title = f"{found.job.name}: training plan"
     body = [_head(found, made or datetime.now(UTC)), _answer(found), *_sections(found, drawing)]
     scripts = ["figures.js", "page.js"]
-    head = join(
-        [
-            tag("meta", charset="utf-8"),
-            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("meta", name="generator", content=f"cotune {__version__}"),
-            tag("title", title),
-            tag("style", Markup(asset("base.css") + asset("page.css"))),
-        ]
-    )
     code = join(tag("script", Markup(text)) for text in (plotly_script(), *map(asset, scripts)))
     foot = tag("footer", f"Made by cotune {__version__}. Intervals are 10th to 90th percentiles.")
-    inside = join([tag("main", *body, foot), drawing.data, code])
-    return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', inside), lang='en')}\n"
+    return whole_page(title, asset("page.css"), tag("main", *body, foot), drawing.data, code)
+
+
+def whole_page(title: str, style: str, *body: Markup) -> str:
+    """Return a page that needs nothing else, in the style that all pages share and its own."""
+    head = (
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"cotune {__version__}"),
+        tag("title", title),
+        tag("style", Markup(asset("base.css") + style)),
+    )
+    return f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
 
 
 @dataclass

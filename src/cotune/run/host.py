@@ -169,14 +169,7 @@ class _Host:
             if known.status == "done" and code is not None and code < 0:
                 replace(known, signal=-code).write(self.group.folder, self.rank)
             return
-        began = self.began or now
-        if code is None:
-            record = Record("killed", None, began, now)
-        elif code < 0:
-            record = Record("failed", None, began, now, signal=-code)
-        else:
-            record = Record("failed" if code else "done", code, began, now)
-        record.write(self.group.folder, self.rank)
+        Record.of_exit(code, self.began or now, now).write(self.group.folder, self.rank)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ differ, and held between the start of the launch and now.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from cotune.types import Failure
 
 STOP = "stop"
 _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
-_MARKS = (STOP, RELEASED, "rank-*.json", "slurm.*")
+_MARKS = (STOP, RELEASED, "rank-*.json", "slurm.*", "kubeflow.*")
 
 
 @dataclass(kw_only=True)
@@ -103,6 +104,18 @@ class RemoteLaunch(LaunchMonitor):
             if rank not in self.records and f"rank-{rank}.result.json" in names:
                 self._note(rank, now)
         yield from self.hear(now)
+
+    def last_events(self, now: float) -> Iterator[Event]:
+        """Yield what is left to hear of a launch that is over."""
+        yield from self.look(now)
+        yield from self.hear(now, last=True)
+
+    def stop(self, now: float, grace: float) -> None:
+        """Ask the workers to end by their stop file; who has not begun, or does not within `grace`, is ended."""
+        with contextlib.suppress(OSError):  # on a full disk only the end after `grace` is left
+            (self.folder / STOP).touch()
+        self.stopped = True
+        self.terminate_at = now + (grace if self.begun else 0.0)
 
     def settled(self, now: float) -> bool:
         """Say whether all workers have ended, or one has failed and its peers have had time to tell why."""

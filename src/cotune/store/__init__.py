@@ -2,7 +2,7 @@
 
     save(job, sample) ─▶ samples, evaluations ─▶ samples(job) ─▶ predict
     save_plan(job, plan) ─▶ plans ─▶ latest_plan(job) ─▶ run
-    save_model_step(step) ─▶ model_steps ─▶ steps_of_models(device) ─▶ predict --model
+    save_model_step(step) ─▶ model_steps ─▶ steps_of_models(device) ─▶ model predict
     save_result(kind, name, document) ─▶ results ─▶ dashboard
 
 One SQLite file in the project's `.cotune/` folder or the platform's data folder, or a

@@ -21,6 +21,11 @@ from cotune.space import Space
 from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Load, Plan, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
+_AS_IT_IS = (  # columns of a sample that hold its field of that name
+    "id", "purpose", "engine", "started", "ended", "folder", "resumed_from", "modelled", "seed", "peak_bytes",
+    "limit_bytes", "length",
+)  # fmt: skip
+_OF_CONFIG = ("workers", "batch_size", "accumulate", "servers", "device", "global_batch")
 _TEXTS = ("id", "purpose", "engine", "started", "failure", "warning", "folder", "resumed_from")
 Record = TypeVar("Record")
 
@@ -50,38 +55,22 @@ def config(row: Row) -> Config:
 
 def of_sample(sample: Sample) -> dict[str, Any]:
     """Return the columns of a sample, all but its curve."""
-    layout = sample.config
+    failure = sample.failure
     return {
-        "id": sample.id,
-        "config": of_config(layout),
-        "workers": layout.workers,
-        "batch_size": layout.batch_size,
-        "accumulate": layout.accumulate,
-        "servers": layout.servers,
-        "device": layout.device,
-        "global_batch": layout.global_batch,
-        "purpose": sample.purpose,
-        "engine": sample.engine,
-        "started": sample.started,
+        **{name: getattr(sample, name) for name in _AS_IT_IS},
+        **{name: getattr(sample.config, name) for name in _OF_CONFIG},
+        "config": of_config(sample.config),
         "epochs": _number(sample.epochs, "epochs"),
         "epoch_seconds": _known(sample.epoch_seconds),
         "accuracy": _known(sample.accuracy),
         "terms": {name: value for name, value in sample.terms.known().items() if math.isfinite(value)},
         "seconds": _number(sample.seconds, "seconds"),
-        "failure": _words(sample.failure.words) if sample.failure else None,
-        "cause": sample.failure.cause.value if sample.failure else None,
-        "room": sample.failure.room if sample.failure else None,
+        "failure": _words(failure.words) if failure else None,
+        "cause": failure.cause.value if failure else None,
+        "room": failure.room if failure else None,
         "warning": _words(sample.warning),
-        "ended": sample.ended,
-        "folder": sample.folder,
-        "resumed_from": sample.resumed_from,
-        "modelled": sample.modelled,
-        "seed": sample.seed,
-        "peak_bytes": sample.peak_bytes,
-        "limit_bytes": sample.limit_bytes,
         "goal": None if sample.goal is None else of_record(sample.goal),
         "load": None if sample.load is None else of_record(sample.load),
-        "length": sample.length,
     }
 
 
@@ -99,21 +88,10 @@ def sample(row: Row, curve: tuple[Evaluation, ...]) -> Sample:
         curve=curve,
         seconds=_number(row["seconds"], "seconds"),
         failure=None if row["failure"] is None else Failure(row["failure"], Cause(row["cause"]), row["room"]),
-        purpose=row["purpose"],
-        id=row["id"],
-        started=row["started"],
-        ended=row["ended"],
-        engine=row["engine"],
         warning=row["warning"],
-        folder=row["folder"],
-        resumed_from=row["resumed_from"],
-        modelled=row["modelled"],
-        seed=row["seed"],
-        peak_bytes=row["peak_bytes"],
-        limit_bytes=row["limit_bytes"],
         goal=None if row["goal"] is None else record(Goal, row["goal"]),
         load=None if row["load"] is None else record(Load, row["load"]),
-        length=row["length"],
+        **{name: row[name] for name in _AS_IT_IS},
     )
 
 

@@ -14,6 +14,7 @@ from cotune.types.sample import Sample
 _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Unit = Literal["epochs", "steps", "tokens"]
 Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
+RateScaling = Literal["scaled", "fixed", "unknown"]  # whether the learning rate grows with the global batch
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
 
@@ -100,6 +101,7 @@ class Job:
     `large` is the model whose layout is chosen (`layout: auto`).
     `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
     `schedule` is how its learning rate goes; None where that is not known.
+    `scaling` says whether that rate grows with the global batch: at a fixed one large batches take many more epochs.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Job:
     counting: ProgressUnit = EPOCHS
     schedule: Schedule | None = None
     large: LargeModel | None = None
+    scaling: RateScaling = "unknown"
 
     def recipe(self, config: Config) -> Recipe:
         """Return what accuracy depends on in a config: two that share it learn alike."""

@@ -1,1 +1,1 @@
-"""The job's side of the contract: report, parameter servers, balance."""
+"""What a training script calls, inside a worker: report, parameter servers, balance (workers are started in `run/`)."""

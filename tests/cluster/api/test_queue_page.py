@@ -125,6 +125,26 @@ def test_an_administrator_gives_another_priority_and_a_wrong_token_is_told(brows
         watched.complaints.clear()  # the browser notes the refusal
 
 
+def test_replies_that_come_after_the_token_was_forgotten_are_not_shown(browser: Any, served: Page) -> None:
+    with opened(browser) as watched:
+        page = watched.page
+        late: list[Any] = []
+
+        def hold_back(route: Any) -> None:
+            late.append(route)
+
+        enter(page, served, "root")
+        page.route("**/api/v1/occupancy", hold_back)
+        with page.expect_request("**/api/v1/occupancy"):
+            pass
+        page.get_by_role("button", name="Forget the token").click()
+        with page.expect_response("**/api/v1/occupancy"):
+            late.pop(0).continue_()
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert page.locator("main").get_attribute("data-shown") == "token"
+        assert "secret" not in page.locator("main").inner_text()
+
+
 def test_the_files_of_the_page_hold_no_data_and_need_no_token(served: Page) -> None:
     import urllib.error
     import urllib.request

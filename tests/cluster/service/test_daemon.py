@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,20 @@ def serving(folder: Path, store: str, *words: str) -> subprocess.Popen[str]:
 def until(process: subprocess.Popen[str], *parts: str) -> Iterator[str]:
     """Yield the lines of a service up to the first one with all these parts."""
     assert process.stderr is not None
+    line = "nothing"
     for line in process.stderr:
         yield line
         if all(part in line for part in parts):
             return
-    pytest.fail(f"the service ended before it said {parts}")
+    pytest.fail(f"the service ended before it said {parts}; the last it said was {line}")
+
+
+@contextmanager
+def writing(store: str) -> Iterator[None]:
+    """Be the only one that writes to a store."""
+    with closing(sqlite3.connect(store, timeout=60)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
 
 
 def starts(folder: Path) -> list[list[int]]:
@@ -120,7 +130,8 @@ def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(
     other = serving(tmp_path, store)
     for _ in until(other, "waiting", "another service leads"):
         pass
-    hanging.send_signal(signal.SIGSTOP)
+    with writing(store):  # else it might hang in the middle of a transaction, which nobody can take from it
+        hanging.send_signal(signal.SIGSTOP)
     for _ in until(other, "running", id):
         pass
     told = fences(folder)
@@ -138,6 +149,25 @@ def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(
         service.communicate()
         assert service.returncode == 0
     assert len(starts(folder)) == len({fence for fence, *_ in starts(folder)})
+
+
+def test_a_service_outlasts_a_store_that_another_process_keeps_locked(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    open_store(store).close()
+    program = (
+        "from cotune.store import location; location.BUSY_SECONDS = 0.2\n"
+        "from cotune.cluster.service.daemon import Service, ServiceOptions\n"
+        f"Service({store!r}, ServiceOptions(drain=True)).run()\n"
+    )
+    command = [sys.executable, "-c", program]
+    with writing(store):
+        service = subprocess.Popen(command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
+        for _ in until(service, "trouble", "kept locked by another process"):
+            pass
+    for _ in until(service, "leading"):
+        pass
+    service.communicate()
+    assert service.returncode == 0
 
 
 def test_jobs_get_units_of_the_types_that_they_name_and_each_type_is_measured(tmp_path: Path) -> None:

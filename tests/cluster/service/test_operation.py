@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,15 @@ def test_a_look_ahead_has_the_second_job_start_when_the_first_has_ended() -> Non
     low, mid, high = seen["second"][1]
     assert low < mid < high
     assert mid == pytest.approx(15.0)
+
+
+def test_a_look_ahead_counts_the_start_of_those_that_do_not_run_yet() -> None:
+    config = Config.data_parallel(16, 1, SLOT)
+    work = Submission("", 0.0, 1, 10.0, work=Steady(1.0, {config: 0.1}), wants=config)
+    runs, starts = (
+        Remaining(replace(work, name="runs"), 0.5, 0.0),
+        Remaining(replace(work, name="starts"), 1.0, 0.0, 3.0),
+    )
+    seen = spans([runs, starts], Joint(), Cluster((Device(SLOT, 2),)), 0.0)
+    assert seen["runs"][1] == pytest.approx((5.0, 5.0, 5.0))
+    assert seen["starts"][1] == pytest.approx((13.0, 13.0, 13.0))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
 from cotune.cluster.service.leadership import Leadership, LeaseTerms
@@ -128,3 +129,24 @@ def test_nobody_tells_when_a_job_ends_that_is_held(queue: Queue, snapshot: JobSn
     queue.update(soon, term=leader.term)  # as it was forecast while it came to its checkpoint
     leader.release()
     assert job_document(queue.get(id), queue.now())["eta"]["mid"] is None
+
+
+@pytest.mark.parametrize("verb", [("queue",), ("status", "5"), ("why", "5"), ("rules",)])
+def test_looking_at_a_store_that_is_not_there_makes_none(verb: tuple[str, ...], tmp_path: Path) -> None:
+    looked = cotune(tmp_path, *verb, "--store", "tema.db")
+    assert looked.code == NotFound.exit_code
+    assert "no store at" in looked.err
+    assert not (tmp_path / "tema.db").exists()
+
+
+def test_a_job_is_given_another_priority_until_it_has_ended(
+    url: str, queue: Queue, snapshot: JobSnapshot, tmp_path: Path
+) -> None:
+    id = queue.submit(snapshot)
+    asked = cotune(tmp_path, "prioritise", id, "--priority", "-7", "--store", url, "--json")
+    assert (asked.code, asked.json["job"]["priority"], queue.get(id).priority) == (0, -7, -7)
+    assert cotune(tmp_path, "prioritise", id, "--priority", "1000001", "--store", url).code == UsageError.exit_code
+    queue.cancel(id)
+    late = cotune(tmp_path, "prioritise", id, "--priority", "7", "--store", url)
+    assert (late.code, queue.get(id).priority) == (UsageError.exit_code, -7)
+    assert "ended already" in late.err

@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
 from cotune.modelling.layouts.layout import Layout, Layouts, enumerate_layouts
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
 from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seconds, step_parts
+from cotune.modelling.layouts.setting import Setting
 from cotune.types import Floats
 from modelling.layouts.settings import SMALL, lawful_rows, setting, some_layouts
 
@@ -52,6 +54,38 @@ def test_each_stage_of_sharding_takes_less_memory() -> None:
 def test_tensor_parallelism_across_nodes_is_slower() -> None:
     inside, across = seconds_of(Layout(4, 8, 1, 0, 2, 8), Layout(2, 16, 1, 0, 2, 16))
     assert across > inside
+
+
+def test_nothing_hides_the_latency_of_collectives_across_nodes() -> None:
+    theta = THETA.copy()
+    latency = [one.name for one in COEFFICIENTS].index("collectives beyond a node")
+    terms = count_terms(Layouts.of([Layout(1, 16, 1, 0, 8, 4)]), setting())
+    before = step_parts(theta, terms).total[0]
+    theta[latency] = np.log(np.exp(theta[latency]) + 1e-3)
+    assert step_parts(theta, terms).total[0] - before == pytest.approx(4 * SMALL.layers * 1e-3)
+
+
+def test_gradients_of_whole_copies_hide_behind_the_last_backward_pass_where_they_are_cut_into_buckets() -> None:
+    once, many = (Layouts.of([Layout(64, 1, 1, 0, *cut)]) for cut in ((8, 1), (1, 8)))
+    where = setting()
+    plain = replace(where, framework=replace(where.framework, buckets=False))
+
+    def left(layouts: Layouts, at: Setting) -> float:
+        return float(step_parts(THETA, count_terms(layouts, at)).once[0])
+
+    assert left(once, plain) == pytest.approx(left(many, plain))
+    assert left(once, where) < left(many, where) < left(many, plain)
+
+
+@pytest.mark.parametrize("recompute", [0, 1])
+def test_attention_that_is_not_fused_moves_and_keeps_its_scores(recompute: int) -> None:
+    where = setting()
+    plain = replace(where, framework=replace(where.framework, fused_attention=False))
+    layouts = Layouts.of([Layout(1, 1, 1, 0, 2, 4, recompute)])
+    seconds = [step_parts(THETA, count_terms(layouts, at)).compute[0] for at in (where, plain)]
+    gib = [np.exp(log_memory(LogPrior.of(MEMORY).centre, count_memory(layouts, at)))[0] for at in (where, plain)]
+    assert seconds[1] > seconds[0]
+    assert gib[1] > gib[0]
 
 
 def test_memory_of_a_pipeline_grows_with_micro_batches_in_flight_up_to_its_stages() -> None:

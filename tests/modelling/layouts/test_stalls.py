@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from math import comb
+
 import numpy as np
 import pytest
 
@@ -40,14 +43,32 @@ def test_the_seconds_of_an_exchange_and_which_runs_stalled_are_found() -> None:
     assert np.array_equal(chance > 0.5, stalled)
 
 
-def test_odds_reach_beyond_the_nodes_that_were_seen() -> None:
+def test_a_job_of_the_whole_pool_cannot_avoid_its_bad_nodes() -> None:
     layouts = pipelines((2, 8, 16, 32))
     law, measured, _ = two_kinds(layouts)
     found, _ = Stalls.assumed().fit(layouts, PER_NODE, law, measured)
-    beyond = Layouts.of([Layout(64, 2, 4, 1, 1, 8), Layout(256, 2, 1, 1, 1, 8), Layout(8, 2, 1, 1, 1, 8)])
+    pool, half = (Layout(dp, 2, 4, 1, 1, 8) for dp in (64, 32))
+    beyond = Layouts.of([pool, half, replace(pool, dp=256, pp=1), replace(pool, dp=8, pp=1)])
     chance = found.probability(beyond, PER_NODE)
-    assert chance[0] > 0.5 > chance[1] > chance[2]
-    assert found.usual(beyond, PER_NODE).tolist() == [True, False, False]
+    assert chance[0] > 0.95 > chance[1] > chance[3]
+    assert chance[1] > chance[2] > chance[3]
+
+
+@pytest.mark.parametrize("bad", [1, 2, 5])
+def test_the_odds_are_those_of_drawing_nodes_from_a_pool(bad: int) -> None:
+    stalls = replace(Stalls.assumed(), weights=np.array([np.log(bad), 0.0, 0.0]))
+    layouts = Layouts.of(Layout(nodes * PER_NODE, 1, 1, 0, 1, 1) for nodes in (2, 8, 16, 32, 48))
+    drawn = [1 - comb(64 - bad, nodes) / comb(64, nodes) for nodes in (2, 8, 16, 32, 48)]
+    assert stalls.probability(layouts, PER_NODE) == pytest.approx(drawn, abs=0.03)
+
+
+def test_pipelines_between_tensor_groups_of_many_nodes_are_a_kind_of_their_own() -> None:
+    layouts = Layouts.of(Layout(dp, tp, 2, 1, 1, m) for dp in (1, 2, 4) for tp in (8, 16, 32) for m in (4, 8, 16, 32))
+    law = 0.05 * layouts.accumulate + 0.2
+    wide = layouts.tp == 32
+    found, _ = Stalls.assumed().fit(layouts, PER_NODE, law, law + STALL * wide * exchanges(layouts, PER_NODE))
+    chance = found.probability(layouts, PER_NODE)
+    assert chance[wide].min() > 0.5 > chance[~wide].max()
 
 
 def test_a_table_without_stalls_leaves_forecasts_as_they_are() -> None:

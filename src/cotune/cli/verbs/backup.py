@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Json, StoreUrl
+from cotune.cli.options import Json, StoreUrl, open_store
+from cotune.cli.output import emit_json, say
+from cotune.errors import UsageError
+from cotune.store import Store
+from cotune.store.copying import copy_store
+from cotune.store.location import locate
+from cotune.units import counted
 
 
 def backup(
@@ -19,16 +26,6 @@ def backup(
     cotune backup team-2026-11-17.db --store postgresql://host/team
     cotune backup postgresql://host/new --store team-2026-11-17.db
     """
-    from pathlib import Path
-
-    from cotune.cli.options import open_store
-    from cotune.cli.output import emit_json, say
-    from cotune.errors import UsageError
-    from cotune.store import Store
-    from cotune.store.copying import copy_store
-    from cotune.store.location import locate
-    from cotune.units import counted
-
     url = locate(to, Path())
     if url.get_backend_name() == "sqlite" and url.database and Path(url.database).exists():
         raise UsageError(f"{url.database} is there already: name a file that is not")

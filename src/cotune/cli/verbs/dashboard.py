@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import html
+import secrets
+import socket
 import sys
+import tempfile
+import threading
+import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
-from cotune.cli.help import OUTPUT
+from cotune.cli.help import OUTPUT, flag
 from cotune.cli.options import Json, StoreUrl, require_store
-
-if TYPE_CHECKING:
-    import socket
+from cotune.cli.output import emit_json, note
+from cotune.errors import UsageError, missing_extra
+from cotune.safety import private
+from cotune.store import Store
+from cotune.store.location import locate
 
 PORT = 8790
 LEAST_TOKEN = 16
@@ -29,7 +39,7 @@ def dashboard(
         str | None,
         typer.Option("--token", envvar="COTUNE_DASHBOARD_TOKEN", help="What visitors must know (made up if need be)."),
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", rich_help_panel=OUTPUT, help="Do not open a browser.")] = False,
+    no_open: Annotated[bool, flag(OUTPUT, "--no-open", help="Do not open a browser.")] = False,
     json: Json = False,
 ) -> None:
     """Look at jobs, live runs, plans and what-ifs in a browser. Reads a store, simulations included.
@@ -37,14 +47,6 @@ def dashboard(
     cotune dashboard
     cotune dashboard --store postgresql://host/team --port 8900 --no-open
     """
-    import secrets
-    from contextlib import nullcontext
-    from pathlib import Path
-    from urllib.parse import quote
-
-    from cotune.errors import UsageError, missing_extra
-    from cotune.store.location import locate
-
     try:
         from cotune.dashboard.access import loopback
         from cotune.dashboard.app import create
@@ -52,9 +54,6 @@ def dashboard(
         from cotune.reports.page import plotly_script
     except ImportError as error:
         raise missing_extra(f"{error.name}, a part of the dashboard,", "dashboard") from None
-    from cotune.cli.output import emit_json, note
-    from cotune.store import Store
-
     plotly_script()
     local = loopback(host)
     if token is not None and len(token) < LEAST_TOKEN and not local:
@@ -74,10 +73,6 @@ def dashboard(
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    import socket
-
-    from cotune.errors import UsageError
-
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -94,14 +89,6 @@ def _listening(host: str, port: int) -> socket.socket:
 @contextmanager
 def _opening(address: str) -> Iterator[None]:
     """Open a browser by a file for the user alone: the command line of a browser is seen by everybody."""
-    import html
-    import tempfile
-    import threading
-    import webbrowser
-    from pathlib import Path
-
-    from cotune.safety import private
-
     with tempfile.TemporaryDirectory(prefix="cotune-") as folder:
         page = Path(folder) / "open.html"
         private.write(page, f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">')

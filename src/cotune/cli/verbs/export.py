@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cotune.cli import options
-from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
+from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
 from cotune.interop.export import LaunchOrder, order, use, write
@@ -22,46 +22,26 @@ from cotune.units import seconds
 def export(
     target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
     command: options.Command = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="The file to write (default: stdout).")
-    ] = None,
+    output: Annotated[Path | None, flag(OUTPUT, "--output", "-o", help="The file to write (default: stdout).")] = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers, instead of the plan's."),
+        int | None, flag(SPACE, "--workers", "-w", help="Workers, instead of the plan's.", min=1)
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker, instead of the plan's."
-        ),
+        int | None, flag(SPACE, "--batch-size", "-b", help="Batch of each worker, instead of the plan's.", min=1)
     ] = None,
     axis: options.Axis = None,
     epochs: options.Epochs = None,
     per_node: Annotated[
-        int | None,
-        typer.Option(
-            "--per-node", rich_help_panel=rare(SPACE), min=1, help="Most workers on a node, instead of the device's."
-        ),
+        int | None, rare_flag(SPACE, "--per-node", help="Most workers on a node, instead of the device's.", min=1)
     ] = None,
-    limit: Annotated[
-        str | None, typer.Option("--limit", rich_help_panel=GOAL, help="Time to ask for, instead of the forecast's.")
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option("--image", rich_help_panel=rare("Options"), help="The container image (kubeflow).")
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option("--queue", rich_help_panel=rare("Options"), help="Kueue's local queue (kubeflow).")
-    ] = None,
+    limit: Annotated[str | None, flag(GOAL, "--limit", help="Time to ask for, instead of the forecast's.")] = None,
+    image: Annotated[str | None, rare_flag("Options", "--image", help="The container image (kubeflow).")] = None,
+    queue: Annotated[str | None, rare_flag("Options", "--queue", help="Kueue's local queue (kubeflow).")] = None,
     volume: Annotated[
-        str | None,
-        typer.Option("--volume", rich_help_panel=rare("Options"), help="The claim that keeps checkpoints (kubeflow)."),
+        str | None, rare_flag("Options", "--volume", help="The claim that keeps checkpoints (kubeflow).")
     ] = None,
-    spot: Annotated[
-        bool, typer.Option("--spot", rich_help_panel=rare("Options"), help="On spot machines, recovered (skypilot).")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing file.")
-    ] = False,
+    spot: Annotated[bool, rare_flag("Options", "--spot", help="On spot machines, recovered (skypilot).")] = False,
+    force: Annotated[bool, flag(OUTPUT, "--force", help="Write over an existing file.")] = False,
     name: options.Name = None,
     file: options.File = None,
     store: options.StoreUrl = None,
@@ -72,7 +52,6 @@ def export(
     cotune export torchrun
     cotune export slurm -o train.sbatch --per-node 4
     """
-
     settings = options.load_settings(file, {"run": command, "name": name, "epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": options.chosen_axes(axis)}
     require_taken(settings.job, given["axes"])

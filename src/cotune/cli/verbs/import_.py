@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.help import MEASURING, OUTPUT, SPACE, rare
+from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.options import Axis, Examples, File, Json, Name, StoreUrl, chosen_axes, load_settings, open_store
 from cotune.cli.output import emit_json, note, say
 from cotune.documents import sample_document
@@ -29,45 +29,27 @@ def import_(
     name: Annotated[str, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")],
     source: Annotated[Path, typer.Argument(help="The file or folder that holds it.")],
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", rich_help_panel=OUTPUT, help="Where recordings of a data set go, one folder each."
-        ),
+        Path | None, flag(OUTPUT, "--output", "-o", help="Where recordings of a data set go, one folder each.")
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", rich_help_panel=MEASURING, help="The name of the job's metric in the log.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers that ran.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker.")
-    ] = None,
-    accumulate: Annotated[
-        int, typer.Option("--accumulate", rich_help_panel=rare(SPACE), min=1, help="Steps of accumulation.")
-    ] = 1,
-    device: Annotated[
-        str | None, typer.Option("--device", rich_help_panel=rare(SPACE), help="The device (default: the job's first).")
-    ] = None,
+    metric: Annotated[str | None, flag(MEASURING, "--metric", help="The name of the job's metric in the log.")] = None,
+    workers: Annotated[int | None, flag(SPACE, "--workers", "-w", help="Workers that ran.", min=1)] = None,
+    batch_size: Annotated[int | None, flag(SPACE, "--batch-size", "-b", help="Batch of each worker.", min=1)] = None,
+    accumulate: Annotated[int, rare_flag(SPACE, "--accumulate", help="Steps of accumulation.", min=1)] = 1,
+    device: Annotated[str | None, rare_flag(SPACE, "--device", help="The device (default: the job's first).")] = None,
     axis: Axis = None,
     runs: Annotated[
         str | None,
-        typer.Option(
-            "--runs",
-            rich_help_panel=MEASURING,
-            help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken.",
+        flag(
+            MEASURING, "--runs", help="Only runs whose name matches; groups (?P<workers>), (?P<batch_size>) are taken."
         ),
     ] = None,
     steps_are_epochs: Annotated[
-        bool, typer.Option("--steps-are-epochs", rich_help_panel=rare(MEASURING), help="A step of the log is an epoch.")
+        bool, rare_flag(MEASURING, "--steps-are-epochs", help="A step of the log is an epoch.")
     ] = False,
     seconds: Annotated[
-        str | None,
-        typer.Option("--seconds", rich_help_panel=rare(MEASURING), help="What the run took, for a log without times."),
+        str | None, rare_flag(MEASURING, "--seconds", help="What the run took, for a log without times.")
     ] = None,
-    speed_only: Annotated[
-        bool, typer.Option("--speed-only", rich_help_panel=rare(MEASURING), help="Read no metric.")
-    ] = False,
+    speed_only: Annotated[bool, rare_flag(MEASURING, "--speed-only", help="Read no metric.")] = False,
     job: Name = None,
     examples: Examples = None,
     file: File = None,
@@ -159,7 +141,6 @@ def _line(sample: Sample) -> str:
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-
     try:
         return re.compile(text) if text is not None else None
     except re.error as error:

@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from cotune.cli.help import OUTPUT
+from cotune.cli.help import OUTPUT, flag
 from cotune.cli.options import Command, Examples, Json, Name
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
+from cotune.errors import UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.command import line, without_launcher
-from cotune.jobfile.draft import draft
+from cotune.jobfile.draft import draft, missing_script
 from cotune.safety.private import make_folder
 from cotune.store.location import PROJECT_FOLDER
 
@@ -22,9 +21,7 @@ def init(
     command: Command = None,
     name: Name = None,
     examples: Examples = None,
-    force: Annotated[
-        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Write over an existing cotune.yaml.")
-    ] = False,
+    force: Annotated[bool, flag(OUTPUT, "--force", help="Write over an existing cotune.yaml.")] = False,
     json: Json = False,
 ) -> None:
     """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples.
@@ -32,14 +29,18 @@ def init(
     cotune init -- python train.py --batch-size {batch_size} --epochs {epochs}
     cotune init --examples 60000 -- torchrun train.py
     """
-
     file = Path.cwd() / job_settings.FILE_NAME
     refuse_overwriting(file, force=force)
     given = tuple(command or ("python", "train.py", "--batch-size", "{batch_size}", "--epochs", "{epochs}"))
     own = without_launcher(given)
     drafted = draft(own, Path.cwd(), name or Path.cwd().name, examples, len(os.sched_getaffinity(0)))
     words, text = drafted.command, drafted.text
-    job_settings.loads(text, {}, "the command", Path.cwd())
+    try:
+        job_settings.loads(text, {}, "the command", Path.cwd())
+    except UsageError as error:
+        if (missing := missing_script(own, Path.cwd())) is None:
+            raise
+        raise UsageError(f"no script {missing!r} in {Path.cwd()}, so nothing could be read of it; {error}") from None
     folder = Path.cwd() / PROJECT_FOLDER
     with writing(file):
         file.write_text(text, encoding="utf-8")
@@ -54,4 +55,6 @@ def init(
             say(remark)
         if own != given:
             say(f"cotune starts the workers itself, so {given[0]} was left out: run is {line(words)}")
-        say("next: cotune profile, then cotune plan, then cotune run")
+        level = drafted.open_target
+        first = f"a level for the target (in {file.name}, or --target '{level}'), then " if level else ""
+        say(f"next: {first}cotune profile, then cotune plan, then cotune run")

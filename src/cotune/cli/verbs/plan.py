@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
-import typer
-
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
 from cotune.cli.doubts import doubt_batches, doubt_target, doubt_unit
-from cotune.cli.help import MEASURING, SPACE, rare
+from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.cli.remedies import explained
@@ -37,9 +35,7 @@ def plan(
     workers: options.Workers = None,
     batch_size: options.BatchSize = None,
     axis: options.Axis = None,
-    search: Annotated[
-        str, typer.Option("--search", rich_help_panel=rare(SPACE), help="How to search: grid (exact), tabu, ...")
-    ] = "grid",
+    search: Annotated[str, rare_flag(SPACE, "--search", help="How to search: grid (exact), tabu, ...")] = "grid",
     predictor: options.Predictor = "auto",
     accuracy: options.AccuracyPredictor = "auto",
     budget: options.Budget = None,
@@ -52,7 +48,7 @@ def plan(
     examples: options.Examples = None,
     pattern: options.Pattern = None,
     no_measure: Annotated[
-        bool, typer.Option("--no-measure", rich_help_panel=MEASURING, help="Never measure; refuse what is not known.")
+        bool, flag(MEASURING, "--no-measure", help="Never measure; refuse what is not known.")
     ] = False,
     name: options.Name = None,
     file: options.File = None,
@@ -158,7 +154,6 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
 
 def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:
     """Say what is left for a run that goes on from a probe, or why it has to begin anew."""
-
     probe = next((sample for sample in samples if chosen.continues and sample.id == chosen.continues), None)
     rest = chosen.rest
     if probe is not None and rest is not None:

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from cotune import documents, progress
 from cotune.cli import options
-from cotune.cli.help import SPACE
+from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.jobfile.settings import Settings
@@ -25,9 +24,7 @@ SHOWN = 40  # configs of a large space, evenly chosen
 
 def predict(
     command: options.Command = None,
-    everything: Annotated[
-        bool, typer.Option("--all", rich_help_panel=SPACE, help="The whole space, not a selection.")
-    ] = False,
+    everything: Annotated[bool, flag(SPACE, "--all", help="The whole space, not a selection.")] = False,
     workers: options.Workers = None,
     batch_size: options.BatchSize = None,
     axis: options.Axis = None,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from cotune.cli import options
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_target, doubt_unit
-from cotune.cli.help import MEASURING, rare
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_open_target, doubt_target, doubt_unit
+from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
 from cotune.display import note
@@ -17,17 +15,13 @@ from cotune.display import note
 def profile(
     command: options.Command = None,
     budget: options.Budget = None,
-    max_samples: Annotated[
-        int, typer.Option("--max-samples", rich_help_panel=MEASURING, min=1, help="Most starts.")
-    ] = 16,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", rich_help_panel=MEASURING, help="Try failed configs again.")
-    ] = False,
+    max_samples: Annotated[int, flag(MEASURING, "--max-samples", help="Most starts.", min=1)] = 16,
+    retry_failed: Annotated[bool, flag(MEASURING, "--retry-failed", help="Try failed configs again.")] = False,
     cover: Annotated[
         bool,
-        typer.Option(
+        rare_flag(
+            MEASURING,
             "--cover/--for-goal",
-            rich_help_panel=rare(MEASURING),
             help="Measure all over the space, or what decides for the target where there is one.",
         ),
     ] = False,
@@ -72,6 +66,7 @@ def profile(
     doubt_copies(settings.job, settings.space.configs())
     with job_project(settings, store) as project:
         doubt_unit(project.settings)
+        doubt_open_target(project.settings)
         outcome = project.profile(
             max_samples=max_samples,
             cover=cover,

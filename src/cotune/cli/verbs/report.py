@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cotune import progress
 from cotune.cli import options
-from cotune.cli.help import OUTPUT
-from cotune.cli.output import coloured, emit_json, note, say, show, table, writing
+from cotune.cli.help import OUTPUT, flag
+from cotune.cli.output import coloured, emit_json, end_with, note, say, show, table, writing
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.documents import decision_table, goal_words, price_words, time_spread
 from cotune.predict.evidence import Evidence, Predictors
@@ -27,12 +25,9 @@ from cotune.units import counted, duration, number
 def report(
     command: options.Command = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write one self-contained HTML page here."),
+        Path | None, flag(OUTPUT, "--output", "-o", help="Write one self-contained HTML page here.")
     ] = None,
-    plots: Annotated[
-        bool | None, typer.Option("--plots/--no-plots", rich_help_panel=OUTPUT, help="Small plots in the terminal.")
-    ] = None,
+    plots: Annotated[bool | None, flag(OUTPUT, "--plots/--no-plots", help="Small plots in the terminal.")] = None,
     target: options.Target = None,
     deadline: options.Deadline = None,
     max_cost: options.MaxCost = None,
@@ -83,10 +78,7 @@ def report(
         _show(found, plots=sys.stdout.isatty() if plots is None else plots)
     if output is not None:
         note(f"the page is {output}")
-    if found.refusal is not None and json:
-        raise typer.Exit(found.refusal.exit_code)
-    if found.refusal is not None:
-        raise found.refusal
+    end_with(found.refusal, told=json)
 
 
 def _as_planned(project: Project) -> Project:

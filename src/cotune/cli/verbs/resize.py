@@ -23,7 +23,6 @@ def resize(
     json: Json = False,
 ) -> None:
     """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
-
     settings = load_settings(file, {"name": name})
     with open_store(store, reading=True) as kept:
         settings = as_measured(settings, kept)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
 from cotune.cli import options
-from cotune.cli.doubts import doubt_batches, doubt_copies
-from cotune.cli.help import MEASURING, OUTPUT, SPACE, rare
+from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_unit
+from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
 from cotune.cli.run_result import show_result
@@ -25,42 +23,27 @@ from cotune.space import Configs
 def run(
     command: options.Command = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", "-w", rich_help_panel=SPACE, min=1, help="Workers, instead of the plan's."),
+        int | None, flag(SPACE, "--workers", "-w", help="Workers, instead of the plan's.", min=1)
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-size", "-b", rich_help_panel=SPACE, min=1, help="Batch of each worker, instead of the plan's."
-        ),
+        int | None, flag(SPACE, "--batch-size", "-b", help="Batch of each worker, instead of the plan's.", min=1)
     ] = None,
     servers: Annotated[
-        int | None,
-        typer.Option("--servers", rich_help_panel=rare(SPACE), min=0, help="Parameter servers, instead of the plan's."),
+        int | None, rare_flag(SPACE, "--servers", help="Parameter servers, instead of the plan's.", min=0)
     ] = None,
     axis: options.Axis = None,
     epochs: options.Epochs = None,
     target: options.Target = None,
     deadline: options.Deadline = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", rich_help_panel=MEASURING, help="Go on with the last unfinished run.")
-    ] = False,
+    resume: Annotated[bool, flag(MEASURING, "--resume", help="Go on with the last unfinished run.")] = False,
     from_scratch: options.FromScratch = False,
     examples: options.Examples = None,
     pattern: options.Pattern = None,
     timeout: options.Timeout = None,
     restarts: Annotated[
-        int,
-        typer.Option(
-            "--restarts",
-            rich_help_panel=rare(MEASURING),
-            min=0,
-            help="Starts without progress before a broken run is given up.",
-        ),
+        int, rare_flag(MEASURING, "--restarts", help="Starts without progress before a broken run is given up.", min=0)
     ] = 3,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", rich_help_panel=MEASURING, help="Keep the layout, even if another would pay.")
-    ] = False,
+    fixed: Annotated[bool, flag(MEASURING, "--fixed", help="Keep the layout, even if another would pay.")] = False,
     recording: options.RecordingFolder = None,
     max_samples: options.MaxSamples = 16,
     max_device_seconds: options.MaxDeviceSeconds = None,
@@ -71,11 +54,7 @@ def run(
     engine: options.Engine = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed",
-            rich_help_panel=rare(OUTPUT),
-            help="Seed of everything random (default: that of what it goes on from).",
-        ),
+        rare_flag(OUTPUT, "--seed", help="Seed of everything random (default: that of what it goes on from)."),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -101,6 +80,7 @@ def run(
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
     with job_project(options.load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
         as_planned = target is None and not resume
+        doubt_unit(project.settings)
         asked = (
             project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
         )

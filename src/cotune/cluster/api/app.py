@@ -26,6 +26,7 @@ from cotune.cluster.api.page import add_page
 from cotune.cluster.api.queue_access import Forbidden, QueueAccess, SubmitRequest, require
 from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
 from cotune.cluster.service.queue import Queue, QuotaFull
+from cotune.cluster.service.queued import MOST_PRIORITY
 from cotune.cluster.service.snapshot import MOST_BYTES
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.dashboard.beats import as_json
@@ -36,7 +37,6 @@ MOST_STREAMS = 64
 _LOOK = 0.5  # seconds between two looks for what is new
 _BEAT = 15.0  # seconds after which a stream says that it still lives
 _MOST_EVENTS = 1000  # in one look
-_MOST_PRIORITY = 1_000_000
 _MOST_LIMIT = 1_000_000
 _STATUS: dict[type[CotuneError], int] = {
     NotFound: 404,
@@ -57,7 +57,7 @@ def _text(value: str) -> str:
 
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[Text, Field(max_length=200)]
-Priority = Annotated[int, Field(ge=-_MOST_PRIORITY, le=_MOST_PRIORITY)]
+Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
 JobId = Annotated[str, InPath(min_length=1, max_length=64)]
 
 

@@ -37,6 +37,13 @@ class ApiAddress:
             raise UsageError(f"cannot read the address {text!r}; write 127.0.0.1:{PORT}, or a port alone")
         return cls(host, int(port), tokens, tuple(folders) or (Path.cwd(),))
 
+    def token_file(self) -> Path:
+        """Return the file of tokens, or raise what is wrong with it."""
+        if self.tokens is None:
+            raise UsageError("whoever submits a job runs a command: name a file of tokens (`cotune token` makes one)")
+        read(self.tokens)
+        return self.tokens
+
 
 @contextmanager
 def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
@@ -51,11 +58,9 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
     from cotune.cluster.service.queue import Queue
     from cotune.store import open_store
 
-    if address.tokens is None:
-        raise UsageError("whoever submits a job runs a command: name a file of tokens (`cotune token` makes one)")
-    read(address.tokens)  # what is wrong with it is said now
+    tokens = address.token_file()  # what is wrong with it is said now
     with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns():
-        app = create(Queue(opened), TokenFile(address.tokens), address.folders, local=loopback(address.host))
+        app = create(Queue(opened), TokenFile(tokens), address.folders, local=loopback(address.host))
         settings = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=_PATIENCE, server_header=False
         )

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cotune.cluster.api.page import PATHS
 from cotune.cluster.api.tokens import EVERYBODY_HERE, Caller, TokenFile
-from cotune.dashboard.access import HEADERS, host_of, loopback
+from cotune.dashboard.access import host_of, loopback, with_headers
 
 OPEN_PATHS = frozenset({"/api/v1/openapi.json", "/api/v1/health"})  # that say nothing of anybody's jobs
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -55,11 +55,11 @@ class AccessMiddleware:
             caller = self._caller(scope)
             body = await self._body(scope, receive)
         except _Unacceptable as refused:
-            await _refusal(refused)(scope, receive, _guarded(send))
+            await _refusal(refused)(scope, receive, with_headers(send))
             return
         if caller is not None:
             scope.setdefault("state", {})["caller"] = caller
-        await self.app(scope, _replayed(body, receive), _guarded(send))
+        await self.app(scope, _replayed(body, receive), with_headers(send))
 
     def _caller(self, scope: Scope) -> Caller | None:
         headers = Headers(scope=scope)
@@ -119,14 +119,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-def _guarded(send: Send) -> Send:
-    async def wrapped(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            known = {name for name, _ in message["headers"]}
-            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in known]
-            message = {**message, "headers": [*message["headers"], *extra]}
-        await send(message)
-
-    return wrapped

@@ -6,13 +6,12 @@ from functools import cache
 from importlib import resources
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
-from cotune.dashboard.app import page_file
+from cotune.dashboard.app import file_response, page_file
 
 _OWN = ("queue.html", "queue.css", "queue.js")
 _SHARED = ("base.css", "dashboard.css", "dom.js", "icon.svg")
-_KINDS = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
 PATHS = frozenset({"/", *(f"/assets/{name}" for name in (*_OWN, *_SHARED))})
 
 
@@ -21,18 +20,11 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     def index() -> Response:
-        return _file("queue.html")
+        return file_response("queue.html", _content("queue.html"))
 
     @app.get("/assets/{name}", include_in_schema=False)
     def assets(name: str) -> Response:
-        return _file(name)
-
-
-def _file(name: str) -> Response:
-    content = _content(name)
-    if content is None:
-        return JSONResponse({"error": "no such file"}, status_code=404)
-    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
+        return file_response(name, _content(name))
 
 
 @cache

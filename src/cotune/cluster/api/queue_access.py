@@ -24,7 +24,8 @@ from cotune.cluster.service.foresight import cluster_of, foresee
 from cotune.cluster.service.history import occupancy_over_time
 from cotune.cluster.service.listing import listed
 from cotune.cluster.service.logs import last_lines
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State
 from cotune.errors import CotuneError, NotFound, UsageError

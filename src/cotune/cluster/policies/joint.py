@@ -8,7 +8,7 @@ a hurry. What a decision does with that is in `ledger`. Jobs are of three kinds:
     waiting     no room was found for it yet; it is tried again, the cheapest first, and given up when it can no longer
                 be in time. Nobody is turned away at the door.
 
-A deadline kept counts as one whatever the job costs. So no job is promised room, while others are there, that needs
+A deadline kept counts as one whatever the job costs. So no job is promised room, while others wait for some, that needs
 more than `widest` of the GPU time that promises leave until its deadline and more than most of them asked for: the
 fuller the cluster, the smaller a job has to be (trunk reservation, as telephone networks have against wide calls).
 Promises are firm up to `firm` of the GPU time until the deadline; the others are taken back where a newcomer finds no

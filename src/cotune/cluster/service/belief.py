@@ -1,8 +1,9 @@
 """What is believed of a job once it is measured: its seconds in every layout, the epochs it needs, and its plan.
 
 Of each number of workers and servers on a type of device only the fastest config is kept, so that a policy chooses
-among a handful. Where the units of a service are all alike (`device_types`) only the type that the plan chose is kept;
-a job calls them what its file does, and is started so.
+among a handful. Jobs are served by engines that are up: their starts are those of probes after the first. Where the
+units of a service are all alike (`device_types`) only the type that the plan chose is kept; a job calls them what its
+file does, and is started so.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from cotune.cluster.service.device_types import alike, as_served
 from cotune.cluster.work import Steady
 from cotune.documents import plan_document
 from cotune.predict.evidence import Predictors
+from cotune.predict.starts import warm_start_gain
 from cotune.project.project import Project
 from cotune.store import rows
 from cotune.types import Z90, Cluster, Config, Goal, Job, Plan
 
+_LEAST_SECONDS = 1e-3  # of a training without its start
 ALIKE = alike(1 << 30)  # where nobody says how many units there are
 
 
@@ -43,6 +46,7 @@ class Belief:
     needed: Mapping[int, float]  # epochs, by global batch
     interval: tuple[float, float, float]  # seconds of the plan: 10th, 50th and 90th percentile
     forecast: Mapping[str, Any]  # the plan, as JSON
+    start: float = 0.0  # seconds of `seconds`, and of its interval, that every start takes
 
     @classmethod
     def learn(cls, project: Project, seed: int = 0, *, types: bool = False) -> Self:
@@ -50,7 +54,8 @@ class Belief:
 
         With `types` the configs on all types of device are kept, for a policy to choose among.
         """
-        settings, planner = project.settings, project.planner(predictors=Predictors(seed=seed))
+        evidence = project.evidence()
+        settings, planner = project.settings, project.planner(evidence, predictors=Predictors(seed=seed))
         plan = planner.plan()
         free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
         found = replace(free, checkpoints=Resumable({})).assess()  # a job that is served begins anew
@@ -61,6 +66,8 @@ class Belief:
         for one in sorted(same, key=lambda one: one.seconds.mid):
             best.setdefault((one.config.device, one.config.workers, one.config.servers), one)
         kept = [*best.values(), *(one for one in same if one.config == plan.config)]
+        cold = float(found.outlook.startup[found.outlook.configs.same(plan.config)][0])
+        gain = min(warm_start_gain(evidence.all_samples), cold)
         needed = {
             one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else float(one.epochs) for one in kept
         }
@@ -73,10 +80,11 @@ class Belief:
             settings.timeout,
             settings.stop_grace,
             plan.config,
-            {one.config: one.seconds.mid for one in kept},
+            {one.config: one.seconds.mid - gain for one in kept},
             needed,
-            _interval(plan),
+            _interval(plan, gain),
             plan_document(plan, settings.job),
+            cold - gain,
         )
 
     @property
@@ -101,14 +109,14 @@ class Belief:
     ) -> Submission:
         """Return the job as a policy sees it on a service's cluster, its times on the cluster's clock."""
         there = capacity(cluster)
-        rates = {as_served(config, cluster): 1.0 / seconds for config, seconds in self.seconds.items()}
+        rates = {as_served(config, cluster): 1.0 / self._after_start(whole) for config, whole in self.seconds.items()}
         wants = as_served(self.wants, cluster)
         kinds = {config.device for config in rates}
         return Submission(
             name=name,
             submit=submit,
             gpus=self.wants.units,
-            seconds=self.interval[1],
+            seconds=self._after_start(self.interval[1]),
             deadline=deadline,
             work=Steady(1.0, {config: rate for config, rate in rates.items() if config.device in there}),
             wants=wants,
@@ -116,7 +124,12 @@ class Belief:
             team=team,
             priority=priority,
             batch_size=self.wants.batch_size,
+            restart=self.start,
         )
+
+    def _after_start(self, whole: float) -> float:
+        """Return what is left of the seconds of a whole training after a start."""
+        return max(whole - self.start, _LEAST_SECONDS)
 
     def document(self) -> dict[str, Any]:
         """Return it as plain JSON, for the store."""
@@ -133,6 +146,7 @@ class Belief:
             "needed": [[batch, epochs] for batch, epochs in self.needed.items()],
             "interval": list(self.interval),
             "forecast": rows.plain(self.forecast),
+            "start": self.start,
         }
 
     @classmethod
@@ -152,9 +166,10 @@ class Belief:
             dict(said["needed"]),
             (low, mid, high),
             said["forecast"],
+            said.get("start", 0.0),  # as services before this one wrote it
         )
 
 
-def _interval(plan: Plan) -> tuple[float, float, float]:
+def _interval(plan: Plan, gain: float) -> tuple[float, float, float]:
     seconds = plan.forecast.seconds
-    return seconds.low, seconds.mid, max(seconds.high, seconds.mid)
+    return max(seconds.low - gain, 0.0), seconds.mid - gain, max(seconds.high, seconds.mid) - gain

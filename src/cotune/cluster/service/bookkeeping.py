@@ -31,7 +31,8 @@ from cotune.cluster.service.lost_units import EngineDevice, LostUnits
 from cotune.cluster.service.outcomes import outcome_of, result_document
 from cotune.cluster.service.preparers import Preparers, run_folder
 from cotune.cluster.service.preparing import Preparing
-from cotune.cluster.service.queue import JobInLine, Queue, QueuedJob, QueueEvent
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import JobInLine, QueuedJob, QueueEvent
 from cotune.cluster.service.recovery import completed
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.states import STARTED, IllegalMove, State
@@ -184,7 +185,8 @@ class Bookkeeper:
         for active in self._actives():
             if active.config is not None:
                 held[active.config.device] += active.held
-        waiting = any(active.config is None for active in self._actives())
+        arriving = any(job.state is State.WAITING and not job.standing.held for job in self._open.values())
+        waiting = arriving or any(active.config is None for active in self._actives())
         queued = [job for job in self._open.values() if job.state is State.QUEUED]
         present = self.cluster.present
         free = capacity(less(present, held))
@@ -336,7 +338,7 @@ class Bookkeeper:
     def _decline(self, job: QueuedJob, served: Serving, belief: Belief) -> None:
         """Turn a job away that has never run, with the nearest that could be promised."""
         patient = replace(served.active.job, deadline=None)
-        left = [*self._remaining(), Remaining(patient, 1.0, belief.spread)]
+        left = [*self._remaining(), Remaining(patient, 1.0, belief.spread, belief.start)]
         (_, (_, _, high)) = self._spans(left).get(job.id, ((0.0,) * 3, (math.inf,) * 3))
         words = "declined: its deadline cannot be kept beside the others'"
         nearest = None
@@ -348,9 +350,7 @@ class Bookkeeper:
 
     def _remaining(self) -> list[Remaining]:
         assert self.world is not None
-        return [
-            Remaining(served.active.job, 1.0 - served.done, served.queued.spread) for served in self.world.jobs.values()
-        ]
+        return [_rest(served) for served in self.world.jobs.values()]
 
     def _spans(self, jobs: Sequence[Remaining]) -> Mapping[str, tuple[Interval, Interval]]:
         assert self.world is not None
@@ -369,6 +369,13 @@ class Bookkeeper:
 def earlier_starts(queue: Queue, job: Job, folder: Path) -> tuple[Sample, ...]:
     """Return the starts for good that a job has made in its folder, oldest first."""
     return tuple(sample for sample in queue.store.samples(job, "run") if sample.folder == str(folder))
+
+
+def _rest(served: Serving) -> Remaining:
+    """Return what is left of a job: the rest of its start too, where it is starting."""
+    active = served.active
+    start = max(active.ready - active.synced, 0.0) if active.running else active.restart
+    return Remaining(active.job, 1.0 - served.done, served.queued.spread, start)
 
 
 def _id(served: Serving) -> str:

@@ -103,19 +103,26 @@ class Service:
         ):
             about["policy"] = self._options.policy or Queue(store).rules().policy
             log("up", store=store.label, **about)
-            waiting = False
-            while not self._closing.is_set():
-                leadership = Leadership(lease, about)
-                if not leadership.take():
-                    if not waiting:
-                        log("waiting", words="another service leads on this store")
-                    waiting = True
-                    self._closing.wait(TERMS.retry)
-                    continue
-                waiting = False
+            while (leadership := self._take(lease, about)) is not None:
                 log("leading", term=leadership.term)
                 self._lead(store, leadership)
             log("down")
+
+    def _take(self, lease: Store, about: dict[str, Any]) -> Leadership | None:
+        """Wait until this service leads; nothing if it is told to stop before."""
+        said, leadership = None, Leadership(lease, about)
+        while not self._closing.is_set():
+            event, words = "waiting", "another service leads on this store"
+            try:
+                if leadership.take():
+                    return leadership
+            except CotuneError as error:  # as where a leader hangs in the middle of a transaction of SQLite
+                event, words = "trouble", str(error)
+            if words != said:
+                log(event, words=words)
+            said = words
+            self._closing.wait(TERMS.retry)
+        return None
 
     def _lead(self, store: Store, leadership: Leadership) -> None:
         try:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotune.cluster.service.listing import ListedJob
-from cotune.cluster.service.queue import Leader, Queue, QueuedJob, QueueEvent
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import Leader, QueuedJob, QueueEvent
 from cotune.cluster.service.states import State
 from cotune.units import counted
 

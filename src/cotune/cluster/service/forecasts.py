@@ -25,6 +25,7 @@ class Remaining:
     submission: Submission
     left: float  # of the whole, 1 at first
     spread: float
+    restart: float = 0.0  # seconds that its next start takes; none where it runs already
 
 
 def spans(
@@ -55,7 +56,14 @@ def _rest(job: Remaining, now: float, slower: float) -> Submission:
     factor = slower * max(job.left, 1e-6)
     deadline = None if whole.deadline is None else max(whole.deadline - now, 0.0)
     rates = {config: rate / factor for config, rate in work.rates.items()}
-    return replace(whole, submit=0.0, seconds=whole.seconds * factor, deadline=deadline, work=Steady(1.0, rates))
+    return replace(
+        whole,
+        submit=0.0,
+        seconds=whole.seconds * factor,
+        deadline=deadline,
+        work=Steady(1.0, rates),
+        restart=job.restart,
+    )
 
 
 def _sorted(*values: float) -> Interval:

@@ -11,7 +11,8 @@ from cotune.cluster.policy import capacity
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import alike, is_alike, on_cluster
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import FINAL, State
 from cotune.documents import config_document
@@ -50,7 +51,7 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     )
     chosen = rules.decider(cluster)
     before = spans(present, chosen, cluster, 0.0) if present else {}
-    after = spans([*present, Remaining(submission, 1.0, belief.spread)], chosen, cluster, 0.0)
+    after = spans([*present, Remaining(submission, 1.0, belief.spread, belief.start)], chosen, cluster, 0.0)
     names = {job.id: job.name for job in planned}
     moved = [
         {"id": id, "name": names[id], "later": after[id][1][1] - end[1], **_between(end, after[id][1])}
@@ -105,4 +106,4 @@ def _remaining(job: QueuedJob, now: float, cluster: Cluster) -> Remaining:
     running = job.state is State.RUNNING and job.eta is not None and job.workers
     fastest = min((seconds for config, seconds in belief.seconds.items() if config.units == job.workers), default=None)
     left = min(max((job.eta[1] - now) / fastest, 0.0), 1.0) if running and job.eta and fastest else 1.0
-    return Remaining(submission, left, belief.spread)
+    return Remaining(submission, left, belief.spread, 0.0 if running else belief.start)

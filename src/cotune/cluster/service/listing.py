@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, select, true
 
+from cotune.cluster.service.queued import STANDING
 from cotune.cluster.service.states import JobStanding, State
 from cotune.store import Store
 from cotune.store.schema import queue
@@ -37,7 +38,6 @@ class ListedJob:
 
 
 _SHOWN = ("id", "name", "team", "priority", "reason", "workers", "target", "deadline", "submitted", "changed", "eta")
-_STANDING = ("state", "fence", "held", "cancelling", "restarts")
 
 
 def listed(
@@ -47,7 +47,7 @@ def listed(
     wanted: list[ColumnElement[bool]] = [true()]
     wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
     wanted += [queue.c.team == team] if team is not None else []
-    shown = [queue.c[name] for name in (*_SHOWN, *_STANDING)]
+    shown = [queue.c[name] for name in (*_SHOWN, *STANDING)]
     user = queue.c.file["user"].as_string()
     query = select(*shown, user).where(and_(*wanted)).order_by(queue.c.number.desc()).limit(last)
     known = {state.value: state for state in State}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cotune.cluster.service.preparers import LOG
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queued import QueuedJob
 from cotune.run.tail import Tail
 
 MOST_BYTES = 1 << 20  # of each file, from its end, where all is not asked for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queued import QueuedJob
 from cotune.types import Sample
 
 FRUITLESS = 5  # losses in a row without an evaluation more than before

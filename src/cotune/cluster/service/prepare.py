@@ -1,6 +1,7 @@
 """Measuring and planning one job, in a process of its own: whatever its file or script does, the service goes on.
 
-    queued ─▶ profiling: probes, each with the next fencing number ─▶ plan ─▶ waiting, declined or failed
+    queued ─▶ profiling: plan by the samples there are ─▶ waiting, declined or failed
+                  └─ exit status UNMEASURED: again, with workers ─▶ probes, each with the next fencing number ─▶ plan
 
 The process ends when its service does: it holds the other end of a pipe. What it found it writes itself, in its
 leader's term, so that a service that was killed meanwhile finds either nothing or all of it.
@@ -20,8 +21,9 @@ from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import is_alike, on_cluster
-from cotune.cluster.service.preparing import TRIES
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.preparing import TRIES, UNMEASURED
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
 from cotune.display import Terminal
 from cotune.documents import forecast_document
@@ -73,7 +75,7 @@ class FencedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """One job on its way to a plan, on a service's cluster, `workers` of which measuring may use."""
+    """One job on its way to a plan, on a service's cluster, `workers` of which measuring may use; none: it is not."""
 
     queue: Queue
     job: QueuedJob
@@ -112,6 +114,8 @@ class Preparation:
         except Infeasible as error:
             if error.remedy not in ("profile", "profile_longer") and not _may_change(error):
                 raise
+        if not self.workers:
+            sys.exit(UNMEASURED)
         self._measure(laid_over(settings, {"search": {"device": unknown}}) if unknown else settings, store)
         return self._learnt(Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal()))
 

@@ -1,7 +1,7 @@
-"""The processes that measure and plan jobs for the service, one or a few at a time, each with workers set aside.
+"""The processes that plan and measure jobs for the service: one that plans, and one or a few that measure.
 
 While a job is measured the policy has so many units fewer of each type that the job may have, so that its probes are
-not slowed by the others' work.
+not slowed by the others' work. To plan by samples that there are takes none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cotune.cluster.policy import capacity
 from cotune.cluster.service.device_types import types_of
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queued import QueuedJob
 from cotune.jobfile.settings import Settings
 from cotune.safety import private
 from cotune.store import rows
@@ -30,7 +30,7 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Preparer:
-    """A process that prepares a job, and the units of each type that it may use."""
+    """A process that prepares a job, and the units of each type that it may measure on; none where it only plans."""
 
     job: QueuedJob
     process: subprocess.Popen[bytes]
@@ -62,16 +62,28 @@ class Preparers:
         return set(self._running)
 
     @property
-    def has_room(self) -> bool:
-        return len(self._running) < self._at_once
+    def can_plan(self) -> bool:
+        return all(one.units for one in self._running.values())
 
-    def begin(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
-        """Begin to prepare a job: with what is free, half of all at least, and never more than the job can use."""
+    @property
+    def can_measure(self) -> bool:
+        return sum(bool(one.units) for one in self._running.values()) < self._at_once
+
+    def plan(self, job: QueuedJob, cluster: Cluster) -> None:
+        """Begin to plan a job by the samples there are."""
+        types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
+        self._begin(job, cluster, {})
+
+    def measure(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
+        """Begin to measure a job: on what is free, half of all at least, and never more than the job can use."""
         settings, there = job.file.settings(), capacity(cluster)
         most = _most_units(settings)
         units = {
             kind: min(max(free[kind], -(-there[kind] // 2)), there[kind], most) for kind in types_of(settings, cluster)
         }
+        self._begin(job, cluster, units)
+
+    def _begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
         folder = run_folder(job)
         private.make_folder(folder)
         told = json.dumps(rows.of_record(cluster))
@@ -81,7 +93,7 @@ class Preparers:
             __package__ + ".prepare",
             job.id,
             str(self._term),
-            str(min(units.values())),
+            str(min(units.values(), default=0)),
             told,
         ]
         with (folder / LOG).open("ab") as log:

@@ -10,13 +10,13 @@ carries its term, and is refused once another one leads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
 
 from cotune.cluster.service import states
+from cotune.cluster.service.queued import STANDING, JobInLine, Leader, QueuedJob, QueueEvent
 from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import FINAL, JobStanding, State
@@ -28,7 +28,6 @@ from cotune.store.schema import leaders, queue, queue_events, service_rules
 
 SERVICE = "service"  # the name of the lease
 _SHOWN = 5
-_STANDING = ("state", "fence", "held", "cancelling", "restarts")  # as `JobStanding` has them
 _MOST_WORDS = 4000  # letters of a reason
 
 
@@ -38,86 +37,6 @@ class QuotaFull(OverBudget):
 
 class NoLongerLeading(EngineError):
     """Another service has taken over: what this one still runs must end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """Who works the queue off, in which term, until when unless it says more, and what it says of itself."""
-
-    holder: str
-    term: int
-    expires: float  # on the store's clock
-    about: Mapping[str, Any]
-    is_alive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A submitted job as it stands; times are seconds since 1970 on the store's clock."""
-
-    number: int
-    id: str
-    name: str
-    team: str
-    priority: int
-    standing: JobStanding
-    reason: str
-    workers: int
-    file: JobSnapshot
-    folder: str | None  # where the files of its starts are, once there was one
-    target: Mapping[str, Any] | None
-    deadline: float | None  # seconds after it was submitted
-    submitted: float
-    changed: float
-    eta: tuple[float, float, float] | None  # when it ends, by the 10th, 50th and 90th percentile
-    belief: Mapping[str, Any] | None  # what was learnt of it, see `belief`
-    result: Mapping[str, Any] | None  # what became of it, beside what was forecast
-
-    @property
-    def state(self) -> State:
-        return self.standing.state
-
-    @property
-    def is_final(self) -> bool:
-        return self.standing.is_final
-
-    @property
-    def user(self) -> str:
-        """Return who submitted it."""
-        return self.file.user
-
-
-@dataclass(frozen=True, slots=True)
-class JobInLine:
-    """A submitted job without its file and its plan: ten thousand of them are kept in mind."""
-
-    number: int
-    id: str
-    name: str
-    priority: int
-    standing: JobStanding
-    reason: str
-
-    @property
-    def state(self) -> State:
-        return self.standing.state
-
-    @property
-    def turn(self) -> tuple[int, int]:
-        """Return where it stands: higher priority first, then first come."""
-        return -self.priority, self.number
-
-
-@dataclass(frozen=True, slots=True)
-class QueueEvent:
-    """Something that happened to a job: what it became, and why."""
-
-    number: int
-    job: str
-    at: float
-    state: State
-    fence: int
-    words: str
 
 
 class Queue:
@@ -171,7 +90,7 @@ class Queue:
         wanted += [queue.c.name == name] if name is not None else []
         wanted += [queue.c.id.in_(ids)] if ids is not None else []
         query = select(queue).where(and_(*wanted)).order_by(queue.c.number.desc()).limit(last)
-        found = self.store.ask(lambda connection: [_job(row._asdict()) for row in connection.execute(query)])
+        found = self.store.ask(lambda connection: [QueuedJob.of(row._asdict()) for row in connection.execute(query)])
         return tuple(reversed(found))
 
     def line(
@@ -181,7 +100,7 @@ class Queue:
         wanted: list[ColumnElement[bool]] = [true()]
         wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
         wanted += [queue.c.id.in_(ids)] if ids is not None else []
-        own = [queue.c[name] for name in ("number", "id", "name", "priority", "reason", *_STANDING)]
+        own = [queue.c[name] for name in ("number", "id", "name", "priority", "reason", *STANDING)]
         query = select(*own, queue.c.belief.is_not(None)).where(and_(*wanted)).order_by(queue.c.number)
 
         def read(connection: Connection) -> tuple[JobInLine, ...]:
@@ -212,7 +131,7 @@ class Queue:
             for wanted in (begins, queue.c.name == id):
                 rows = connection.execute(select(queue).where(wanted).order_by(queue.c.number)).all()
                 if rows:
-                    return [_job(row._asdict()) for row in rows]
+                    return [QueuedJob.of(row._asdict()) for row in rows]
             return []
 
         found = self.store.ask(read)
@@ -346,7 +265,7 @@ class Queue:
         row = connection.execute(select(queue).where(queue.c.id == id).with_for_update()).one_or_none()
         if row is None:
             raise NotFound(f"no job {id!r} in the queue of {self.store.label}")
-        return _job(row._asdict())
+        return QueuedJob.of(row._asdict())
 
     def _put(
         self, connection: Connection, job: QueuedJob, after: JobStanding, words: str, values: Mapping[str, Any]
@@ -361,7 +280,7 @@ class Queue:
         connection.execute(update(queue).where(queue.c.id == job.id).values(**columns))
         _tell(connection, job.id, now, after, reason)
         row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
-        return _job(row._asdict())
+        return QueuedJob.of(row._asdict())
 
 
 def is_dead(holder: str) -> bool:
@@ -421,17 +340,3 @@ def _columns(standing: JobStanding) -> dict[str, Any]:
         "cancelling": standing.cancelling,
         "restarts": standing.restarts,
     }
-
-
-def _job(row: dict[str, Any]) -> QueuedJob:
-    standing = JobStanding(
-        State(row.pop("state")),
-        row.pop("fence"),
-        row.pop("held"),
-        row.pop("cancelling"),
-        row.pop("restarts"),
-        planned=row["belief"] is not None,
-    )
-    low_to_high: Sequence[float] | None = row.pop("eta")
-    eta = None if low_to_high is None else (low_to_high[0], low_to_high[1], low_to_high[2])
-    return QueuedJob(standing=standing, eta=eta, file=JobSnapshot.of(row.pop("file")), **row)

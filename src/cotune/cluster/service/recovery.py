@@ -13,7 +13,7 @@ from cotune.cluster.live import Queued, Serving
 from cotune.cluster.policy import Active
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.preparers import run_folder
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queued import QueuedJob
 from cotune.errors import CotuneError
 from cotune.run.launch import Reported
 from cotune.run.local.messages import Record

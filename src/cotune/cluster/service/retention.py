@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cotune.checkpoints import is_own
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import FINAL
 from cotune.store.location import RUNS, work_folder
 

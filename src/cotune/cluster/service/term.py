@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotune.cluster.service import states
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
 
 

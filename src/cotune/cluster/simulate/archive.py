@@ -25,8 +25,6 @@ _POINTS = 200
 
 def kept(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as a document; it must have kept its spells."""
-    submit = np.array([job.submit for job in outcome.jobs])
-    jct = np.sort((outcome.end - submit)[outcome.finished])
     waits = np.sort(outcome.waited[outcome.finished])
     edges, held = use_over_time(outcome, _POINTS)
     rows = _chosen(outcome)
@@ -34,7 +32,7 @@ def kept(outcome: Outcome) -> dict[str, Any]:
     reasons = _Reasons(outcome)
     return {
         "metrics": metrics(outcome),
-        "completion": _quantiles(jct),
+        "completion": _quantiles(np.sort(outcome.completion)),
         "waiting": _quantiles(waits),
         "use": {"seconds": edges[:-1].tolist(), "share": held.tolist()},
         "of": len(outcome.jobs),
@@ -42,7 +40,7 @@ def kept(outcome: Outcome) -> dict[str, Any]:
             {
                 "name": outcome.jobs[row].name,
                 "gpus": outcome.jobs[row].gpus,
-                "submit": float(submit[row]),
+                "submit": float(outcome.submit[row]),
                 "end": float(outcome.end[row]) if np.isfinite(outcome.end[row]) else None,
                 "waited": float(outcome.waited[row]),
                 "spells": spells[row],
@@ -83,18 +81,18 @@ class _Reasons:
         self.outcome = outcome
         table = np.array([(s.start, s.end, s.gpus, s.number) for s in outcome.spells], dtype=np.float64).reshape(-1, 4)
         self.starts, self.ends, self.gpus, self.owners = table.T
-        self.submit = np.array([job.submit for job in outcome.jobs])
         self.total = sum(capacity(outcome.cluster).values())
 
     def __call__(self, row: int) -> str:
         """Return the reason, or nothing where the job did not wait at first."""
-        outcome, at = self.outcome, self.submit[row]
+        outcome, submit = self.outcome, self.outcome.submit
+        at = submit[row]
         if outcome.start[row] <= at:
             return "waited after its first start, when it was stopped for others" if outcome.waited[row] > 0 else ""
         there = (self.starts <= at) & (self.ends > at)
         free = self.total - int(self.gpus[there].sum())
         words = blocker(outcome.jobs[row].gpus, free)
-        ahead = int(np.count_nonzero((self.submit <= at) & (outcome.start > at) & (outcome.start < outcome.start[row])))
+        ahead = int(np.count_nonzero((submit <= at) & (outcome.start > at) & (outcome.start < outcome.start[row])))
         words += f"; {ahead} other waiting jobs went first" if ahead else ""
         largest = np.argsort(-self.gpus * there, kind="stable")[:3]
         held = [f"{outcome.jobs[int(self.owners[n])].name} ({int(self.gpus[n])})" for n in largest if there[n]]

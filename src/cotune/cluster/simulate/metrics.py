@@ -20,10 +20,9 @@ _CLASSES = ((0, 0.999), (1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60)
 def metrics(outcome: Outcome) -> dict[str, Any]:
     """Return every metric of an outcome by name."""
     jobs, done = outcome.jobs, outcome.finished
-    submit = np.array([job.submit for job in jobs])
+    submit, jct = outcome.submit, outcome.completion
     gpus = np.array([job.gpus * job.share for job in jobs])
     alone = np.array([job.seconds for job in jobs])
-    jct = (outcome.end - submit)[done]
     declined = int(outcome.declined.sum())
     slowdown = np.maximum(jct, 1.0) / np.maximum(alone[done], 1.0)
     rho = _fairness(outcome, submit, gpus, alone)
@@ -103,7 +102,7 @@ def _jain(values: Floats) -> float | None:
 
 
 def _deadlines(outcome: Outcome) -> dict[str, Any] | None:
-    limit = np.array([np.nan if job.deadline is None else job.deadline for job in outcome.jobs])
+    limit = outcome.limits
     asked = ~np.isnan(limit)
     if not asked.any():
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -54,6 +55,20 @@ class Outcome:
     def finished(self) -> Mask:
         return np.isfinite(self.end)
 
+    @cached_property
+    def submit(self) -> Floats:
+        return np.array([job.submit for job in self.jobs])
+
+    @property
+    def completion(self) -> Floats:
+        """Return the seconds from submission to the end of the jobs that ended."""
+        return (self.end - self.submit)[self.finished]
+
+    @property
+    def limits(self) -> Floats:
+        """Return the deadline of each job, NaN where it has none."""
+        return np.array([np.nan if job.deadline is None else job.deadline for job in self.jobs])
+
 
 @dataclass
 class _Record:
@@ -61,7 +76,6 @@ class _Record:
 
     jobs: int
     cluster: Cluster
-    restart: float
     keep_spells: bool
     placer: Placer
     columns: dict[str, Floats] = field(init=False)
@@ -94,7 +108,7 @@ class _Record:
             nodes = tuple(self.placer.held(active)) if self.keep_spells else ()
             self._open[active.number] = Spell(active.number, changes.at, math.inf, active.held, nodes, config.device)
             self._free -= active.held
-            self.columns["lost"][active.number] += self.restart * active.held
+            self.columns["lost"][active.number] += active.restart * active.held
         self._at, self._waiting = changes.at, present > len(self._open)
 
     def left(self, active: Active, at: float) -> None:
@@ -142,7 +156,7 @@ def simulate(
     places = placer(placement, there, sizes)
     out = outages(failures, there, places, seed)
     world = Simulated(asking, believe, restart, until, out)
-    record = _Record(len(ordered), there, restart, keep_spells, places)
+    record = _Record(len(ordered), there, keep_spells, places)
     footing = None if out is None else lambda: Footing(decides, out.there(), cluster)
 
     def watch(changes: Changes) -> None:

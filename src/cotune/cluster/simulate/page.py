@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from cotune import __version__
 from cotune.cluster.simulate import node_gantt
 from cotune.cluster.simulate.outcome import Outcome
 from cotune.cluster.simulate.pictures import use_over_time
 from cotune.reports.markup import Markup, join, table, tag
-from cotune.reports.page import asset
+from cotune.reports.page import whole_page
 from cotune.types import Floats
 from cotune.units import duration, number
 
@@ -54,17 +53,7 @@ def page(title: str, results: Mapping[str, Mapping[str, Any]], outcomes: Mapping
             cards.append(
                 _card(f"{name}: nodes", _node_bars(outcome, colours[name]), "Nodes, while somebody held them.")
             )
-    head = join(
-        [
-            tag("meta", charset="utf-8"),
-            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("meta", name="generator", content=f"cotune {__version__}"),
-            tag("title", title),
-            tag("style", Markup(asset("base.css") + _STYLE)),
-        ]
-    )
-    body = tag("body", tag("main", tag("h1", title), *cards))
-    return f"<!doctype html>\n{tag('html', tag('head', head), body, lang='en')}\n"
+    return whole_page(title, _STYLE, tag("main", tag("h1", title), *cards))
 
 
 def _card(title: str, drawing: Markup, words: str = "") -> Markup:
@@ -93,8 +82,7 @@ def _summary(results: Mapping[str, Mapping[str, Any]], colours: Mapping[str, str
 def _completion(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> Markup:
     curves: dict[str, tuple[Floats, Floats]] = {}
     for name, outcome in outcomes.items():
-        submit = np.array([job.submit for job in outcome.jobs])
-        jct = np.sort(np.maximum((outcome.end - submit)[outcome.finished], 1.0))
+        jct = np.sort(np.maximum(outcome.completion, 1.0))
         places = np.unique(np.linspace(0, max(len(jct) - 1, 0), min(len(jct), _POINTS)).astype(int))
         curves[name] = np.log10(jct[places]), (places + 1.0) / max(len(jct), 1)
     powers = range(math.ceil(max((x[-1] for x, _ in curves.values() if len(x)), default=1.0)) + 1)

@@ -50,8 +50,7 @@ def _use(outcome: Outcome) -> str:
 
 
 def _cdf(outcome: Outcome) -> str:
-    submit = np.array([job.submit for job in outcome.jobs])
-    jct = np.sort((outcome.end - submit)[outcome.finished])
+    jct = np.sort(outcome.completion)
     if len(jct) == 0:
         return "no job ended"
     lines = []

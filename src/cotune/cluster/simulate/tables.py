@@ -63,11 +63,10 @@ def teams(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 
 def _team(outcome: Outcome, own: Mask) -> dict[str, Any]:
-    submit = np.array([job.submit for job in outcome.jobs])
-    limit = np.array([np.nan if job.deadline is None else job.deadline for job in outcome.jobs])
+    limit = outcome.limits
     alone = np.array([job.seconds for job in outcome.jobs])
     done = own & outcome.finished
-    jct = (outcome.end - submit)[done]
+    jct = (outcome.end - outcome.submit)[done]
     asked = int((own & ~np.isnan(limit)).sum())
     total = float(outcome.service.sum())
     return {
@@ -94,8 +93,5 @@ def common(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     A policy that declines the long ones has a short mean; over the same jobs it has not.
     """
     everywhere = np.logical_and.reduce([outcome.finished for outcome in outcomes.values()])
-    means = {}
-    for name, outcome in outcomes.items():
-        submit = np.array([job.submit for job in outcome.jobs])
-        means[name] = _mean((outcome.end - submit)[everywhere])
+    means = {name: _mean((outcome.end - outcome.submit)[everywhere]) for name, outcome in outcomes.items()}
     return {"jobs": int(everywhere.sum()), "jct_mean": means}

@@ -95,7 +95,7 @@ class Simulated:
     def _arrive(self, job: Submission) -> Active:
         active = self._believe(job, self._next)
         active.synced = active.entered = self._now
-        active.restart = self._restart
+        active.restart = self._restart if job.restart is None else job.restart
         self.present[self._next] = active
         self._next += 1
         self._finishable += _finishable(job)
@@ -113,7 +113,7 @@ class Simulated:
         self._finishable -= 1
 
     def start(self, active: Active) -> None:
-        active.ready = self._now + self._restart
+        active.ready = self._now + active.restart
         job = active.job
         if self._outages:
             self._begun[active.number] = active.done

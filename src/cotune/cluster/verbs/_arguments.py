@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cotune import registry
+from cotune.cli.options import numbers
 from cotune.cluster.policy import Policy
 from cotune.cluster.traces import Trace
 from cotune.errors import UsageError
@@ -56,10 +57,7 @@ def limits_of(deadlines: str) -> tuple[float, float]:
 
 def noise_levels(noise: str | None) -> list[float]:
     """Return the levels of '0.1,0.3', from the least up, after none at all."""
-    try:
-        levels = sorted({float(part) for part in (noise or "0").split(",")} | {0.0})
-    except ValueError:
-        raise UsageError(f"cannot read --noise {noise!r}; write --noise 0.1,0.3,1.0") from None
+    levels = sorted({0.0, *numbers(float, noise or "0", "--noise 0.1,0.3,1.0")})
     if levels[0] < 0 or levels[-1] > 10:
         raise UsageError(f"--noise {noise} must lie between 0 and 10")
     return levels

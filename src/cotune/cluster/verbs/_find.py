@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import typer
-
-from cotune.cli.output import emit_json, note, say, table
+from cotune.cli.output import emit_json, end_with, note, say, table
 from cotune.cluster.policy import Policy, capacity
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
@@ -23,16 +21,6 @@ _HEADS = {"jct_mean": "mean", "waiting_mean": "waiting", "utilisation": "use", "
 
 
 @dataclass(frozen=True)
-class SizeQuestion:
-    """What is asked: jobs as in the setting, on clusters from the smallest up, until a condition holds."""
-
-    setting: SimulationSetting
-    sizes: list[str]
-    condition: str
-    noise: float
-
-
-@dataclass(frozen=True)
 class SizesFound:
     """What came out for each policy."""
 
@@ -41,26 +29,28 @@ class SizesFound:
     answers: Mapping[str, SmallestSize]
 
 
-def answer(search: SizeQuestion, policies: Mapping[str, Policy]) -> SizesFound:
-    """Return the smallest cluster for each policy; one that cannot hold every job is not tried."""
-    condition = Condition.parse(search.condition)
-    most = max(job.gpus for job in search.setting.jobs)
-    sizes = [size for size in search.sizes if _gpus(size) >= most]
-    if condition.on_deadlines and all(job.deadline is None for job in search.setting.jobs):
+def answer(
+    setting: SimulationSetting, sizes: Sequence[str], asked: str, noise: float, policies: Mapping[str, Policy]
+) -> SizesFound:
+    """Return the smallest cluster that is enough under each policy; one that cannot hold every job is not tried."""
+    condition = Condition.parse(asked)
+    most = max(job.gpus for job in setting.jobs)
+    large = [size for size in sizes if _gpus(size) >= most]
+    if condition.on_deadlines and all(job.deadline is None for job in setting.jobs):
         raise UsageError(
             f"no job of the trace has a deadline, so {condition.text!r} asks for nothing; --deadlines 0.5,1.5 adds them"
         )
-    if len(sizes) < len(search.sizes):
-        note(f"tried from {sizes[0]} up: a job asks for {most} GPUs")
+    if len(large) < len(sizes):
+        note(f"tried from {large[0]} up: a job asks for {most} GPUs")
     answers = {}
     for name, policy in policies.items():
 
         def play(size: str, policy: Policy = policy, name: str = name) -> Mapping[str, float | None]:
             note(f"{name} on {size}")
-            return flat(metrics(replace(search.setting, cluster=parse_cluster(size)).play(policy, search.noise)))
+            return flat(metrics(replace(setting, cluster=parse_cluster(size)).play(policy, noise)))
 
-        answers[name] = smallest(sizes, condition, play)
-    return SizesFound(condition, tuple(sizes), answers)
+        answers[name] = smallest(large, condition, play)
+    return SizesFound(condition, tuple(large), answers)
 
 
 def _gpus(size: str) -> int:
@@ -81,12 +71,8 @@ def tell_sizes(found: SizesFound, trace: Trace, json: bool) -> None:
     else:
         _print(found, trace)
     if not any(one.smallest for one in found.answers.values()):
-        if json:
-            raise typer.Exit(Infeasible.exit_code)
-        raise Infeasible(
-            f"not even {found.sizes[-1]} has {found.condition.text}; try more GPUs, or ask for less",
-            found.condition.text,
-        )
+        words = f"not even {found.sizes[-1]} has {found.condition.text}; try more GPUs, or ask for less"
+        end_with(Infeasible(words, found.condition.text), told=json)
 
 
 def _document(one: SmallestSize, condition: Condition) -> dict[str, Any]:

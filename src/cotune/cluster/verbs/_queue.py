@@ -9,18 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
+from cotune.cli.options import require_store
 from cotune.cli.output import emit_json, say
 from cotune.cluster.service.documents import job_document
-from cotune.cluster.service.queue import Queue, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
 from cotune.store import open_store
+from cotune.store.location import locate
 from cotune.units import duration
 
 JobId = Annotated[str, typer.Argument(help="The job's id, enough of its first letters, or its name.", metavar="JOB")]
 
 
 @contextmanager
-def open_queue(store: str | None) -> Iterator[Queue]:
-    """Yield the queue of the store that is named, or of the nearest project."""
+def open_queue(store: str | None, *, may_make: bool = False) -> Iterator[Queue]:
+    """Yield the queue of the store that is named, or of the nearest project; one that is named must be there."""
+    if store is not None and not may_make:
+        require_store(locate(store, Path()))
     with open_store(store, Path()) as opened:
         yield Queue(opened)
 

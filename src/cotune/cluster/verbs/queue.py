@@ -7,6 +7,13 @@ from typing import Annotated
 import typer
 
 from cotune.cli.options import Json, StoreUrl
+from cotune.cli.output import emit_json, say, table
+from cotune.cluster.service.documents import cluster_document, job_document, leader_document
+from cotune.cluster.service.listing import listed
+from cotune.cluster.service.states import FINAL, State
+from cotune.cluster.verbs._queue import cluster_lines, eta_words, open_queue
+from cotune.errors import UsageError, suggestion
+from cotune.units import counted, duration
 
 
 def queue(
@@ -18,14 +25,6 @@ def queue(
     json: Json = False,
 ) -> None:
     """List the jobs of the queue in the order they were submitted."""
-    from cotune.cli.output import emit_json, say, table
-    from cotune.cluster.service.documents import cluster_document, job_document, leader_document
-    from cotune.cluster.service.listing import listed
-    from cotune.cluster.service.states import FINAL, State
-    from cotune.cluster.verbs._queue import cluster_lines, eta_words, open_queue
-    from cotune.errors import UsageError, suggestion
-    from cotune.units import counted, duration
-
     known = [one.value for one in State]
     if state is not None and state not in known:
         raise UsageError(f"no state {state!r}; there are {', '.join(known)}{suggestion(state, known)}")

@@ -36,7 +36,7 @@ def rules(
     for limit, given in (("workers", max_workers), ("jobs", max_jobs)):
         for team, most in map(_limit, given or ()):
             quotas.setdefault(team, {})[limit] = most
-    with open_queue(store) as queue:
+    with open_queue(store, may_make=bool(policy or quotas)) as queue:
         found = queue.change_rules(policy, quotas, by=getuser()) if policy or quotas else queue.rules()
     if json:
         emit_json("rules", found.document())

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.help import SPACE, rare
-from cotune.cli.options import Engine, Json, Seed, StoreUrl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from cotune.cluster.live import Serving
-    from cotune.cluster.loop import Changes
-    from cotune.cluster.service.daemon import ServiceOptions
-    from cotune.types import Cluster
+from cotune import registry
+from cotune.cli.help import SPACE, flag, rare_flag
+from cotune.cli.options import Engine, Json, Seed, StoreUrl, runs_folder
+from cotune.cli.output import emit_json, end_with, note, say, table
+from cotune.cluster.api.listening import ApiAddress, answering
+from cotune.cluster.arrivals import Intake, Stores, settings_of
+from cotune.cluster.live import LiveWorld, Serving, whole
+from cotune.cluster.loop import Changes, drive
+from cotune.cluster.node_packing import Count
+from cotune.cluster.service.checking import checked
+from cotune.cluster.service.daemon import Service, ServiceOptions, log
+from cotune.cluster.service.device_types import alike, served_cluster
+from cotune.cluster.service.outcomes import outcome_of
+from cotune.documents import config_document, goal_document
+from cotune.errors import CotuneError, EngineError, Missed, UsageError
+from cotune.project.ended_runs import cost_of
+from cotune.run.opening import opened_engine
+from cotune.types import Cluster
+from cotune.units import counted, duration, number, seconds
 
 
 def serve(
@@ -26,95 +36,59 @@ def serve(
     ] = None,
     queue: Annotated[
         Path | None,
-        typer.Option(
-            "--queue",
-            rich_help_panel=rare("Options"),
-            help="Also take every job file that comes into this folder, until Ctrl-C.",
-        ),
+        rare_flag("Options", "--queue", help="Also take every job file that comes into this folder, until Ctrl-C."),
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option("--policy", rich_help_panel=SPACE, help="Who runs on what: joint (the default), fifo, srtf, ..."),
+        str | None, flag(SPACE, "--policy", help="Who runs on what: joint (the default), fifo, srtf, ...")
     ] = None,
     slots: Annotated[
-        int | None,
-        typer.Option(
-            "--slots",
-            rich_help_panel=SPACE,
-            min=1,
-            help="Workers for all jobs (default: cores, or the device's).",
-        ),
+        int | None, flag(SPACE, "--slots", help="Workers for all jobs (default: cores, or the device's).", min=1)
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster",
-            rich_help_panel=SPACE,
-            help="What there is for all jobs: 4x8 (nodes x units), or a YAML file of device types.",
+        flag(
+            SPACE, "--cluster", help="What there is for all jobs: 4x8 (nodes x units), or a YAML file of device types."
         ),
     ] = None,
     placement: Annotated[
         str | None,
-        typer.Option(
+        rare_flag(
+            SPACE,
             "--placement",
-            rich_help_panel=rare(SPACE),
             help="How nodes are chosen: consolidate (the default), emptiest, spread, even, fragmentation, count.",
         ),
     ] = None,
     store: StoreUrl = None,
     engine: Engine = None,
     profilers: Annotated[
-        int,
-        typer.Option(
-            "--profilers", rich_help_panel=rare(SPACE), min=1, help="Jobs of the queue that are measured at a time."
-        ),
+        int, rare_flag(SPACE, "--profilers", help="Jobs of the queue that are measured at a time.", min=1)
     ] = 1,
     drain: Annotated[bool, typer.Option("--drain", help="End when no job of the queue is left.")] = False,
     keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep",
-            rich_help_panel=rare("Options"),
-            help="Remove logs and checkpoints this long after a job's end: 30d.",
-        ),
+        str | None, rare_flag("Options", "--keep", help="Remove logs and checkpoints this long after a job's end: 30d.")
     ] = None,
     keep_gigabytes: Annotated[
         float | None,
-        typer.Option(
+        rare_flag(
+            "Options",
             "--keep-gigabytes",
-            rich_help_panel=rare("Options"),
-            min=0.0,
             help="Remove those of the jobs that ended first where all ended jobs' take more.",
+            min=0.0,
         ),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(
-            "--metrics-port",
-            rich_help_panel=rare("Options"),
-            min=1,
-            max=65535,
-            help="/metrics for Prometheus on loopback.",
-        ),
+        rare_flag("Options", "--metrics-port", help="/metrics for Prometheus on loopback.", min=1, max=65535),
     ] = None,
     listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            help="Answer HTTP under /api/v1/ here: 8791; with --tokens.",
-        ),
+        str | None, typer.Option("--listen", help="Answer HTTP under /api/v1/ here: 8791; with --tokens.")
     ] = None,
     tokens: Annotated[
-        Path | None,
-        typer.Option("--tokens", help="The file of tokens that `cotune token` makes."),
+        Path | None, typer.Option("--tokens", help="The file of tokens that `cotune token` makes.")
     ] = None,
     folders: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--folder",
-            rich_help_panel=rare(SPACE),
-            help="Where jobs that come over HTTP may stand (default: this folder).",
-        ),
+        rare_flag(SPACE, "--folder", help="Where jobs that come over HTTP may stand (default: this folder)."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say whether it could start.")] = False,
     seed: Seed = 0,
@@ -125,28 +99,19 @@ def serve(
     cotune serve --slots 8
     cotune serve --cluster 4x8 --policy srtf --drain
     """
-    from cotune import registry
-    from cotune.cli.options import runs_folder
-    from cotune.cli.output import emit_json, note
-    from cotune.cluster.arrivals import Intake, Stores, settings_of
-    from cotune.cluster.live import LiveWorld
-    from cotune.cluster.loop import drive
-    from cotune.cluster.node_packing import Count
-    from cotune.cluster.service.outcomes import outcome_of
-    from cotune.errors import UsageError
-    from cotune.run.opening import opened_engine
-
     if not jobs and queue is None:
         if engine is not None:
             raise UsageError("the service runs each job on the engine that its file names: leave out --engine")
-        from cotune.cluster.service.daemon import ServiceOptions
-        from cotune.units import seconds
-
         kept, given = None if keep is None else seconds(keep), _cluster(slots, cluster)
         most = None if keep_gigabytes is None else keep_gigabytes * 1e9
         options = ServiceOptions(policy, given, placement, profilers, drain, kept, most, metrics_port)
-        with _http(store, listen if not check else None, tokens, folders or ()):
-            _service(store, options, check=check, json=json)
+        if check:
+            if listen is not None:
+                ApiAddress.parse(listen, tokens, folders or ()).token_file()
+            _check(store, options, json)
+            return
+        with _http(store, listen, tokens, folders or ()):
+            _service(store, options, json=json)
         return
     if cluster is not None or placement is not None:
         raise UsageError("--cluster and --placement are for the service: hand jobs in with `cotune submit`")
@@ -175,9 +140,6 @@ def serve(
 
 def _cluster(slots: int | None, spec: str | None) -> Cluster | None:
     """Return the cluster that a service is given, if any."""
-    from cotune.cluster.service.device_types import alike, served_cluster
-    from cotune.errors import UsageError
-
     if spec is None:
         return alike(slots) if slots else None
     if slots is not None:
@@ -191,20 +153,12 @@ def _http(store: str | None, listen: str | None, tokens: Path | None, folders: S
     if listen is None:
         yield
         return
-    from cotune.cluster.api.listening import ApiAddress, answering
-    from cotune.cluster.service.daemon import log
-
     with answering(ApiAddress.parse(listen, tokens, folders), store) as address:
         log("listening", address=address)
         yield
 
 
-def _service(store: str | None, options: ServiceOptions, *, check: bool, json: bool) -> None:
-    from cotune.cluster.service.daemon import Service
-
-    if check:
-        _check(store, options, json)
-        return
+def _service(store: str | None, options: ServiceOptions, *, json: bool) -> None:
     Service(store, options).run()
     if json:
         from cotune.cli.output import emit_json
@@ -213,9 +167,6 @@ def _service(store: str | None, options: ServiceOptions, *, check: bool, json: b
 
 
 def _check(store: str | None, options: ServiceOptions, json: bool) -> None:
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.checking import checked
-
     found = checked(store, options)
     if json:
         emit_json("serve.check", found)
@@ -225,8 +176,6 @@ def _check(store: str | None, options: ServiceOptions, json: bool) -> None:
 
 
 def _tell(changes: Changes) -> None:
-    from cotune.cli.output import note
-
     for active in changes.stops:
         if active not in changes.starts:
             note(f"[{changes.at:.1f} s] {active.job.name}: stopped, others go first")
@@ -235,11 +184,6 @@ def _tell(changes: Changes) -> None:
 
 
 def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
-    from cotune.cluster.live import whole
-    from cotune.cluster.service.outcomes import outcome_of
-    from cotune.documents import config_document, goal_document
-    from cotune.project.ended_runs import cost_of
-
     outcome, words = outcome_of(served, cluster)
     sample, active = whole(served), served.active
     return {
@@ -260,9 +204,6 @@ def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
 
 
 def _show(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]]) -> None:
-    from cotune.cli.output import table
-    from cotune.units import duration, number
-
     columns = ("job", "workers", "batch", "starts", "waited", "ran", "cost", "outcome")
     rows: list[tuple[object, ...]] = [
         (
@@ -283,9 +224,6 @@ def _show(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]]) -
 
 def _end(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]], *, quiet: bool) -> None:
     """Leave with the exit code of the worst that happened to a job."""
-    from cotune.errors import CotuneError, EngineError, Missed
-    from cotune.units import counted
-
     failed = [one["job"] for one in ended if one["outcome"] == "failed"]
     short = [one["job"] for one in ended if one["outcome"] in ("missed", "declined")] + [one["job"] for one in declined]
     error: CotuneError | None = None
@@ -293,7 +231,4 @@ def _end(ended: Sequence[dict[str, Any]], declined: Sequence[dict[str, str]], *,
         error = EngineError(f"{counted(len(failed), 'job')} failed: {', '.join(failed)}")
     elif short:
         error = Missed(f"{counted(len(short), 'job')} did not meet the goal: {', '.join(short)}")
-    if error is not None and quiet:
-        raise typer.Exit(error.exit_code)
-    if error is not None:
-        raise error
+    end_with(error, told=quiet)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
+from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Seed, StoreUrl, open_store
 from cotune.cli.output import emit_json, note, show, writing
 from cotune.cluster.policy import Policy
@@ -26,7 +26,7 @@ from cotune.cluster.traces.shaping import loaded, windowed
 from cotune.cluster.traces.speeds import at_speeds, malleable
 from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
 from cotune.cluster.verbs._comparison import print_comparison, tell_why
-from cotune.cluster.verbs._find import SizeQuestion, answer, tell_sizes
+from cotune.cluster.verbs._find import answer, tell_sizes
 from cotune.errors import UsageError
 
 _LEFT_OUT_SHOWN = 20
@@ -34,107 +34,52 @@ _LEFT_OUT_SHOWN = 20
 
 def simulate(
     trace: Annotated[Path, typer.Argument(help="Plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
-    cluster: Annotated[
-        str,
-        typer.Option(
-            "--cluster",
-            help="104 (GPUs), 13x8 (nodes), 64..256 or a YAML file.",
-            rich_help_panel=SPACE,
-        ),
-    ],
+    cluster: Annotated[str, flag(SPACE, "--cluster", help="104 (GPUs), 13x8 (nodes), 64..256 or a YAML file.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            help="fifo,srtf,las(variant=pollux); given twice adds.",
-            show_default=False,
-            rich_help_panel=GOAL,
-        ),
+        flag(GOAL, "--policy", help="fifo,srtf,las(variant=pollux); given twice adds.", show_default=False),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only lines with column=value.", rich_help_panel=rare(SPACE))
-    ] = None,
+    only: Annotated[list[str] | None, rare_flag(SPACE, "--only", help="Only lines with column=value.")] = None,
     window: Annotated[
-        str | None,
-        typer.Option("--window", help="Only jobs submitted in 0..7d, or between dates.", rich_help_panel=rare(SPACE)),
+        str | None, rare_flag(SPACE, "--window", help="Only jobs submitted in 0..7d, or between dates.")
     ] = None,
-    load: Annotated[
-        float, typer.Option("--load", help="Jobs come so many times as fast: 1.5.", rich_help_panel=SPACE)
-    ] = 1.0,
+    load: Annotated[float, flag(SPACE, "--load", help="Jobs come so many times as fast: 1.5.")] = 1.0,
     team_column: Annotated[
-        str | None, typer.Option("--team-column", help="The column that holds the team.", rich_help_panel=rare(SPACE))
+        str | None, rare_flag(SPACE, "--team-column", help="The column that holds the team.")
     ] = None,
     speeds: Annotated[
         Path | None,
-        typer.Option(
-            "--speeds",
-            help="A folder of MODEL.csv or DEVICE-MODEL.csv: such jobs become malleable.",
-            rich_help_panel=rare(SPACE),
-        ),
+        rare_flag(SPACE, "--speeds", help="A folder of MODEL.csv or DEVICE-MODEL.csv: such jobs become malleable."),
     ] = None,
     targets: Annotated[
-        bool,
-        typer.Option(
-            "--targets",
-            help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.",
-            rich_help_panel=rare(GOAL),
-        ),
+        bool, rare_flag(GOAL, "--targets", help="Jobs with learning curves (Pollux) end at an accuracy, at any batch.")
     ] = False,
     deadlines: Annotated[
-        str | None,
-        typer.Option(
-            "--deadlines",
-            help="Deadlines where there are none: 0.5,1.5 times the run time.",
-            rich_help_panel=rare(GOAL),
-        ),
+        str | None, rare_flag(GOAL, "--deadlines", help="Deadlines where there are none: 0.5,1.5 times the run time.")
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be jobs.", rich_help_panel=rare(SPACE))
-    ] = False,
-    placement: Annotated[
-        str | None, typer.Option("--placement", help="count, consolidate, spread, ...", rich_help_panel=rare(SPACE))
-    ] = None,
-    restart: Annotated[
-        str, typer.Option("--restart", help="Seconds lost at every start.", rich_help_panel=rare(SPACE))
-    ] = "0",
+    skip_bad: Annotated[bool, rare_flag(SPACE, "--skip-bad", help="Leave out lines that cannot be jobs.")] = False,
+    placement: Annotated[str | None, rare_flag(SPACE, "--placement", help="count, consolidate, spread, ...")] = None,
+    restart: Annotated[str, rare_flag(SPACE, "--restart", help="Seconds lost at every start.")] = "0",
     failures: Annotated[
-        str | None,
-        typer.Option(
-            "--failures", help="Nodes fail: mtbf=30d,repair=4h[,checkpoint=30m].", rich_help_panel=rare(SPACE)
-        ),
+        str | None, rare_flag(SPACE, "--failures", help="Nodes fail: mtbf=30d,repair=4h[,checkpoint=30m].")
     ] = None,
     noise: Annotated[
-        str | None,
-        typer.Option("--noise", help="Errors of what policies believe: 0.1,0.3,1.0.", rich_help_panel=rare(GOAL)),
+        str | None, rare_flag(GOAL, "--noise", help="Errors of what policies believe: 0.1,0.3,1.0.")
     ] = None,
     find: Annotated[
-        str | None,
-        typer.Option("--find", help="The smallest cluster of a range with 'met >= 0.95'.", rich_help_panel=GOAL),
+        str | None, flag(GOAL, "--find", help="The smallest cluster of a range with 'met >= 0.95'.")
     ] = None,
-    why: Annotated[
-        str | None, typer.Option("--why", help="Explain this job, at the time of --at.", rich_help_panel=GOAL)
-    ] = None,
-    at: Annotated[
-        float | None, typer.Option("--at", help="Seconds on the trace's clock, for --why.", rich_help_panel=GOAL)
-    ] = None,
+    why: Annotated[str | None, flag(GOAL, "--why", help="Explain this job, at the time of --at.")] = None,
+    at: Annotated[float | None, flag(GOAL, "--at", help="Seconds on the trace's clock, for --why.")] = None,
     seed: Seed = 0,
-    per_team: Annotated[
-        bool, typer.Option("--per-team", help="Also a table of teams.", rich_help_panel=OUTPUT)
-    ] = False,
+    per_team: Annotated[bool, flag(OUTPUT, "--per-team", help="Also a table of teams.")] = False,
     per_job: Annotated[
-        Path | None,
-        typer.Option("--per-job", help="Write a line for each job to a CSV file.", rich_help_panel=rare(OUTPUT)),
+        Path | None, rare_flag(OUTPUT, "--per-job", help="Write a line for each job to a CSV file.")
     ] = None,
-    picture: Annotated[
-        str | None,
-        typer.Option("--picture", help="Draw gantt (jobs), nodes, cdf or use.", rich_help_panel=rare(OUTPUT)),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write table and pictures to a page.", rich_help_panel=OUTPUT)
-    ] = None,
+    picture: Annotated[str | None, rare_flag(OUTPUT, "--picture", help="Draw gantt (jobs), nodes, cdf or use.")] = None,
+    html: Annotated[Path | None, flag(OUTPUT, "--html", help="Write table and pictures to a page.")] = None,
     keep: Annotated[
-        bool,
-        typer.Option("--keep", help="Keep the results in the store, for the dashboard.", rich_help_panel=rare(OUTPUT)),
+        bool, rare_flag(OUTPUT, "--keep", help="Keep the results in the store, for the dashboard.")
     ] = False,
     store: StoreUrl = None,
     json: Json = False,
@@ -166,7 +111,7 @@ def simulate(
         seed,
     )
     if find is not None:
-        tell_sizes(answer(SizeQuestion(setting, sizes, find, levels[-1]), policies), jobs, json)
+        tell_sizes(answer(setting, sizes, find, levels[-1], policies), jobs, json)
         return
     if why is not None and at is not None:
         tell_why({text: setting.explain(why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.help import GOAL
+from cotune.cli.help import GOAL, flag
 from cotune.cli.options import Confidence, Deadline, Epochs, Json, MaxCost, MaxEpochs, Name, Prefer, StoreUrl, Target
-
-if TYPE_CHECKING:
-    from cotune.cluster.service.queue import Queue
-    from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cli.output import emit_json, say
+from cotune.cluster.service.adopting import adopt_samples
+from cotune.cluster.service.foresight import foresee
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.verbs._queue import open_queue
+from cotune.errors import Infeasible
+from cotune.units import counted, duration
 
 
 def submit(
     file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
     target: Target = None,
     deadline: Deadline = None,
-    team: Annotated[str | None, typer.Option("--team", rich_help_panel=GOAL, help="Whose job it is.")] = None,
-    priority: Annotated[
-        int | None, typer.Option("--priority", rich_help_panel=GOAL, help="Higher goes first (0).")
-    ] = None,
+    team: Annotated[str | None, flag(GOAL, "--team", help="Whose job it is.")] = None,
+    priority: Annotated[int | None, flag(GOAL, "--priority", help="Higher goes first (0).")] = None,
     name: Name = None,
     epochs: Epochs = None,
     max_epochs: MaxEpochs = None,
@@ -31,8 +33,7 @@ def submit(
     prefer: Prefer = None,
     hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting until cotune release.")] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved."),
+        bool, typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved.")
     ] = False,
     store: StoreUrl = None,
     json: Json = False,
@@ -42,11 +43,6 @@ def submit(
     cotune submit cotune.yaml --deadline 2h
     cotune submit cotune.yaml --dry-run
     """
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.adopting import adopt_samples
-    from cotune.cluster.service.snapshot import JobSnapshot
-    from cotune.cluster.verbs._queue import open_queue
-
     asked: dict[str, Any] = {
         "target": target,
         "deadline": deadline,
@@ -60,7 +56,7 @@ def submit(
         "prefer": prefer,
     }
     snapshot = JobSnapshot.take(file, asked)
-    with open_queue(store) as queue:
+    with open_queue(store, may_make=True) as queue:
         adopt_samples(queue.store, snapshot)
         if dry_run:
             _foresee(queue, snapshot, json)
@@ -77,11 +73,6 @@ def submit(
 
 def _foresee(queue: Queue, snapshot: JobSnapshot, json: bool) -> None:
     """Tell what would become of a job; leave with the exit code of a declined one if it would be."""
-    from cotune.cli.output import emit_json, say
-    from cotune.cluster.service.foresight import foresee
-    from cotune.errors import Infeasible
-    from cotune.units import counted, duration
-
     seen = foresee(queue, snapshot)
     if json:
         emit_json("submit.dry_run", seen)

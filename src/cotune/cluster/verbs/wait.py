@@ -10,7 +10,7 @@ import typer
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, say
 from cotune.cluster.service.documents import status_document
-from cotune.cluster.service.queue import QueuedJob
+from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
 from cotune.cluster.verbs._queue import JobId, open_queue
 from cotune.errors import CotuneError, EngineError, Infeasible, Interrupted, Missed, OverBudget

@@ -10,13 +10,13 @@ device are judged. As published, convolutions with a batch above 32 take no part
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotune import registry
 from cotune.errors import UsageError
+from cotune.lab.bench.tasks import worked_off
 from cotune.modelling.layer_predictor import LayerPredictor
 from cotune.modelling.layer_rows import Layers
 from cotune.predict import TooFewSamples
@@ -77,11 +77,7 @@ def bench_layers(
         for model in models
         for task in (*_seen(layers, model, seed), *(_unseen(layers, model, across, seed) if unseen else ()))
     ]
-    if processes == 1:
-        yield from map(_judge, tasks)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(_judge, tasks)
+    yield from worked_off(_judge, tasks, processes)
 
 
 def _seen(layers: Layers, model: str, seed: int) -> Iterator[LayerTask]:

@@ -185,7 +185,7 @@ def _nnls_scores(one: LeftOut) -> Floats:
     group = one.group
     terms = count_terms(group.rows.layouts, group.rows.setting)
     slots = (terms.micro_batches + terms.stages - 1) * np.maximum(terms.most, terms.last)
-    collectives, gradients = terms.layer[:, COMPUTED:].sum(axis=1), terms.once[:, 1:3].sum(axis=1)
+    collectives, gradients = terms.layer[:, COMPUTED:].sum(axis=1), terms.gradients[:, :2].sum(axis=1)
     per_slot = [slots * terms.layer[:, MATRICES], slots * collectives, slots]
     columns = np.column_stack([*per_slot, gradients, np.ones(len(slots))])
     seen = one.tried[group.rows.ran[one.tried]]

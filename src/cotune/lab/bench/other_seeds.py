@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.tasks import grouped, worked_off
 from cotune.lab.bench.truth import Truth
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
@@ -130,11 +130,7 @@ def bench_other_seeds(
             goals = _apart(folder, shown)[1].goals()
             for _, some in itertools.groupby(goals, key=lambda goal: goal.target):
                 tasks.append(_SeedTask(folder, shown, tuple(some), tuple(confidences), max_samples, seed))
-    if processes > 1 and len(tasks) > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            answered = list(pool.map(_answer, tasks))
-    else:
-        answered = [_answer(task) for task in tasks]
+    answered = list(worked_off(_answer, tasks, processes))
     rows = tuple(row for rows, _ in answered for row in rows)
     told = tuple(row for _, rows in answered for row in rows)
     return SeedBenchmark(rows, told, tuple(left_out))
@@ -142,10 +138,8 @@ def bench_other_seeds(
 
 def seed_summaries(rows: Iterable[SeedRow]) -> list[SeedSummary]:
     """Return one summary for each confidence that was asked for."""
-    by_confidence: dict[float, list[SeedRow]] = {}
-    for row in rows:
-        by_confidence.setdefault(row.confidence, []).append(row)
-    return [_summary(confidence, own) for confidence, own in sorted(by_confidence.items())]
+    groups = grouped(rows, lambda row: row.confidence)
+    return [_summary(confidence, own) for confidence, own in sorted(groups.items())]
 
 
 def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
@@ -161,9 +155,6 @@ def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
 
 def told_summaries(rows: Iterable[ToldRow]) -> list[ToldSummary]:
     """Return one summary for each part of what configs were told; every profile weighs the same."""
-    parts: dict[tuple[float, float], list[ToldRow]] = {}
-    for row in rows:
-        parts.setdefault((row.low, row.high), []).append(row)
     return [
         ToldSummary(
             *part,
@@ -172,7 +163,7 @@ def told_summaries(rows: Iterable[ToldRow]) -> list[ToldSummary]:
             probability=float(np.mean([row.probability for row in own])),
             met=float(np.mean([row.met for row in own])),
         )
-        for part, own in sorted(parts.items())
+        for part, own in sorted(grouped(rows, lambda row: (row.low, row.high)).items())
     ]
 
 

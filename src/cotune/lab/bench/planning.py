@@ -19,7 +19,6 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +27,7 @@ import numpy as np
 
 from cotune import registry
 from cotune.lab.bench.lab import Profiles, RecordedLab
+from cotune.lab.bench.tasks import grouped, worked_off
 from cotune.lab.bench.truth import FEWEST_BEST, Truth
 from cotune.lab.strategy import Decision, Strategy, decision_of
 from cotune.recording import Recording, read
@@ -124,24 +124,16 @@ def bench_planning(
         ]
     # The longest first, so that no process is left with them at the end.
     tasks.sort(key=lambda task: -task.size)
-    if processes > 1 and len(tasks) > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            answered = list(pool.map(_answer, tasks))
-    else:
-        answered = [_answer(task) for task in tasks]
     order = {_recording(folder).name: place for place, folder in enumerate(kept)}
     places = {strategy: place for place, strategy in enumerate(strategies)}
-    rows = [row for rows in answered for row in rows]
+    rows = [row for rows in worked_off(_answer, tasks, processes) for row in rows]
     rows.sort(key=lambda row: (order[row.recording], places[row.strategy], row.target, row.deadline))
     return Benchmark(tuple(rows), tuple(left_out))
 
 
 def planning_summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
     """Return the summary of each strategy, the best score with profiling first."""
-    by_strategy: dict[str, list[PlanningRow]] = {}
-    for row in rows:
-        by_strategy.setdefault(row.strategy, []).append(row)
-    found = [_summary(strategy, own) for strategy, own in by_strategy.items()]
+    found = [_summary(strategy, own) for strategy, own in grouped(rows, lambda row: row.strategy).items()]
     return sorted(found, key=lambda summary: summary.mean_with_profile)
 
 

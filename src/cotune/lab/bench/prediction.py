@@ -13,13 +13,13 @@ points of other batches, and later points, are predicted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from cotune import registry
+from cotune.lab.bench.tasks import grouped, worked_off
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, forecaster
 from cotune.probe.design import Design
 from cotune.recording import Recording, read
@@ -92,19 +92,12 @@ def bench_prediction(
     for name in names:
         registry.create("predictor", name)
     tasks = [PredictionTask(folder, names, tuple(counts), draws, seed) for folder in folders]
-    if processes > 1 and len(tasks) > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            found = list(pool.map(_measure, tasks))
-    else:
-        found = [_measure(task) for task in tasks]
-    return [row for rows in found for row in rows]
+    return [row for rows in worked_off(_measure, tasks, processes) for row in rows]
 
 
 def prediction_summaries(rows: Iterable[PredictionRow]) -> list[PredictionSummary]:
     """Return medians over recordings, the best first for each quantity and count."""
-    groups: dict[tuple[str, int, str], list[PredictionRow]] = {}
-    for row in rows:
-        groups.setdefault((row.quantity, row.samples, row.predictor), []).append(row)
+    groups = grouped(rows, lambda row: (row.quantity, row.samples, row.predictor))
     totals = [
         PredictionSummary(
             quantity=quantity,

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -31,6 +30,7 @@ import numpy as np
 from cotune import registry
 from cotune.errors import UsageError
 from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.tasks import grouped, worked_off
 from cotune.lab.bench.trials import Account, asha, manual, optuna
 from cotune.lab.bench.truth import SLACK, Truth
 from cotune.lab.strategy import Strategy
@@ -119,19 +119,12 @@ def bench_running(
         _RunningTask(folder, slack, ("self",) if seen else chosen, every, seed, seen)
         for folder, slack in itertools.product(kept, slacks)
     ]
-    if processes > 1 and len(tasks) > 1:
-        with ProcessPoolExecutor(processes) as pool:
-            answered = list(pool.map(_answer, tasks))
-    else:
-        answered = [_answer(task) for task in tasks]
-    return [row for rows in answered for row in rows], left_out
+    return [row for rows in worked_off(_answer, tasks, processes) for row in rows], left_out
 
 
 def running_summaries(rows: Iterable[RunningRow]) -> list[RunningSummary]:
     """Return one summary for each slack and method, in the order they come."""
-    groups: dict[tuple[float, str], list[RunningRow]] = {}
-    for row in rows:
-        groups.setdefault((row.slack, row.method), []).append(row)
+    groups = grouped(rows, lambda row: (row.slack, row.method))
     return [_summary(slack, method, own) for (slack, method), own in sorted(groups.items(), key=_order)]
 
 

@@ -26,7 +26,8 @@ def recordings(source: Path) -> Iterator[Imported]:
             for run, epochs in enumerate(row["epochs"].split(";")):
                 found[row["benchmark"]] += _curve(int(row["batch_size"]), float(epochs), f"{number}.{run}")
     for name, accuracy in sorted(found.items()):
-        yield Imported(Job(f"mlperf-rcp-{name}", examples=_EXAMPLES[name], metric="reached"), [], accuracy)
+        job = Job(f"mlperf-rcp-{name}", examples=_EXAMPLES[name], metric="reached", scaling="scaled")
+        yield Imported(job, [], accuracy)
 
 
 def _curve(batch: int, epochs: float, seed: str) -> list[AccuracyRow]:

@@ -72,7 +72,7 @@ def recordings(source: Path) -> Iterator[Imported]:
     for (task, device), runs in sorted(found.items(), key=lambda item: (item[0][0].name, item[0][1])):
         if len({(run["accelerators"], run["global_batch_size"]) for run in runs}) > 1:
             name = f"mlperf-recent-{task.name}-{device}"
-            job = Job(name, examples=task.examples, metric=task.metric, better=task.better)
+            job = Job(name, examples=task.examples, metric=task.metric, better=task.better, scaling="scaled")
             per_node = max(int(run["accelerators"]) // int(run["nodes"]) for run in runs)
             yield Imported(job, *_tables(task, device, runs, curves), (Device(device, per_node=per_node),))
 

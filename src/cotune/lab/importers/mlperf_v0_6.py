@@ -31,7 +31,8 @@ def recordings(source: Path) -> Iterator[Imported]:
         for device, by_run in sorted(runs.items()):
             # A Transformer's batch counts sequences on one maker's chips and tokens on the other's.
             tokens = name == "transformer" and device == "v100"
-            job = Job(f"mlperf-{name}-{device}", examples=examples * (30 if tokens else 1), metric=_METRICS[name])
+            parts = examples * (30 if tokens else 1)
+            job = Job(f"mlperf-{name}-{device}", examples=parts, metric=_METRICS[name], scaling="scaled")
             yield Imported(job, *_tables(by_run), (Device(device, per_node=_PER_NODE[device]),))
 
 

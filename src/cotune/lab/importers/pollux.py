@@ -1,13 +1,15 @@
 """Pollux's T4 cluster: four models, 1 to 64 GPUs on nodes of four, one learning curve per batch.
 
 An epoch has  smallest batch x steps per row at the smallest batch  examples. Of several
-placements of as many GPUs the one on the fewest nodes counts, and of those the most even.
+placements of as many GPUs the one on the fewest nodes counts, and of those the most even. The learning rate is scaled
+with the batch (AdaScale, or its square root).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from cotune.recording import AccuracyRow, TimeRow
 from cotune.recording.imported import Imported, rows
@@ -25,7 +27,8 @@ def recordings(source: Path) -> Iterator[Imported]:
             continue
         curves = {int(path.stem.split("-")[1]): list(rows(path)) for path in folder.glob("validation-*.csv")}
         examples = _examples(curves)
-        job = Job(f"pollux-{name}", examples=examples, metric=metric, better="lower" if metric == "loss" else "higher")
+        better: Literal["higher", "lower"] = "lower" if metric == "loss" else "higher"
+        job = Job(f"pollux-{name}", examples=examples, metric=metric, better=better, scaling="scaled")
         accuracy = [
             AccuracyRow(batch, int(row["iteration"]) * batch / examples, float(row["metric"]))
             for batch in sorted(curves)

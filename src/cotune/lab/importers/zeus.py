@@ -1,7 +1,8 @@
 """Zeus: batch sizes and power limits on one GPU of four kinds, several seeds per batch.
 
 A run's curve goes through the first epochs at which it reached one target after the
-other. The power limit is a named axis; accuracy does not depend on it.
+other. The power limit is a named axis; accuracy does not depend on it. ShuffleNet and ResNet were trained at one
+learning rate (Adadelta), BERT at the square root of the batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from cotune.recording import AccuracyRow, TimeRow
 from cotune.recording.imported import Imported, rows
-from cotune.types import Device, Job
+from cotune.types import Device, Job, RateScaling
 
 _EXAMPLES = {"cifar100": 50_000, "imagenet": 1_281_167, "sentiment140": 1_600_000, "squad": 87_599}
 
@@ -20,11 +21,12 @@ def recordings(source: Path) -> Iterator[Imported]:
     """Yield one recording per workload and GPU."""
     for folder in sorted(path for path in source.iterdir() if path.is_dir()):
         optimizer, accuracy = _accuracy(folder / "train.csv")
+        scaling = _scaling(folder / "train.csv")
         dataset = folder.name.split("-")[0]
         for path in sorted(folder.glob("power-*.csv")):
             gpu = path.stem.removeprefix("power-")
             metric = "f1" if dataset == "squad" else "accuracy"
-            job = Job(f"zeus-{folder.name}-{gpu}", examples=_EXAMPLES[dataset], metric=metric)
+            job = Job(f"zeus-{folder.name}-{gpu}", examples=_EXAMPLES[dataset], metric=metric, scaling=scaling)
             times = [
                 TimeRow(
                     1, int(row["batch_size"]), float(row["time_per_epoch"]), gpu,
@@ -34,6 +36,15 @@ def recordings(source: Path) -> Iterator[Imported]:
                 if row["optimizer"] == optimizer
             ]  # fmt: skip
             yield Imported(job, times, accuracy, (Device(gpu, per_node=1),))
+
+
+def _scaling(path: Path) -> RateScaling:
+    """Return whether other batches were trained at other learning rates, as far as the table tells."""
+    told = {(row["batch_size"], row["learning_rate"]) for row in rows(path) if row.get("learning_rate")}
+    batches, rates = ({row[place] for row in told} for place in (0, 1))
+    if len(batches) < 2:
+        return "unknown"
+    return "scaled" if len(rates) > 1 else "fixed"
 
 
 def _accuracy(path: Path) -> tuple[str, list[AccuracyRow]]:

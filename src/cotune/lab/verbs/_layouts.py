@@ -16,7 +16,6 @@ from cotune.modelling.layouts.tables import VTRAIN, LayoutGroup, read_table
 
 def show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: bool) -> None:
     """Print how well layouts are predicted and chosen, each model left out in turn."""
-
     judged = forecast_left_out(groups, measure)
     found, totals, rules = bench_layouts(judged), summaries(judged), anchors(judged, seed)
     if json:
@@ -54,7 +53,6 @@ def show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: b
 
 def show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> None:
     """Print how well seconds of steps are predicted from few rows."""
-
     if measure < 1:
         raise UsageError("a table of steps is learnt from its own rows: --measure 1 or more")
     column = Column("iteration_ms", 1000.0) if path.name == VTRAIN else Column("step_time_s", 1.0)

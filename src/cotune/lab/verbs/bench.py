@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from cotune import registry
-from cotune.cli.options import Json, Seed
+from cotune.cli.options import Json, Seed, numbers
 from cotune.cli.output import emit_json, note, say, table
 from cotune.errors import NotFound, UsageError
-from cotune.lab.bench.layers import MODELS, LayerRefusal, bench_layers
+from cotune.lab.bench.layers import MODELS, LayerRefusal, LayerRow, bench_layers
 from cotune.lab.bench.memory import bench_memory
 from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.planning import bench_planning, planning_summaries
@@ -25,9 +26,6 @@ from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
 from cotune.modelling.published_layers import read_timed_layers
 from cotune.recording.reader import JOB
 from cotune.registry import several
-
-if TYPE_CHECKING:
-    from cotune.lab.bench.layers import LayerRow
 
 Recordings = Annotated[
     list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
@@ -54,7 +52,6 @@ def planning(
     more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
 ) -> None:
     """Judge how every strategy plans for goals on the true cost-time frontier."""
-
     names = _named(strategy) or list(registry.names("strategy"))
     folders = recording_folders([*recordings, *(more or [])])
     if other_seeds:
@@ -65,9 +62,8 @@ def planning(
     found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
     totals = planning_summaries(found.rows)
     if json:
-        left_out = [{"recording": name, "reason": reason} for name, reason in found.left_out]
         document = {"rows": [asdict(row) for row in found.rows], "summary": [asdict(total) for total in totals]}
-        emit_json("bench.planning", document | {"left_out": left_out})
+        emit_json("bench.planning", document | _left_out(found.left_out))
         return
     columns = ("strategy", "goals", "met", "median", "mean", "p90", "with profiling: median", "mean", "p90", "samples")
     rows = [
@@ -100,7 +96,6 @@ def running(
     json: Json = False,
 ) -> None:
     """Judge measuring and training together, inside the deadline, for jobs without a profile."""
-
     rows, left_out = bench_running(
         recording_folders(recordings), _named(method), slacks=slack or SLACKS, every=every, seen=seen, seed=seed,
         processes=processes,
@@ -110,9 +105,8 @@ def running(
         document = {
             "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
             "summary": [asdict(total) for total in totals],
-            "left_out": [{"recording": name, "reason": reason} for name, reason in left_out],
         }
-        emit_json("bench.running", document)
+        emit_json("bench.running", document | _left_out(left_out))
         return
     lines = [
         (
@@ -132,7 +126,6 @@ def running(
 
 def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
-
     found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
     parts = {
         name: [row for row in found.rows if row.recording == name] for name in {r.recording: 0 for r in found.rows}
@@ -142,9 +135,8 @@ def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processe
             "rows": [asdict(row) for row in found.rows],
             "summary": [asdict(total) for total in seed_summaries(found.rows)],
             "told": [asdict(total) for total in told_summaries(found.told)],
-            "left_out": [{"recording": name, "reason": reason} for name, reason in found.left_out],
         }
-        emit_json("bench.planning", document)
+        emit_json("bench.planning", document | _left_out(found.left_out))
         return
     rows = [
         (name, f"{total.confidence:g}", total.goals, total.refused, f"{total.probability:.2f}", f"{total.met:.1%}")
@@ -178,11 +170,7 @@ def prediction(
     more: Annotated[list[Path] | None, typer.Argument(help="More recordings.", show_default=False)] = None,
 ) -> None:
     """Measure every predictor's error and intervals on configs it has not seen."""
-
-    try:
-        counts = [int(part) for part in samples.split(",")]
-    except ValueError:
-        raise UsageError(f"cannot read --samples {samples!r}; write --samples 4,8,16") from None
+    counts = numbers(int, samples, "--samples 4,8,16")
     folders = recording_folders([*recordings, *(more or [])])
     rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
     totals = prediction_summaries(rows)
@@ -223,7 +211,6 @@ def layers(
     json: Json = False,
 ) -> None:
     """Train layer models on timed layers and judge them on devices seen and left out."""
-
     tables = read_timed_layers(folder)
     if rows is not None:
         rng = np.random.default_rng(seed)
@@ -258,7 +245,6 @@ def layouts(
     json: Json = False,
 ) -> None:
     """Predict and choose layouts of large models, each model left out in turn."""
-
     path = find_table(folder)
     if path.name == PLAYBOOK:
         show_layouts(read_table(path), 12 if measure is None else measure, seed, json)
@@ -268,7 +254,6 @@ def layouts(
 
 def _show_layers(found: list[LayerRow]) -> None:
     """Print one table: a line for each kind, model and device, and the median over devices."""
-
     lines = []
     for kind, model in dict.fromkeys((row.kind, row.model) for row in found):
         own = [row for row in found if (row.kind, row.model) == (kind, model)]
@@ -293,7 +278,6 @@ def memory(
     json: Json = False,
 ) -> None:
     """Judge peak memory and P(fits) on recorded runs, each family left out of what is learnt."""
-
     found = bench_memory(folder, measured=measured, device=device)
     if json:
         emit_json("bench.memory", asdict(found))
@@ -310,19 +294,21 @@ def memory(
     table(columns, lines, title="errors of torch's peak, and what was expected not to fit")
 
 
+def _left_out(recordings: Iterable[tuple[str, str]]) -> dict[str, list[dict[str, str]]]:
+    return {"left_out": [{"recording": name, "reason": reason} for name, reason in recordings]}
+
+
 def _cells(row: LayerRow | None) -> tuple[str, str, str]:
     return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
 
 
 def _named(given: list[str] | None) -> list[str]:
     """Return names given one by one, with commas between, or both."""
-
     return [name for one in given or [] for name in several(one)]
 
 
 def recording_folders(paths: list[Path]) -> list[Path]:
     """Return the recordings named, and those in the folders named."""
-
     found: list[Path] = []
     for path in paths:
         inside = sorted(job.parent for job in path.glob(f"*/{JOB}")) if path.is_dir() else []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,6 @@ from cotune.errors import InvalidFile, NotFound
 
 _PRIME = 1_000_003  # places of a text are visited in steps of it
 _BYTES = 256
-
-
-class TokenSource(Protocol):
-    """Where sequences come from."""
-
-    def sequence(self, number: int, length: int) -> npt.NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ class Text:
         return self.content[begin : begin + length].astype(np.int64)
 
 
-def batch(source: TokenSource, first: int, count: int, length: int) -> tuple[Tensor, Tensor]:
+def batch(source: MadeUp | Text, first: int, count: int, length: int) -> tuple[Tensor, Tensor]:
     """Return `count` sequences from number `first` on, and the tokens that follow each of theirs."""
     rows = torch.from_numpy(np.stack([source.sequence(number, length + 1) for number in range(first, first + count)]))
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()

@@ -7,10 +7,11 @@
          + 6 s b V / t x min(m, 2)        logits of a micro-batch and of the one before, on the head's stage
          + in flight x 32 s b h / t       what a pipeline keeps of a micro-batch besides its layers
          + 2 h s b x layers x min(m, 2)   gathered inputs of tensor parallelism, without a pipeline
-         + 48 s b h / t                   workspace
+         + 48 s b h / t                   workspace; with recompute one layer's activations too
 
 P parameters of the stage, t = tp, b sequences of a micro-batch, s tokens, h hidden, f feed-forward, V vocabulary, m
-micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B).
+micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B). Attention that is not fused keeps 5 bytes
+of every score: s for each head and token.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def count_memory(layouts: Layouts, setting: Setting) -> Floats:
     flight = np.minimum(micro_batches, layouts.pp[:, None] - stages.place)
     pair = np.minimum(micro_batches, 2)
     own = 2 / np.where(shard == 3, dp, 1) + framework.gradient_bytes / np.where(shard >= 2, dp, 1)
-    kept = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn)[:, None]
+    scores = 0.0 if framework.fused_attention else 5.0 * model.heads * model.seq_len
+    kept = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn + scores)[:, None]
     columns = (
         np.full_like(stages.layers, GIB),
         own * stages.params / tp,
@@ -66,7 +68,7 @@ def count_memory(layouts: Layouts, setting: Setting) -> Floats:
         stages.head * pair * 6 * tokens * model.vocab / tp,
         piped * flight * tokens * 32 * model.hidden / tp,
         ~piped * (tp > 1) * stages.layers * pair * tokens * 2 * model.hidden,
-        48 * tokens * model.hidden / tp + (layouts.recompute[:, None] > 0) * tokens * 34 * model.hidden / tp,
+        48 * tokens * model.hidden / tp + (layouts.recompute[:, None] > 0) * tokens * (34 * model.hidden + scores) / tp,
     )
     return np.stack([np.broadcast_to(column, stages.layers.shape) for column in columns], axis=2) / GIB
 

@@ -8,7 +8,7 @@ never predicted with coefficients that its own rows made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -50,9 +50,14 @@ class LayoutPriors:
         return cls(
             _average(COEFFICIENTS, [one["seconds"] for one in parts]),
             _average(MEMORY, [one["memory"] for one in parts]),
-            Stalls.average([(one["stalls"]["logit"], one["stalls"]["seconds"]) for one in parts]),
+            Stalls.average([_stalls(one["stalls"]) for one in parts]),
             tuple(others),
         )
+
+
+def _stalls(fitted: Mapping[str, Any]) -> Stalls:
+    weights = np.log(fitted["bad nodes"])
+    return replace(Stalls.assumed(), weights=weights, seconds=fitted["seconds"], pool=fitted["pool"])
 
 
 def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]]) -> LogPrior:

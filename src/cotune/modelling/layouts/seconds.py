@@ -1,15 +1,18 @@
 """The seconds of a step, counted from the model: terms at the machine's peak, and how much slower each really is.
 
     step  = (m - 1) c_slowest + sum over stages c + once
-    c     = (device^4 + host^4 + gather^4)^(1/4)                       one micro-batch on one stage
+    c     = (device^4 + host^4 + gather^4)^(1/4) + latency             one micro-batch on one stage
     device = layers (matrices + attention + bytes + computed again + collectives) + head + sends
-    host  = layers (launches + latency of collectives) + a constant
+    host  = layers (launches, of collectives too) + a constant
+    latency = layers (collectives beyond a node)
     once  = gradients inside and across nodes + parameters gathered again (ZeRO) + optimiser + constants
 
 m micro-batches; a fourth-power mean is a soft maximum: a small micro-batch leaves the device waiting for the host, and
-gathering sharded parameters hides behind the layer before. On a CPU nothing overlaps, and c is the sum. The stages are
-as the framework cuts them, so the bubble is that of unequal stages. Terms are seconds at published peaks; host terms
-are counts, their coefficients seconds.
+gathering sharded parameters hides behind the layer before. Nothing hides the latency of collectives across nodes.
+Gradients of whole copies are reduced behind the last micro-batch's backward pass, where the framework does so:
+(backward^4 + gradients^4)^(1/4) - backward is left. On a CPU nothing overlaps, and all is a sum. The stages are as the
+framework cuts them, so the bubble is that of unequal stages. Terms are seconds at published peaks; host terms and
+latencies are counts, their coefficients seconds.
 """
 
 from __future__ import annotations
@@ -40,23 +43,29 @@ HOST = (  # seconds per layer, of an eager program
     Coefficient("launches computed again", 1e-3, 0.5),
     Coefficient("launches of collectives", 1e-3, 0.5),
     Coefficient("collectives computed again", 5e-4, 0.5),
-    Coefficient("collectives beyond a node", 3e-3, 1.0),
-    Coefficient("collectives beyond two nodes", 1e-2, 1.0),
     Coefficient("collectives between sends", 2e-3, 0.5),
+)
+LATENCY = (  # seconds per layer that the device waits, whatever the host does meanwhile
+    Coefficient("collectives beyond a node", 1e-3, 1.5),  # eight of about 0.1 ms
+    Coefficient("collectives beyond two nodes", 1e-2, 1.0),
     Coefficient("collectives beyond a node between sends", 5e-3, 1.0),
 )
 HOST_STAGE = (Coefficient("a micro-batch", 1e-3, 1.0),)
 GATHER = (Coefficient("gathering parameters in a node", 1.2, 0.5), Coefficient("gathering across nodes", 1.0, 0.5))
-ONCE = (
-    Coefficient("a step", 0.02, 1.0),
+GRADIENTS = (
     Coefficient("gradients in a node", 2.0, 1.0),
     Coefficient("gradients across nodes", 0.7, 1.0),
     Coefficient("gradients across nodes, each doubling", 0.12, 1.0),
+    Coefficient("layers reduced, each doubling", 3e-4, 1.0),
+)
+ONCE = (
+    Coefficient("a step", 0.02, 1.0),
     Coefficient("parameters after a sharded step", 0.8, 1.0),
     Coefficient("layers of a sharded step", 1e-3, 1.0),
-    Coefficient("layers reduced, each doubling", 3e-4, 1.0),
     Coefficient("optimiser", 1.5, 1.0),
 )
+_SCORE_BYTES = 33  # of one score: written 2, softmax 4, dropout 5, and twice as much in the backward pass
+_BACKWARD = 2 / 3  # of a micro-batch
 _LATENCY = (
     *("launches of collectives", "collectives computed again", "collectives beyond a node"),
     *("collectives beyond two nodes", "layers of a sharded step", "layers reduced, each doubling"),
@@ -64,8 +73,9 @@ _LATENCY = (
 _FRAMEWORK = ("collectives between sends", "collectives beyond a node between sends")  # how one program queues them
 _ARITHMETIC = ("matrices", "attention", "bytes", "computed again", "optimiser")
 _LAUNCHES = ("launches", "launches computed again", "a micro-batch", "a step")
-COEFFICIENTS = DEVICE + SENDS + HOST + HOST_STAGE + GATHER + ONCE
-_PLACES = np.cumsum([0, len(DEVICE), len(SENDS), len(HOST), len(HOST_STAGE), len(GATHER), len(ONCE)])
+_GROUPS = (DEVICE, SENDS, HOST, LATENCY, HOST_STAGE, GATHER, GRADIENTS, ONCE)
+COEFFICIENTS = sum(_GROUPS, ())
+_PLACES = np.cumsum([0, *map(len, _GROUPS)])
 
 
 def resources() -> Floats:
@@ -89,8 +99,11 @@ class LayoutTerms:
     head: Floats
     send: Floats
     host: Floats
+    latency: Floats  # counts of collectives that the device waits for
     gather: Floats
+    gradients: Floats
     once: Floats
+    hidden: Floats  # the part of the last micro-batch that gradients are reduced behind
     overlaps: Floats  # 1 where device, host and network work at the same time
 
     def take(self, rows: Ints | Mask) -> LayoutTerms:
@@ -131,8 +144,11 @@ def count_terms(layouts: Layouts, setting: Setting) -> LayoutTerms:
         head=_head(layouts, setting),
         send=_sends(layouts, setting),
         host=_host(layouts, setting),
+        latency=_latency(layouts, setting),
         gather=_gather(layouts, setting),
+        gradients=_gradients(layouts, setting, np.maximum(most, last)),
         once=_once(layouts, setting, np.maximum(most, last)),
+        hidden=_BACKWARD * (layouts.shard == 0) * (setting.machine.overlaps and setting.framework.buckets),
         overlaps=np.full(len(layouts), float(setting.machine.overlaps)),
     )
 
@@ -142,7 +158,8 @@ def _layer(layouts: Layouts, setting: Setting) -> Floats:
     tokens, tp = layouts.micro_batch * float(model.seq_len), layouts.tp.astype(float)
     matrices = 6 * tokens * model.layer_params / tp / (machine.flops * machine.narrow)
     attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops
-    moved = tokens * (54 * model.hidden + 30 * model.ffn) / tp / machine.bandwidth
+    scores = 0 if setting.framework.fused_attention else _SCORE_BYTES * model.heads * model.seq_len
+    moved = tokens * (54 * model.hidden + 30 * model.ffn + scores) / tp / machine.bandwidth
     usual = [DEVICE[place].prior for place in (MATRICES, ATTENTION, BYTES)]
     # forward once more, of forward and a backward of two, as fast as these usually are
     again = layouts.recompute / 3 * (usual[0] * matrices + usual[1] * attention + usual[2] * moved)
@@ -173,10 +190,14 @@ def _host(layouts: Layouts, setting: Setting) -> Floats:
     per_node = setting.machine.per_node
     tp, piped = layouts.tp, (layouts.pp > 1) & (layouts.tp > 1)
     spread = piped & (layouts.gpus > per_node)
-    columns = (
-        np.ones(len(layouts)), layouts.recompute, tp > 1, layouts.recompute * (tp > 1),
-        tp > per_node, tp > 2 * per_node, spread * tp, piped & (tp > per_node),
-    )  # fmt: skip
+    columns = (np.ones(len(layouts)), layouts.recompute, tp > 1, layouts.recompute * (tp > 1), spread * tp)
+    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
+
+
+def _latency(layouts: Layouts, setting: Setting) -> Floats:
+    """Return the collectives of a layer that wait for other nodes."""
+    per_node, tp = setting.machine.per_node, layouts.tp
+    columns = (tp > per_node, tp > 2 * per_node, (layouts.pp > 1) & (tp > per_node))
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
 
@@ -213,24 +234,27 @@ def stage_params(layouts: Layouts, setting: Setting) -> Floats:
     return params
 
 
+def _gradients(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
+    """Return what reducing the gradients takes, before anything hides it."""
+    machine = setting.machine
+    within, nodes = _reach(layouts, setting)
+    reduced = (layouts.shard < 2) * 2 * setting.framework.gradient_bytes * stage_params(layouts, setting)
+    inside = reduced / layouts.tp * (within - 1) / within / machine.link
+    across = reduced / np.maximum(layouts.tp, machine.per_node) * (nodes - 1) / nodes / machine.network
+    return np.stack([inside, across, across * np.log2(nodes), np.log2(nodes) * layers], axis=1)
+
+
 def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     machine, framework = setting.machine, setting.framework
-    within, nodes = _reach(layouts, setting)
+    _, nodes = _reach(layouts, setting)
     params = stage_params(layouts, setting)
-    reduced = (layouts.shard < 2) * 2 * framework.gradient_bytes * params
     lanes = np.maximum(layouts.tp, machine.per_node)
-    inside = reduced / layouts.tp * (within - 1) / within / machine.link
-    across = reduced / lanes * (nodes - 1) / nodes / machine.network
     sharded = (layouts.shard == 1) & (layouts.dp > 1)
     states = params / layouts.tp / np.where(layouts.shard > 0, layouts.dp, 1)
     columns = (
         np.ones(len(layouts)),
-        inside,
-        across,
-        across * np.log2(nodes),
         sharded * 2 * params / lanes * (nodes - 1) / nodes / machine.network * (1 + np.log2(nodes)),
         sharded * layers,
-        np.log2(nodes) * layers,
         2 * framework.state_bytes * states / machine.bandwidth,
     )
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
@@ -241,16 +265,22 @@ def _groups(theta: Floats) -> list[Floats]:
     return [values[start:end] for start, end in pairwise(_PLACES)]
 
 
+def _soft_maximum(*parts: Floats) -> Floats:
+    """Return the fourth-power mean of what goes on at the same time."""
+    return np.asarray(np.sqrt(np.sqrt(sum(np.square(np.square(part)) for part in parts))))
+
+
 def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float) -> tuple[Floats, Floats, Floats]:
     """Return the seconds of a micro-batch on a stage, and of them what computing and what collectives take."""
-    device, sends, host, host_stage, gather, _ = groups
+    device, sends, host, latency, host_stage, gather, _, _ = groups
     computed = layers * (terms.layer[:, :COMPUTED] @ device[:COMPUTED]) + head * (terms.head @ device)
     sent = layers * (terms.layer[:, COMPUTED:] @ device[COMPUTED:]) + terms.send @ sends
     launched = (layers + head) * (terms.host @ host) + host_stage[0]
     gathered = layers * (terms.gather @ gather)
-    fourth = np.square(np.square(computed + sent)) + np.square(np.square(launched)) + np.square(np.square(gathered))
-    whole = np.where(terms.overlaps > 0, np.sqrt(np.sqrt(fourth)), computed + sent + launched + gathered)
-    return whole, computed, sent
+    overlapped = _soft_maximum(computed + sent, launched, gathered)
+    whole = np.where(terms.overlaps > 0, overlapped, computed + sent + launched + gathered)
+    waited = layers * (terms.latency @ latency)
+    return whole + waited, computed, sent + waited
 
 
 def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
@@ -265,7 +295,8 @@ def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
     computed = np.where(first_slower, most_computed, last_computed)
     sent = np.where(first_slower, most_sent, last_sent)
     bubble = np.where(piped, (terms.stages - 1) * mean + last, last) - slowest
-    once = terms.once @ groups[-1]
+    backward, gradients = terms.hidden * slowest, terms.gradients @ groups[-2]
+    once = terms.once @ groups[-1] + _soft_maximum(backward, gradients) - backward
     return StepParts(
         compute=terms.micro_batches * computed,
         collectives=terms.micro_batches * sent,

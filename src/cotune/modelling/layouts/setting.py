@@ -87,11 +87,13 @@ class Framework:
     gradient_bytes: int = 4  # of one parameter, as they are reduced
     state_bytes: int = 12  # of one parameter's optimiser state, the master copy included
     spare_stages: int = 1  # how many last stages may be without parameters before it refuses to start
+    buckets: bool = True  # whether gradients of whole copies are reduced during the last backward pass
+    fused_attention: bool = True  # whether the scores of attention never reach the device's memory
     repeats_kv: bool = True  # whether more workers than heads of keys and values can share a tensor
 
 
 NANOTRON = Framework()
-MEGATRON = Framework(cut="even", gradient_bytes=2, spare_stages=0)
+MEGATRON = Framework(cut="even", gradient_bytes=2, spare_stages=0, buckets=False, fused_attention=False)
 FSDP = Framework(cut="even", gradient_bytes=2, spare_stages=0)
 TORCHTITAN = Framework(cut="even", gradient_bytes=4, spare_stages=0)  # FSDP2, reduced in fp32
 DTENSOR = Framework(cut="even", gradient_bytes=4, spare_stages=0, repeats_kv=False)  # FSDP2 and plain DTensor

@@ -60,12 +60,17 @@ def read_table(path: Path) -> list[LayoutGroup]:
     readers = {PLAYBOOK: _playbook, VTRAIN: _vtrain, FOUNDRY: _foundry}
     if path.name not in readers:
         raise NotFound(f"{path.name} is no table of layouts; there are {', '.join(readers)}")
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
     try:
-        return list(readers[path.name](lines))
-    except (KeyError, ValueError) as error:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        found = list(readers[path.name](lines))
+    except FileNotFoundError:
+        raise NotFound(f"no table of layouts at {path}") from None
+    except (KeyError, ValueError, OSError, csv.Error) as error:
         raise InvalidFile(f"{path} is no table of layouts as expected: {error}") from None
+    if not found:
+        raise InvalidFile(f"{path} is no table of layouts as expected: it has no rows")
+    return found
 
 
 def _grouped(lines: Sequence[Line], key: Callable[[Line], Key]) -> dict[Key, list[int]]:

@@ -23,13 +23,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from cotune.errors import UsageError, suggestion
 from cotune.modelling.paleo_layers import FLOAT, PaleoKernel, PaleoLayer
-from cotune.predict.coefficients import fit_coefficients
+from cotune.predict.coefficients import SumOfTerms, fit_coefficients
 from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
@@ -139,27 +140,18 @@ class Paleo:
             raise UsageError(f"no scheme {self.scheme!r}: there are {', '.join(SCHEMES)}{near}")
         return self.scheme
 
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Law:
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SumOfTerms:
         """Return examples / B x T(b, n), seconds per epoch, its counts fitted on relative error."""
         scheme = self.checked_scheme()
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every coefficient
-        shares = _terms(measured.configs, scheme) * (measured.configs.steps(examples) / measured.seconds)[:, None]
+        terms = partial(_terms, scheme=scheme)
+        shares = terms(measured.configs) * (measured.configs.steps(examples) / measured.seconds)[:, None]
         coefficients, _ = fit_coefficients(shares, np.array([_LEAST, _LEAST, 0.0]))
-        return _Law(coefficients, examples, scheme)
+        return SumOfTerms(terms, coefficients, examples)
 
 
 def _terms(configs: Configs, scheme: Scheme) -> Floats:
     rounds = configs.accumulate.astype(np.float64)
     shared = np.array([multiple(scheme, int(workers)) for workers in configs.workers], dtype=np.float64)
     return np.stack([rounds, rounds * configs.batch_size, shared], axis=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Law:
-    coefficients: Floats
-    examples: int
-    scheme: Scheme
-
-    def predict(self, configs: Configs) -> Floats:
-        return np.asarray(configs.steps(self.examples) * (_terms(configs, self.scheme) @ self.coefficients))

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import typer
 
-from cotune.cli.help import rare
+from cotune.cli.help import rare_flag
 from cotune.cli.options import Json
-
-if TYPE_CHECKING:
-    from cotune.modelling.layouts.predictor import LayoutPredictor
-    from cotune.modelling.layouts.ranking import RankedLayout
-    from cotune.modelling.layouts.setting import Setting
+from cotune.cli.output import emit_json, say, show, table
+from cotune.errors import Infeasible, NotFound, UsageError
+from cotune.modelling.layouts.exports import EXPORTS
+from cotune.modelling.layouts.layout import LayoutLimits, Layouts, enumerate_layouts
+from cotune.modelling.layouts.predictor import LayoutLearner, LayoutPredictor, LayoutRows
+from cotune.modelling.layouts.priors import LayoutPriors
+from cotune.modelling.layouts.ranking import PARTS, RankedLayout, rank_layouts, reason
+from cotune.modelling.layouts.setting import TORCHTITAN, Machine, Setting, Transformer
+from cotune.modelling.layouts.tables import PLAYBOOK, read_table
+from cotune.modelling.memory import read_architecture
 
 
 def layouts(  # a flag for each thing that changes a layout
@@ -28,26 +34,17 @@ def layouts(  # a flag for each thing that changes a layout
     table: Annotated[
         Path | None, typer.Option("--table", help="Measured layouts to learn from: a folder with layouts.csv.")
     ] = None,
-    shards: Annotated[
-        str, typer.Option("--shards", rich_help_panel=rare("Options"), help="ZeRO or FSDP stages to consider.")
-    ] = "0,1,2,3",
+    shards: Annotated[str, rare_flag("Options", "--shards", help="ZeRO or FSDP stages to consider.")] = "0,1,2,3",
     pipeline: Annotated[bool, typer.Option(help="Whether pipelines are considered.")] = True,
     recompute: Annotated[bool, typer.Option(help="Whether recomputing activations is considered.")] = True,
     across_nodes: Annotated[
-        bool,
-        typer.Option(
-            "--tp-across-nodes", rich_help_panel=rare("Options"), help="Consider tensor parallelism beyond a node."
-        ),
+        bool, rare_flag("Options", "--tp-across-nodes", help="Consider tensor parallelism beyond a node.")
     ] = False,
     top: Annotated[int, typer.Option("--top", min=1, help="How many to show.")] = 10,
     export: Annotated[str | None, typer.Option("--export", help="Print the best for torchtitan or accelerate.")] = None,
     json: Json = False,
 ) -> None:
     """Rank every layout of a large model (dp, tp, pp, sharding, micro-batch) by forecast speed and memory."""
-    from cotune.cli.output import emit_json, show
-    from cotune.modelling.layouts.layout import LayoutLimits, enumerate_layouts
-    from cotune.modelling.layouts.ranking import rank_layouts, reason
-
     where = _setting(model, device, seq, per_node, network)
     limits = LayoutLimits(across_nodes, _stages(shards), (0, 1) if recompute else (0,), pipelines=pipeline)
     everything = enumerate_layouts(where, gpus, global_batch, limits)
@@ -65,16 +62,11 @@ def layouts(  # a flag for each thing that changes a layout
 
 
 def _setting(model: str, device: str, seq: int, per_node: int, network: float) -> Setting:
-    from cotune.modelling.layouts.setting import TORCHTITAN, Machine, Setting, Transformer
-    from cotune.modelling.memory import read_architecture
-
     machine = Machine.of_device(device, per_node, network * 1e9 / 8 / per_node)
     return Setting(Transformer.of_architecture(read_architecture(model), seq), machine, TORCHTITAN)
 
 
 def _stages(words: str) -> tuple[int, ...]:
-    from cotune.errors import UsageError
-
     stages = tuple(int(word) for word in words.split(",") if word.strip() in {"0", "1", "2", "3"})
     if len(stages) != len(words.split(",")):
         raise UsageError(f"cannot read --shards {words!r}; stages are 0, 1, 2 and 3: --shards 0,3")
@@ -83,21 +75,12 @@ def _stages(words: str) -> tuple[int, ...]:
 
 def _predictor(where: Setting, table: Path | None) -> LayoutPredictor:
     """Return forecasts learnt from a table's models, or with the coefficients of models measured elsewhere."""
-    import numpy as np
-
-    from cotune.modelling.layouts.layout import Layouts
-    from cotune.modelling.layouts.predictor import LayoutLearner, LayoutRows
-    from cotune.modelling.layouts.priors import LayoutPriors
-    from cotune.modelling.layouts.tables import PLAYBOOK, read_table
-
     others = [] if table is None else [group.rows for group in read_table(table / PLAYBOOK)]
     priors = LayoutPriors.measured_elsewhere(where.model)
     return LayoutLearner(others, priors).fit(LayoutRows(where, Layouts.of([]), np.zeros(0), np.zeros(0)))
 
 
 def _nothing_fits(model: str, gpus: int, searched: int) -> Exception:
-    from cotune.errors import Infeasible
-
     return Infeasible(
         f"none of {searched} layouts of {model} on {gpus} devices should run: allow recomputing, other stages of"
         " sharding, or more devices",
@@ -106,9 +89,6 @@ def _nothing_fits(model: str, gpus: int, searched: int) -> Exception:
 
 
 def _exported(name: str, best: RankedLayout, where: Setting) -> str:
-    from cotune.errors import NotFound
-    from cotune.modelling.layouts.exports import EXPORTS
-
     if name not in EXPORTS:
         raise NotFound(f"no export of layouts named {name!r}; there are {', '.join(EXPORTS)}")
     return EXPORTS[name](best.layout, where)
@@ -123,9 +103,6 @@ def _document(one: RankedLayout) -> dict[str, object]:
 
 
 def _show(ranked: list[RankedLayout], searched: int, table_given: Path | None) -> None:
-    from cotune.cli.output import say, table
-    from cotune.modelling.layouts.ranking import PARTS, reason
-
     columns = ("layout", "s a step (low..high)", "tokens/s/GPU", "GiB", "P(fits)", *(f"{name} %" for name in PARTS))
     lines = [
         (

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from cotune import devices
-from cotune.cli.help import rare
-from cotune.cli.options import Json
+from cotune.cli.help import rare_flag
+from cotune.cli.options import Json, numbers
 from cotune.cli.output import emit_json, say, table, waiting
 from cotune.errors import Infeasible, NotFound, UsageError, suggestion
 from cotune.modelling.memory import (
@@ -63,32 +63,20 @@ def memory(  # a flag for each thing that changes memory
     optimizer: Annotated[
         str, typer.Option("--optimizer", help="adamw, adamw8bit, momentum, sgd or adafactor.")
     ] = "adamw",
-    rank: Annotated[
-        int, typer.Option("--rank", rich_help_panel=rare("Options"), min=1, help="Rank of LoRA's matrices.")
-    ] = 16,
-    checkpointing: Annotated[
-        bool, typer.Option(rich_help_panel=rare("Options"), help="Whether blocks are recomputed in backward.")
-    ] = True,
-    flash: Annotated[
-        bool, typer.Option(rich_help_panel=rare("Options"), help="Whether attention keeps no scores (flash, SDPA).")
-    ] = True,
+    rank: Annotated[int, rare_flag("Options", "--rank", help="Rank of LoRA's matrices.", min=1)] = 16,
+    checkpointing: Annotated[bool, rare_flag("Options", help="Whether blocks are recomputed in backward.")] = True,
+    flash: Annotated[bool, rare_flag("Options", help="Whether attention keeps no scores (flash, SDPA).")] = True,
     fused_kernels: Annotated[
-        bool, typer.Option("--fused-kernels", rich_help_panel=rare("Options"), help="Fused norms, rotation and loss.")
+        bool, rare_flag("Options", "--fused-kernels", help="Fused norms, rotation and loss.")
     ] = False,
-    fused_loss: Annotated[
-        bool, typer.Option("--fused-loss", rich_help_panel=rare("Options"), help="The loss holds no logits (Liger).")
-    ] = False,
-    offload: Annotated[
-        bool, typer.Option("--offload", rich_help_panel=rare("Options"), help="Optimiser states in the host's memory.")
-    ] = False,
-    accumulate: Annotated[
-        int, typer.Option("--accumulate", rich_help_panel=rare("Options"), min=1, help="Micro-batches before a step.")
-    ] = 1,
+    fused_loss: Annotated[bool, rare_flag("Options", "--fused-loss", help="The loss holds no logits (Liger).")] = False,
+    offload: Annotated[bool, rare_flag("Options", "--offload", help="Optimiser states in the host's memory.")] = False,
+    accumulate: Annotated[int, rare_flag("Options", "--accumulate", help="Micro-batches before a step.", min=1)] = 1,
     measured: Annotated[
         str | None, typer.Option("--measured", help="Peaks of torch's allocator, GiB by micro-batch: 4=12.2,8=20.3.")
     ] = None,
     confidence: Annotated[
-        float, typer.Option("--confidence", rich_help_panel=rare("Options"), min=0.5, max=0.999, help="Least P(fits).")
+        float, rare_flag("Options", "--confidence", help="Least P(fits).", min=0.5, max=0.999)
     ] = 0.95,
     json: Json = False,
 ) -> None:
@@ -158,10 +146,7 @@ def _answer(
 ) -> tuple[LargestBatch, dict[int, MemoryEstimate]]:
     largest = largest_batch(counted, asked.room, asked.confidence, measured=asked.measured)
     if batch is not None:
-        try:
-            sizes = sorted({int(part) for part in batch.split(",")})
-        except ValueError:
-            raise UsageError(f"cannot read --batch {batch!r}; write --batch 1,2,4") from None
+        sizes = sorted({*numbers(int, batch, "--batch 1,2,4")})
         if sizes[0] < 1:
             raise UsageError("a micro-batch has at least one sequence")
     elif largest.micro_batch == 0:
@@ -211,7 +196,6 @@ def _source(asked: _Question, one: MemoryEstimate) -> str:
 def _show(
     asked: _Question, counted: CountedMemory, largest: LargestBatch, rows: dict[int, MemoryEstimate]
 ) -> None:  # fmt: skip
-
     guess = "" if asked.model.known else ", its shape guessed from its parameters"
     say(f"model     {asked.model.name}: {asked.model.total_params / 1e9:.2f}e9 parameters{guess}")
     say(f"device    {asked.device}: {gibibytes(asked.room.usable)} usable of {gibibytes(asked.room.total)}")

@@ -72,7 +72,7 @@ def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) ->
     kind: Literal["cpu", "gpu"] = "gpu" if runs == "cuda" else "cpu"
     found = kept(folder, kind)
     if found is None:
-        note("measuring this machine once (cotune doctor --calibrate does it again)")
+        note("measuring this machine once (cotune model calibrate does it again)")
         found = calibrate(runs)
         keep(found, folder)
     rates = Rates.calibrated(found, known(found.name))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotune.cli.help import rare
-from cotune.cli.options import open_store, require_model_file
+from cotune.cli.help import rare_flag
+from cotune.cli.options import (
+    BatchSize,
+    Epochs,
+    Examples,
+    File,
+    Json,
+    StoreUrl,
+    Workers,
+    open_store,
+    require_model_file,
+)  # fmt: skip
 from cotune.cli.output import emit_json, say, table, waiting
 from cotune.documents import config_document, quantity_document, spread
 from cotune.jobfile import settings as job_settings
@@ -32,62 +42,56 @@ Inputs = Annotated[
 Explain = Annotated[bool, typer.Option("--explain", help="Split the step and list operators without a formula.")]
 TierName = Annotated[
     str,
-    typer.Option(
+    rare_flag(
+        "Options",
         "--tier",
-        rich_help_panel=rare("Options"),
         help="auto, counts, history, scaled, steps, probe, layerwise, layer_trees, paleo(scheme=one_to_all).",
     ),
 ]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16.")]
-OptimiserName = Annotated[
-    str, typer.Option("--optimiser", rich_help_panel=rare("Options"), help="sgd, momentum or adam.")
-]
+OptimiserName = Annotated[str, rare_flag("Options", "--optimiser", help="sgd, momentum or adam.")]
 LayerFolder = Annotated[
-    Path,
-    typer.Option(
-        "--layers",
-        rich_help_panel=rare("Options"),
-        help="For --tier layerwise: the tables that `cotune model layers` wrote.",
-    ),
+    Path, rare_flag("Options", "--layers", help="For --tier layerwise: the tables that `cotune model layers` wrote.")
 ]
-Network = Annotated[
-    str | None,
-    typer.Option("--network", rich_help_panel=rare("Options"), help="The slowest link between workers: 25gbit."),
-]
-Price = Annotated[
-    float | None, typer.Option("--price", rich_help_panel=rare("Options"), min=0, help="Money per device and hour.")
-]
+Network = Annotated[str | None, rare_flag("Options", "--network", help="The slowest link between workers: 25gbit.")]
+Price = Annotated[float | None, rare_flag("Options", "--price", help="Money per device and hour.", min=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFlags:
-    """What the command line says of a model, as it was written."""
-
-    model: str
-    workers: str | None
-    batch_size: str | None
-    device: str | None
-    inputs: list[str] | None
-    examples: int | None
-    epochs: int | None
-    precision: str
-    optimiser: str
-    tier: str
-    network: str | None
-    price: float | None
-    layers: Path = Path("layers")
-
-
-def predict_model(flags: ModelFlags, file: Path | None, store: str | None, *, explain: bool, json: bool) -> None:
-    """Predict a model and print what is expected of it."""
+def predict(
+    model: Annotated[
+        str, typer.Argument(help="A torch model: package.module:callable, file.py:callable, a short name, or job.")
+    ],
+    device: DeviceName = None,
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    inputs: Inputs = None,
+    examples: Examples = None,
+    epochs: Epochs = None,
+    precision: PrecisionName = "fp32",
+    optimiser: OptimiserName = "momentum",
+    tier: TierName = "auto",
+    layers: LayerFolder = Path("layers"),
+    network: Network = None,
+    price: Price = None,
+    explain: Explain = False,
+    file: File = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Predict seconds, memory and cost of a model that was never run, with intervals."""
     settings = job_settings.load(file or job_settings.find(Path.cwd()), {})
-    require_model_file(flags.model)
+    require_model_file(model)
     with waiting("loading torch"):
-        from cotune.modelling.verbs._model_query import queries_of
+        from cotune.modelling.verbs._model_query import devices_of, query_of, work_of
         from cotune.modelling.verbs._modelling import answer
-    with open_store(store) as kept, waiting(f"counting {flags.model}, and measuring it where it can run"):
-        law = InputLaw.of(settings.job, kept.samples(settings.job)) if flags.model == "job" else None
-        queries = [replace(query, input=law) for query in queries_of(flags, settings)]
+    with open_store(store) as kept, waiting(f"counting {model}, and measuring it where it can run"):
+        law = InputLaw.of(settings.job, kept.samples(settings.job)) if model == "job" else None
+        devices = devices_of(device)
+        asked = query_of(model, inputs, settings, batch_size, workers, precision, optimiser, tier, network)
+        queries = [
+            replace(asked, device=name, work=work_of(settings, name, examples, epochs, price), layers=layers, input=law)
+            for name in devices
+        ]
         answered = answer(queries, settings.cluster, kept)
     if json:
         emit_json("predict.model", _document(answered, explain))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cotune.cli.options import one_of, whole_numbers
 from cotune.devices import PRECISIONS, Precision
 from cotune.errors import NotFound, UsageError
+from cotune.jobfile.settings import Settings
 from cotune.modelling.counting.update import STATES, Optimiser
 from cotune.modelling.prediction import TrainingWork
 from cotune.predict.input_law import InputLaw
 from cotune.types import Cluster
 from cotune.units import bits_per_second
-
-if TYPE_CHECKING:
-    from cotune.jobfile.settings import Settings
-    from cotune.modelling.verbs._model_predictions import ModelFlags
 
 TIERS = ("auto", "counts", "history", "layer_trees", "layerwise", "paleo", "scaled", "steps", "probe")
 _WITH_SETTINGS = ("paleo(", "layerwise(", "layer_trees(")
@@ -31,42 +28,49 @@ class ModelQuery:
     inputs: tuple[str, ...]
     batches: tuple[int, ...]
     workers: tuple[int, ...]
-    device: str | None
-    work: TrainingWork
     precision: Precision = "fp32"
     optimiser: Optimiser = "momentum"
     tier: str = "auto"
     network: float | None = None
+    device: str | None = None
+    work: TrainingWork = field(default_factory=TrainingWork)
     seconds: float = 20.0
     layers: Path = Path("layers")
     input: InputLaw | None = None  # how the job that is asked for waits for its data, where that was measured
 
 
-def queries_of(flags: ModelFlags, settings: Settings) -> list[ModelQuery]:
-    """Return what is asked, once for each device that is named; without a name it is this machine."""
-    if flags.device is None:
-        return [_query_of(flags, settings)]
-    names = [name.strip() for name in flags.device.split(",")]
+def devices_of(text: str | None) -> list[str | None]:
+    """Return the devices that are named, each once; without a name it is this machine."""
+    if text is None:
+        return [None]
+    names = [name.strip() for name in text.split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise UsageError(f"cannot read --device {flags.device!r}; name each device once: --device v100,t4,a100")
-    return [_query_of(replace(flags, device=name), settings) for name in names]
+        raise UsageError(f"cannot read --device {text!r}; name each device once: --device v100,t4,a100")
+    return [*names]
 
 
-def _query_of(flags: ModelFlags, settings: Settings) -> ModelQuery:
+def query_of(
+    model: str,
+    inputs: Sequence[str] | None,
+    settings: Settings,
+    batch_size: str | None,
+    workers: str | None,
+    precision: str,
+    optimiser: str,
+    tier: str,
+    network: str | None,
+) -> ModelQuery:
     """Return the flags as numbers, with what the job file says where they say nothing."""
-    name, own_inputs = _model_of(flags.model, settings)
+    name, own_inputs = _model_of(model, settings)
     return ModelQuery(
         name,
-        tuple(flags.inputs or own_inputs),
-        whole_numbers(flags.batch_size, "batch_size"),
-        whole_numbers(flags.workers, "workers") or (1,),
-        flags.device,
-        _work(flags, settings),
-        one_of(PRECISIONS, flags.precision, "--precision"),
-        one_of(tuple(STATES), flags.optimiser, "--optimiser"),
-        flags.tier if flags.tier.startswith(_WITH_SETTINGS) else one_of(TIERS, flags.tier, "--tier"),
-        bits_per_second(flags.network) / 8 if flags.network else None,
-        layers=flags.layers,
+        tuple(inputs or own_inputs),
+        whole_numbers(batch_size, "batch_size"),
+        whole_numbers(workers, "workers") or (1,),
+        one_of(PRECISIONS, precision, "--precision"),
+        one_of(tuple(STATES), optimiser, "--optimiser"),
+        tier if tier.startswith(_WITH_SETTINGS) else one_of(TIERS, tier, "--tier"),
+        bits_per_second(network) / 8 if network else None,
     )
 
 
@@ -85,11 +89,14 @@ def _model_of(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def _work(flags: ModelFlags, settings: Settings) -> TrainingWork:
-    hourly = flags.price if flags.price is not None else _price(settings.cluster, flags.device)
+def work_of(
+    settings: Settings, device: str | None, examples: int | None, epochs: int | None, price: float | None
+) -> TrainingWork:
+    """Return the training on a device, at the price given or that of the job file."""
+    hourly = price if price is not None else _price(settings.cluster, device)
     return TrainingWork(
-        flags.examples or settings.job.examples,
-        flags.epochs or settings.goal.epochs,
+        examples or settings.job.examples,
+        epochs or settings.goal.epochs,
         1.0 if hourly is None else hourly / 3600,
         settings.cluster.currency if hourly is not None else "device-seconds",
     )

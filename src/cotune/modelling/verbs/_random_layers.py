@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from cotune.cli.options import Budget, Json, Seed
 from cotune.cli.output import emit_json, note, progress, say
 from cotune.errors import UsageError, missing_extra, suggestion
 from cotune.modelling.layer_rows import SHAPES
 from cotune.units import duration, seconds
 
 
-def time_layers(
-    count: int, kinds: str, into: Path, budget: str | None, *, seed: int, json: bool, evenly: bool = False
+def layers(
+    count: Annotated[int, typer.Argument(min=1, help="How many random layers of each kind.")],
+    kinds: Annotated[
+        str, typer.Option("--kinds", help="Which: dense, conv, pool, recurrent.")
+    ] = "dense,conv,pool,recurrent",
+    into: Annotated[Path, typer.Option("--into", help="The folder of their tables.")] = Path("layers"),
+    evenly: Annotated[bool, typer.Option("--evenly", help="Draw sizes as published: nearly all are large.")] = False,
+    budget: Budget = None,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
-    """Time random layers on the device at hand and say what was learnt."""
+    """Time random single layers on this machine, for laws of layers to learn."""
     wanted = tuple(word.strip() for word in kinds.split(","))
     for word in wanted:
         if word not in SHAPES:

@@ -1,4 +1,4 @@
-"""Measure the layers of a network on one type of device: the program that `cotune profile --layers` runs.
+"""Measure the layers of a network on one type of device: the program that `cotune pipeline profile` runs.
 
     compute     every layer as a stage of its own, then all as one: forward, backward and step, on this
                 unit's rows, while all units of the type do the same

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pydantic import ValidationError
 from torch import nn
 
-from cotune.cli.options import whole_numbers
+from cotune.cli.options import BatchSize, Budget, Json, Workers, whole_numbers
 from cotune.cli.output import emit_json, note, say, table, writing
 from cotune.errors import UsageError
-from cotune.placement.pipeline.ctr import network
+from cotune.placement.pipeline.ctr import network as named
 from cotune.placement.profiles import TypeEntry, parse
 from cotune.placement.staged import Wanted, engines, measured, require_devices
 from cotune.registry import settings_of
@@ -26,37 +26,38 @@ UNITS = (1, 2, 4)
 BATCHES = (256, 1024, 4096)
 
 
-def profile_layers(
-    model: str,
-    kinds: Sequence[str],
-    output: Path,
-    *,
-    units: str | None = None,
-    batches: str | None = None,
-    budget: str | None = None,
-    json: bool = False,
+def profile(
+    network: Annotated[str, typer.Argument(help="The network: ctrdnn(width=2048).")],
+    kinds: Annotated[
+        list[str] | None, typer.Option("--type", help="cpu(price_per_hour=0.04, limit=12). May be given several times.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("profile.json"),
+    workers: Workers = None,
+    batch_size: BatchSize = None,
+    budget: Budget = None,
+    json: Json = False,
 ) -> None:
-    """Measure, fit, and write the profile; `budget` is shared out evenly over all numbers."""
+    """Measure a network's layers on types of device, and write what `cotune place` reads."""
     wanted = Wanted(
-        model,
-        described(model),
+        network,
+        described(network),
         [read_type(kind) for kind in kinds or ["cpu"]],
-        sorted({*(whole_numbers(units, "workers") or UNITS)}),
-        sorted({*(whole_numbers(batches, "batch_size") or BATCHES)}),
+        sorted({*(whole_numbers(workers, "workers") or UNITS)}),
+        sorted({*(whole_numbers(batch_size, "batch_size") or BATCHES)}),
     )
-    if budget is not None:
+    if budget is not None:  # shared out evenly over all numbers
         wanted = replace(wanted, seconds=seconds(budget) / wanted.numbers)
     require_devices(wanted.types)
     folder = Path(mkdtemp(prefix="cotune-"))
     with engines() as there:
         found = measured(there, wanted, folder, note)
     rmtree(folder)  # after a failure it stays: the error says that the logs are there
-    profile = found.profile()
+    layers = found.profile()
     if json:
-        emit_json("profile.layers", {"profile": profile})
+        emit_json("profile.layers", {"profile": layers})
     else:
-        _show(profile)
-    _write(output, profile)
+        _show(layers)
+    _write(output, layers)
 
 
 def described(model: str) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ def described(model: str) -> list[dict[str, Any]]:
 
     return [
         {"name": layer.name, "kind": layer.kind, "weight_bytes": float(held(layer.make()))}
-        for layer in network(model).layers
+        for layer in named(model).layers
     ]
 
 

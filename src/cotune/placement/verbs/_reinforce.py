@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cotune.cli.options import one_of, runs_folder
+import typer
+
+from cotune.cli.options import Json, Seed, one_of, runs_folder
 from cotune.cli.output import emit_json, note, say, table
 from cotune.identity import new_id
 from cotune.placement.answers import PlacementGoal
@@ -19,31 +21,42 @@ from cotune.units import number
 _PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 
 
-def reinforced(
-    profile: Path, throughput: float, count: int, batches: int, provision: str, seed: int, *, json: bool
+def reinforce(
+    profile: Annotated[Path, typer.Argument(help="What `cotune pipeline profile` wrote.")],
+    throughput: Annotated[float, typer.Option("--throughput", help="Examples per second to reach at least.")],
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Plans that the policy draws and runs.")] = 12,
+    batches: Annotated[int, typer.Option("--batches", min=4, help="Batches of each run.")] = 30,
+    provision: Annotated[str, typer.Option("--provision", help="exact, or balanced as HeterPS does.")] = "exact",
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
-    """Train the policy by the cost model and then by real runs, and show what each plan costs when it runs."""
+    """Let HeterPS's policy learn from plans that are really run, and compare it with the exact plan."""
     known = read(profile)
     counts = one_of(_PROVISIONS, provision, "--provision")
     folder = runs_folder() / new_id()
     folder.mkdir(parents=True)
     with engines() as there:
         run = pipelines(there, known, batches, folder, note)
-        episodes = Episodes(known, PlacementGoal(throughput, overlap=known.overlap), run, counts)
-        found = refined(episodes, count, random.Random(seed))
+        asked = PlacementGoal(throughput, overlap=known.overlap)
+        found = refined(Episodes(known, asked, run, counts), episodes, random.Random(seed))
     rows = {
         "exact": found.exact,
         "reinforce, by the cost model": found.first_phase,
-        f"reinforce, after {count} episodes": found.second_phase,
+        f"reinforce, after {episodes} episodes": found.second_phase,
     }
     if json:
         plans = {name: None if plan is None else _document(plan) for name, plan in rows.items()}
-        told = {"episodes": count, "runs": found.runs, "plans": plans, "unit": f"{known.currency} per million examples"}
+        told = {
+            "episodes": episodes,
+            "runs": found.runs,
+            "plans": plans,
+            "unit": f"{known.currency} per million examples",
+        }
         emit_json("pipeline.reinforce", told)
         return
     heads = ("plan of", "stages", "examples/s: model", "measured", f"{known.currency} per million: model", "measured")
     table(heads, [(name, *_cells(plan)) for name, plan in rows.items()])
-    say(f"{count} episodes ran {found.runs} different plans for {batches} batches each")
+    say(f"{episodes} episodes ran {found.runs} different plans for {batches} batches each")
 
 
 def _cells(found: MeasuredPlan | None) -> tuple[str, ...]:

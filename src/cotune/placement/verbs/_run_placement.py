@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from pydantic_core import from_json
 
 from cotune import registry
-from cotune.cli.options import runs_folder
+from cotune.cli.options import Command, Json, Seed, runs_folder
 from cotune.cli.output import emit_json, note, progress, say, table
 from cotune.errors import InvalidFile, NotFound, UsageError
 from cotune.identity import new_id
@@ -23,40 +23,42 @@ from cotune.types import Stage
 from cotune.units import duration, number
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineRun:
-    """How a plan is run: whose plan, where, with how many table servers, and how often it may be started again."""
-
-    search: str | None = None
-    engine: str = "local"
-    table_servers: int = 0
-    restarts: int = RESTARTS
-
-
-_HERE = PipelineRun()
-
-
-def run_placement(
-    plan: Path, command: Sequence[str] | None, seed: int, run: PipelineRun = _HERE, *, json: bool
+def run(
+    plan: Annotated[Path, typer.Argument(help="A plan written by cotune place --json.")],
+    command: Command = None,
+    search: Annotated[
+        str | None, typer.Option("--search", help="Run what this search found instead of the best plan.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="local, ray, slurm, with settings if any: ray(address=10.0.0.1:6379).")
+    ] = "local",
+    table_servers: Annotated[
+        int, typer.Option("--table-servers", min=0, help="Processes of their own that hold the embedding tables.")
+    ] = 0,
+    restarts: Annotated[
+        int, typer.Option("--restarts", min=0, help="Starts in a row that may fail without a further checkpoint.")
+    ] = RESTARTS,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
-    """Run the pipeline of a plan to its end, or of what one of the searches found.
+    """Run the stages of a plan to their end, and put predicted beside measured.
 
-    `command` is what follows `--`: flags of the pipeline program, or another command that stands for it.
+    After -- stand flags of the pipeline program: --batches 200 --checkpoint-every 20.
     """
-    document, staged = read(plan, run.search)
-    staged = replace(staged, table_servers=run.table_servers)
+    document, staged = read(plan, search)
+    staged = replace(staged, table_servers=table_servers)
     words = list(command or ())
     if not words or words[0].startswith("-"):
         words = [*TRAIN, *_defaults(document), "--seed", str(seed), *words]
     folder = runs_folder() / new_id()
     note(f"running {described(staged)}; logs in {folder}")
-    with engines(_cluster(run.engine, staged)) as there, progress(1.0) as shown:
+    with engines(_cluster(engine, staged)) as there, progress(1.0) as shown:
 
         def heard(event: Reported) -> None:
             loss = "".join(f", {name} {value:.4f}" for name, value in event.metrics)
             shown.update(event.epoch or 0.0, f"{event.epoch or 0.0:.0%} of the batches{loss}")
 
-        found = trained(there, staged, words, folder, heard, tell=note, restarts=run.restarts)
+        found = trained(there, staged, words, folder, heard, tell=note, restarts=restarts)
     if json:
         told = {"placement": document["plan"], "measured": found.result, "folder": str(folder)}
         emit_json("run.placement", told | {"starts": found.starts})

@@ -7,27 +7,22 @@ import random
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cotune import units
-from cotune.cli.help import GOAL, OUTPUT, SPACE, rare
+from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Seed, StoreUrl, one_of, open_store
 from cotune.cli.output import emit_json, note
 from cotune.errors import Infeasible, UsageError
-from cotune.placement.answers import PlacementGoal, answer, balanced
+from cotune.placement.answers import Answer, PlacementGoal, answer, balanced
+from cotune.placement.counts import Provisioning
 from cotune.placement.methods import method_of
 from cotune.placement.problems import Placement
-from cotune.placement.profiles import read
+from cotune.placement.profiles import Profile, read
 from cotune.placement.verbs._place_result import SearchedPlan, answer_document, placement_document, show_placement
 from cotune.registry import several
-
-if TYPE_CHECKING:
-    from cotune.placement.answers import Answer, PlacementGoal
-    from cotune.placement.counts import Provisioning
-    from cotune.placement.profiles import Profile
-    from cotune.placement.verbs._place_result import SearchedPlan
 
 _PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
@@ -35,58 +30,32 @@ _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
 
 def place(
     profile: Annotated[Path, typer.Argument(help="JSON with the seconds of every layer on every type; or -.")],
-    throughput: Annotated[
-        float, typer.Option("--throughput", rich_help_panel=GOAL, help="Examples per second to reach at least.")
-    ],
-    prefer: Annotated[
-        str, typer.Option("--prefer", rich_help_panel=GOAL, help="cheap, or fast (every type needs a limit).")
-    ] = "cheap",
+    throughput: Annotated[float, flag(GOAL, "--throughput", help="Examples per second to reach at least.")],
+    prefer: Annotated[str, flag(GOAL, "--prefer", help="cheap, or fast (every type needs a limit).")] = "cheap",
     search: Annotated[
-        str,
-        typer.Option(
-            "--search",
-            rich_help_panel=SPACE,
-            help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...",
-        ),
+        str, flag(SPACE, "--search", help="Methods to compare, commas between: exact,reinforce,genetic,aibox ...")
     ] = "exact",
     provision: Annotated[
-        str,
-        typer.Option(
-            "--provision",
-            rich_help_panel=rare(SPACE),
-            help="exact, or balanced: every stage just fast enough, as HeterPS does.",
-        ),
+        str, rare_flag(SPACE, "--provision", help="exact, or balanced: every stage just fast enough, as HeterPS does.")
     ] = "exact",
     overlap: Annotated[
         bool | None,
-        typer.Option(
+        rare_flag(
+            SPACE,
             "--overlap/--no-overlap",
-            rich_help_panel=rare(SPACE),
             help="Whether computing and communicating overlap, if not as the profile says.",
         ),
     ] = None,
-    free_cuts: Annotated[
-        bool, typer.Option("--free-cuts", rich_help_panel=rare(SPACE), help="Allow cuts between stages of one type.")
-    ] = False,
+    free_cuts: Annotated[bool, rare_flag(SPACE, "--free-cuts", help="Allow cuts between stages of one type.")] = False,
     batches: Annotated[
-        str | None,
-        typer.Option(
-            "--batches", rich_help_panel=SPACE, help="Batches to choose among: 256,1024,4096 (needs *_fixed seconds)."
-        ),
+        str | None, flag(SPACE, "--batches", help="Batches to choose among: 256,1024,4096 (needs *_fixed seconds).")
     ] = None,
     examples: Annotated[
-        float | None,
-        typer.Option("--examples", rich_help_panel=rare(SPACE), help="Examples of an epoch, for the whole cost."),
+        float | None, rare_flag(SPACE, "--examples", help="Examples of an epoch, for the whole cost.")
     ] = None,
-    epochs: Annotated[
-        float, typer.Option("--epochs", rich_help_panel=rare(SPACE), help="Epochs, for the whole cost.")
-    ] = 1,
-    time_limit: Annotated[
-        str, typer.Option("--time-limit", rich_help_panel=OUTPUT, help="When to stop proving: 10s, 1m.")
-    ] = "10s",
-    keep: Annotated[
-        bool, typer.Option("--keep", rich_help_panel=OUTPUT, help="Keep the result in the store, for the dashboard.")
-    ] = False,
+    epochs: Annotated[float, rare_flag(SPACE, "--epochs", help="Epochs, for the whole cost.")] = 1,
+    time_limit: Annotated[str, flag(OUTPUT, "--time-limit", help="When to stop proving: 10s, 1m.")] = "10s",
+    keep: Annotated[bool, flag(OUTPUT, "--keep", help="Keep the result in the store, for the dashboard.")] = False,
     store: StoreUrl = None,
     seed: Seed = 0,
     json: Json = False,
@@ -96,7 +65,6 @@ def place(
     cotune place profile.json --throughput 20000
     cotune place profile.json --throughput 20000 --search exact,reinforce
     """
-
     if not (math.isfinite(throughput) and throughput > 0):
         raise UsageError(f"--throughput must be positive, not {throughput:g}")
     if examples is not None and not (examples > 0 and epochs > 0):
@@ -134,7 +102,6 @@ def place(
 
 
 def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any]) -> None:
-
     with open_store(store) as opened:
         layers = [layer.name for layer in known.layers]
         opened.save_result("place", path.name, document | {"layers": layers})
@@ -142,7 +109,6 @@ def _keep(store: str | None, path: Path, known: Profile, document: dict[str, Any
 
 
 def _batches(text: str | None) -> tuple[float, ...]:
-
     try:
         batches = tuple(float(part) for part in (text or "").split(",") if part.strip())
     except ValueError:
@@ -156,7 +122,6 @@ def _searches(
     known: Profile, asked: PlacementGoal, names: str, best: Answer, counts: Provisioning, seed: int
 ) -> dict[str, SearchedPlan]:
     """Return what each method found and how long it took."""
-
     problem = replace(asked, batches=(best.plan.batch,) if asked.batches else ()).problems(known)[0]
     found: dict[str, SearchedPlan] = {}
     for name in several(names):

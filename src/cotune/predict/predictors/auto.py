@@ -29,6 +29,7 @@ from cotune.predict import (
     TooFewSamples,
     WithErrors,
 )
+from cotune.predict.batch_prior import BatchPrior, batch_prior
 from cotune.predict.fits import fit_accuracy
 from cotune.predict.groups import fit_seconds
 from cotune.predict.predictors.curve import usual_pace
@@ -182,13 +183,15 @@ class _Held:
     value: float
     epoch: float
     global_batch: int
+    prior: BatchPrior
 
     @classmethod
     def of(cls, job: Job, samples: Sequence[Sample]) -> _Held:
         curve = curves(job, samples)[0]
-        return cls(float(curve.accuracy[0]), float(curve.epochs[0]), curve.global_batch)
+        return cls(float(curve.accuracy[0]), float(curve.epochs[0]), curve.global_batch, batch_prior(job))
 
     def predict(self, configs: Configs, epochs: Floats) -> Floats:
-        needed = self.epoch * usual_pace(np.maximum(configs.global_batch, 1).astype(np.float64), self.global_batch)
+        batches = np.maximum(configs.global_batch, 1).astype(np.float64)
+        needed = self.epoch * usual_pace(batches, self.global_batch, self.prior)
         halvings = np.maximum(np.log2(needed[:, None] / epochs[None, :]), 0.0)
         return np.asarray(self.value - _HALF_AS_LONG * abs(self.value) * halvings)

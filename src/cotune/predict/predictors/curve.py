@@ -32,6 +32,7 @@ import numpy as np
 
 from cotune.bounds import NotNegative
 from cotune.predict import AccuracyModel
+from cotune.predict.batch_prior import BatchPrior, batch_prior
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict.samples import LearningCurve as Measured
 from cotune.space import Configs
@@ -41,7 +42,7 @@ Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
-_USUAL_BC, _USUAL_BD = 4.0, 1 / 32  # of the largest and the smallest batch measured, before anything is known
+_SHORT = 3  # evaluations
 _ROUNDS = 5
 _LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`_accuracy.py`)
 _MOST_SHIFT = float(np.log(2))
@@ -59,7 +60,7 @@ class Curve:
         found = curves(job, samples, least_points=2)
         rising = [_before_collapse(curve, self.collapse) for curve in found]
         floor, ceiling = _bounds(job, found)
-        law = _fit(rising, ceiling)
+        law = _fit(rising, ceiling, batch_prior(job))
         by_batch = by_global_batch(found)
         span = float(np.ptp(np.concatenate([curve.accuracy for curve in found])))
         left = tuple(_Left.of(law, batch, same, self.collapse, span) for batch, same in by_batch.items())
@@ -72,15 +73,14 @@ def _bounds(job: Job, found: Sequence[Measured]) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     margin = max(high - low, 0.05 * abs(high))
     floor = 0.0 if job.sign > 0 and low >= 0 and high <= 1 else -np.inf
-    return max(low - margin, floor), min(high + margin, natural_ceiling(job, found))
+    return max(low - margin, floor), min(high + margin, natural_ceiling(job, values))
 
 
-def natural_ceiling(job: Job, found: Sequence[Measured]) -> float:
-    """Return what sign x metric cannot pass.
+def natural_ceiling(job: Job, values: Floats) -> float:
+    """Return what sign x metric cannot pass, some values of it given.
 
     That is 1 or 100 where it is like a share, 0 where it is like minus a loss, -1 of a perplexity.
     """
-    values = np.concatenate([curve.accuracy for curve in found])
     low, high = float(values.min()), float(values.max())
     if job.sign > 0 and low >= 0 and high <= 1:
         return 1.0
@@ -145,20 +145,20 @@ def _pace(batch: Number, bc: Number, bd: Number) -> Number:
     return 1 + batch / bc + bd / batch
 
 
-def usual_pace(batch: Floats, measured: int) -> Floats:
+def usual_pace(batch: Floats, measured: int, prior: BatchPrior) -> Floats:
     """Return how many times the epochs of the measured batch others need while it is the only one."""
-    bc, bd = _USUAL_BC * measured, _USUAL_BD * measured
+    bc, bd = prior.critical_batch(measured), prior.small * measured
     return np.asarray(_pace(batch, bc, bd) / _pace(measured, bc, bd))
 
 
-def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
+def _fit(found: Sequence[Measured], ceiling: float, batches: BatchPrior) -> _Law:
     found = [found[place] for place in spread_out(len(found), _MOST_POINTS // _FEWEST)]
     each = int(np.clip(_MOST_POINTS // len(found), _FEWEST, _POINTS))
-    thin = [_thinned(curve, each) for curve in found]
+    thin = [_thinned(curve, each, short=batches.short) for curve in found]
     batch = np.repeat([float(curve.global_batch) for curve in found], [len(points[0]) for points in thin])
     epochs = np.concatenate([epochs for epochs, _ in thin])
     target = np.concatenate([values for _, values in thin])
-    axes, ratios, prior = _first_grid(batch, epochs)
+    axes, ratios, prior = _first_grid(batch, epochs, batches)
     weights = np.ones_like(target)
     for _ in range(_ROUNDS):
         logs = (np.log(axis) for axis in np.ix_(*axes))
@@ -176,29 +176,34 @@ def _fit(found: Sequence[Measured], ceiling: float) -> _Law:
 
 
 @lru_cache(CURVES)
-def _thinned(curve: Measured, most: int) -> tuple[Floats, Floats]:
+def _thinned(curve: Measured, most: int, *, short: bool) -> tuple[Floats, Floats]:
     """Return a few points of a curve, close at its start and averages over ever more later."""
     count = len(curve.epochs)
+    if short and count <= _SHORT:
+        return curve.epochs, curve.accuracy
     starts = np.unique(np.geomspace(1, count + 1, min(most, count) + 1).astype(np.int64)[:-1] - 1)
     sizes = np.diff(np.append(starts, count))
     return np.add.reduceat(curve.epochs, starts) / sizes, np.add.reduceat(curve.accuracy, starts) / sizes
 
 
-def _first_grid(batch: Floats, epochs: Floats) -> tuple[list[Floats], list[float], list[tuple[float, float]]]:
+def _first_grid(
+    batch: Floats, epochs: Floats, batches: BatchPrior
+) -> tuple[list[Floats], list[float], list[tuple[float, float]]]:
     """Return the values of u0, p, Bc, Bd to try, their ratios, and the centre and weight of a prior on each."""
     unit = float(np.exp(np.log(epochs).mean()))
+    usual_bc, usual_bd = batches.critical_batch(float(batch.max())), batches.small * float(batch.min())
     axes = [unit * np.geomspace(0.02, 5, 6), np.geomspace(0.25, 3.0, 6)]
     if np.ptp(batch) > 0:
         axes += [batch.max() * np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 16, 64.0])]
         axes += [batch.min() * np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 8, 16.0])]
     else:
-        axes += [np.array([_USUAL_BC * batch.max()]), np.array([_USUAL_BD * batch.min()])]
+        axes += [np.array([usual_bc]), np.array([usual_bd])]
     ratios = [3.0, 1.65, 2.0, 2.0]
     prior = [
         (float(np.log(unit * 0.3)), 0.03),
         (float(np.log(0.7)), 0.1),
-        (float(np.log(_USUAL_BC * batch.max())), 0.01),
-        (float(np.log(_USUAL_BD * batch.min())), 0.01),
+        (float(np.log(usual_bc)), batches.weight),
+        (float(np.log(usual_bd)), batches.weight),
     ]
     return axes, ratios, prior
 

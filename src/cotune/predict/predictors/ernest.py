@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize, nnls
 
+from cotune.predict.coefficients import SumOfTerms
 from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
@@ -37,23 +38,12 @@ _LEAST = 1e-3  # of a typical step: no step takes nothing, whatever the law says
 class Ernest:
     """Ernest's four terms of input and machines, by non-negative least squares."""
 
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Steps:
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SumOfTerms:
         """Return the law of a step, and with it the seconds of an epoch."""
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every coefficient
         steps = measured.seconds / measured.configs.steps(examples)
-        return _Steps(fit(_of(measured.configs), steps), examples, _LEAST * float(np.median(steps)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    coefficients: Floats
-    examples: int
-    least: float
-
-    def predict(self, configs: Configs) -> Floats:
-        steps = np.maximum(_of(configs) @ self.coefficients, self.least)
-        return np.asarray(steps * configs.steps(self.examples))
+        return SumOfTerms(_of, fit(_of(measured.configs), steps), examples, _LEAST * float(np.median(steps)))
 
 
 def _of(configs: Configs) -> Floats:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
 from scipy.optimize import nnls
 
 from cotune.bounds import Count
+from cotune.predict.coefficients import SumOfTerms
 from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss, without_outliers
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curve_of, curves, timings
@@ -44,7 +45,7 @@ class Optimus:
     law: Law = "auto"
     tensors: tuple[Count, ...] = ()
 
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Speed:
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SumOfTerms:
         """Return the law that fits the samples best; `auto` reads from their axis whether workers wait."""
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every coefficient
@@ -52,9 +53,9 @@ class Optimus:
         law = self.law
         if law == "auto":
             law = "async" if _asynchronous(measured.configs) else "sync"
-        factors = _factors(measured.configs, law, self.tensors)
-        coefficients, _ = nnls(factors / steps[:, None], np.ones(len(steps)))
-        return _Speed(examples, np.asarray(coefficients, dtype=np.float64), law, self.tensors)
+        factors = partial(_factors, law=law, tensors=self.tensors)
+        coefficients, _ = nnls(factors(measured.configs) / steps[:, None], np.ones(len(steps)))
+        return SumOfTerms(factors, np.asarray(coefficients, dtype=np.float64), examples)
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> _Learning:
         """Return the loss curve of each measured batch."""
@@ -76,18 +77,6 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
     if found.epoch is None or steps is None:
         return found
     return Verdict(found.epoch / steps, f"{found.reason}, after {found.epoch:,.0f} steps")
-
-
-@dataclass(frozen=True, slots=True)
-class _Speed:
-    examples: int
-    coefficients: Floats
-    law: Law
-    tensors: tuple[int, ...]
-
-    def predict(self, configs: Configs) -> Floats:
-        steps = _factors(configs, self.law, self.tensors) @ self.coefficients
-        return np.asarray(steps * configs.steps(self.examples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +131,10 @@ def _factors(configs: Configs, law: Law, tensors: tuple[int, ...]) -> Floats:
 
 def _perfect(job: Job, found: Sequence[LearningCurve]) -> float:
     """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
-    end = natural_ceiling(job, found)
+    values = np.concatenate([curve.accuracy for curve in found])
+    end = natural_ceiling(job, values)
     if np.isfinite(end):
         return end
-    values = np.concatenate([curve.accuracy for curve in found])
     return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
 
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from cotune.bounds import Count, NotNegative
 from cotune.predict import SecondsModel
-from cotune.predict.coefficients import fit_coefficients
+from cotune.predict.coefficients import SumOfTerms, fit_coefficients
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
@@ -48,11 +49,11 @@ class Ring:
         """Return examples / B x T(b, n, N), seconds per epoch."""
         measured = timings(samples, least=2)
         examples = job.examples or 1  # unknown, it is a factor of every coefficient
-        terms = _terms(measured.configs, self.per_node, self.cores)
-        shares = terms * (measured.configs.steps(examples) / measured.seconds)[:, None]
+        terms = partial(_terms, per_node=self.per_node, cores=self.cores)
+        shares = terms(measured.configs) * (measured.configs.steps(examples) / measured.seconds)[:, None]
         least = np.where(np.arange(shares.shape[1]) < 2, _LEAST, 0.0)
         coefficients, _ = fit_coefficients(shares, least, self.ridge)
-        return _Model(coefficients, examples, self.per_node, self.cores)
+        return SumOfTerms(terms, coefficients, examples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,3 @@ def _terms(configs: Configs, per_node: int | None, cores: Literal["own", "shared
     if cores == "shared":
         terms += [rounds * (local - 1), rounds * (local - 1) * batch]
     return np.stack(terms, axis=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    coefficients: Floats
-    examples: int
-    per_node: int | None
-    cores: Literal["own", "shared"]
-
-    def predict(self, configs: Configs) -> Floats:
-        return configs.steps(self.examples) * (_terms(configs, self.per_node, self.cores) @ self.coefficients)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from cotune.bounds import Count
-from cotune.predict.coefficients import fit_coefficients
+from cotune.predict.coefficients import SumOfTerms, fit_coefficients
 from cotune.predict.layout import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
@@ -36,7 +37,7 @@ class Saturating:
 
     per_node: Count | None = None
 
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _Bent:
+    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SumOfTerms:
         """Return the law with the least relative error, on a grid that is refined around its best point."""
         measured = timings(samples, least=3)
         examples = job.examples or 1  # unknown, it is a factor of every coefficient
@@ -44,8 +45,7 @@ class Saturating:
         weight = configs.steps(examples) / measured.seconds
         low, high = float(configs.batch_size.min()), float(configs.batch_size.max())
         if low == high:
-            best = self._fit(configs, weight, low, 1.0)
-            return _Bent(low, 1.0, best[3], examples, self.per_node)
+            return self._law(self._fit(configs, weight, low, 1.0), examples)
         bends = np.geomspace(*_BENDS, _GRID[0])
         fills = np.geomspace(low / _FILLS, high * _FILLS, _GRID[1])
         ratios = bends[1] / bends[0], fills[1] / fills[0]
@@ -55,7 +55,11 @@ class Saturating:
             nearby = [float(np.clip(best[2] * ratios[0] ** power, *_BENDS)) for power in (-1, 0, 1)]
             pairs = [(best[1] * ratios[1] ** power, bend) for power in (-1, 0, 1) for bend in nearby]
             best = min((best, *(self._fit(configs, weight, *pair) for pair in pairs)), key=_error)
-        return _Bent(best[1], best[2], best[3], examples, self.per_node)
+        return self._law(best, examples)
+
+    def _law(self, best: _Fit, examples: int) -> SumOfTerms:
+        _, fill, bend, coefficients = best
+        return SumOfTerms(partial(_terms, fill=fill, bend=bend, per_node=self.per_node), coefficients, examples)
 
     def _fit(self, configs: Configs, weight: Floats, fill: float, bend: float) -> _Fit:
         """Return the error of a pair with its doubt, the pair, and its coefficients."""
@@ -70,19 +74,6 @@ _Fit = tuple[float, float, float, Floats]
 
 def _error(fit: _Fit) -> float:
     return fit[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bent:
-    fill: float
-    bend: float
-    coefficients: Floats
-    examples: int
-    per_node: int | None
-
-    def predict(self, configs: Configs) -> Floats:
-        steps = _terms(configs, self.fill, self.bend, self.per_node) @ self.coefficients
-        return np.asarray(steps * configs.steps(self.examples))
 
 
 def _terms(configs: Configs, fill: float, bend: float, per_node: int | None) -> Floats:

@@ -162,8 +162,7 @@ class Ray:
     def _end(self, running: RayLaunch) -> None:
         away, at = running.away, self.now()
         running.end()
-        self._events.extend(away.look(self.now()))
-        self._events.extend(away.hear(self.now(), last=True))
+        self._events.extend(away.last_events(self.now()))
         why = running.lost or away.why()
         if why is None and not away.all_done and not away.terminating:
             why = Failure("its workers ended without a word")

@@ -9,7 +9,6 @@ are ever cancelled. The run's folder must be on a disk that all nodes share.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from cotune.errors import UsageError
 from cotune.run.launch import Event, Launch
 from cotune.run.lease import leased
-from cotune.run.remote import STOP, RemoteLaunch, group_of
+from cotune.run.remote import RemoteLaunch, group_of
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
@@ -101,13 +100,8 @@ class Slurm:
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
-        running = self._running.get(launch)
-        if running is None:
-            return
-        with contextlib.suppress(OSError):  # on a full disk only the signal after `grace` is left
-            (running.away.folder / STOP).touch()
-        running.away.stopped = True
-        running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
+        if launch in self._running:
+            self._running[launch].away.stop(self.now(), grace)
 
     def wait(self, timeout: float) -> Event | None:
         """Return the next event, or None after `timeout` seconds without one."""
@@ -203,8 +197,7 @@ class Slurm:
 
     def _end(self, running: _Submitted) -> None:
         away, at = running.away, self.now()
-        self._events.extend(away.look(at))
-        self._events.extend(away.hear(at, last=True))
+        self._events.extend(away.last_events(at))
         why = away.why()
         silent = why is None and not away.all_done
         if not away.terminating and (silent or (away.by_signal and running.state in _BY_SLURM)):

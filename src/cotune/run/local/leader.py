@@ -221,16 +221,8 @@ class _Leader:
         """Write the record of a worker that did not write one."""
         if Record.read(self.group.folder, rank) is not None:
             return
-        started = self.begun.get(rank, at)
-        if rank in killed:
-            Record("killed", None, started, at).write(self.group.folder, rank)
-            return
-        code = self.exits[rank].code
-        if code < 0:
-            record = Record("failed", None, started, at, signal=-code)
-        else:
-            record = Record("failed" if code else "done", code, started, at)
-        record.write(self.group.folder, rank)
+        code = None if rank in killed else self.exits[rank].code
+        Record.of_exit(code, self.begun.get(rank, at), at).write(self.group.folder, rank)
 
     def _leave_memory(self, rank: int, how: processes.Exit) -> None:
         env = {**self.group.env, **self.group.workers[rank].env}

@@ -97,6 +97,15 @@ class Record:
     warning: str | None = None
     alone: bool | None = None
 
+    @classmethod
+    def of_exit(cls, code: int | None, started: float, ended: float) -> Record:
+        """Return the record of a worker that wrote none, by its exit code; None where it had to be killed."""
+        if code is None:
+            return cls("killed", None, started, ended)
+        if code < 0:
+            return cls("failed", None, started, ended, signal=-code)
+        return cls("failed" if code else "done", code, started, ended)
+
     def write(self, folder: str | Path, rank: int) -> None:
         """Write the record in one step: it is there whole, or not at all."""
         write_whole(Path(folder) / f"rank-{rank}.result.json", json.dumps(asdict(self)))

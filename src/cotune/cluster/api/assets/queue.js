@@ -53,14 +53,17 @@ function forget() {
 
 async function refresh() {
   clearTimeout(state.timer);
-  if (state.token === null) return;
+  const token = state.token;
+  if (token === null) return;
   try {
     const states = state.ended ? "" : OPEN.map((name) => `&state=${name}`).join("");
     const [service, jobs, use] = await Promise.all([
       request("service"), request(`jobs?last=500${states}`), request("occupancy")]);
+    if (state.token !== token) return; // forgotten meanwhile: what it was allowed to see is not shown
     if (!state.typing) render(service, jobs.jobs, use);
     link("live", "live");
   } catch (error) {
+    if (state.token !== token) return;
     if (error.status === 401) return ask("That token is not known here.");
     link(error.message, "bad");
   }

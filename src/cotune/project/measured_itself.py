@@ -1,0 +1,85 @@
+"""How a run without a profile begins: a handful of time probes, then what they and other jobs say is best.
+
+Its probes and its training share one engine: what took ten seconds to come up does not come up twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotune.display import Display
+from cotune.jobfile.settings import Settings
+from cotune.predict.samples import timed
+from cotune.probe.measure import Limits
+from cotune.probe.outcome import ProfileOutcome
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.self_measuring_constants import SELF_MEASURING
+from cotune.probe.session import measure
+from cotune.probe.timing import SHARE, SelfTiming
+from cotune.run.launch import Engine
+from cotune.run.opening import opened_engine
+from cotune.types import Config, Sample
+from cotune.units import duration
+
+MOST_PROBES = 8  # starts, before it begins
+
+
+@dataclass(frozen=True)
+class MeasuredItself:
+    """What a run begins with and what decides for it, the probes it has paid for, and their engine."""
+
+    config: Config
+    brain: SelfMeasuring
+    probes: tuple[Sample, ...]
+    engine: Engine
+    closing: ExitStack  # closes the engine, where this made it
+
+
+def measured_itself(
+    settings: Settings,
+    engine: str | Engine,
+    known: tuple[Sample, ...],
+    runs: Path,
+    display: Display,
+    *,
+    save: Callable[[Sample], None],
+    seed: int,
+    fixed: bool,
+) -> MeasuredItself:
+    """Time a few configs, and choose what to begin with."""
+    goal = settings.goal
+    constants = SELF_MEASURING.staying if fixed else SELF_MEASURING.timed
+    brain = SelfMeasuring(settings.job, goal, settings.space, settings.cluster, seed, known, constants=constants)
+    limits = Limits(SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
+    with ExitStack() as stack:
+        up = stack.enter_context(opened_engine(engine, settings.engine_settings))
+        probes = measure(
+            up,
+            SelfTiming(brain),
+            known,
+            limits,
+            runs,
+            save=save,
+            display=display,
+            seed=seed,
+            engine_name=settings.engine,
+        )
+        config, why = _first_choice(brain, ProfileOutcome(settings.job, probes, known, known, limits))
+        display.note(f"beginning with {config}: {why}")
+        return MeasuredItself(config, brain, probes, up, stack.pop_all())
+
+
+def _first_choice(brain: SelfMeasuring, outcome: ProfileOutcome) -> tuple[Config, str]:
+    """Return what to begin with and why: by what was timed, or what was being timed when its time was over."""
+    probes = outcome.new
+    slow = probes and brain.goal.deadline is not None and not any(probe.failed for probe in probes)
+    if slow and not timed(outcome.samples):
+        return probes[
+            -1
+        ].config, f"it told no pace within {duration(outcome.limits.seconds)}, so that no other was timed"
+    outcome.require_speed()
+    choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
+    return choice.config, choice.reason

@@ -1,0 +1,200 @@
+"""The Kubeflow engine: a TrainJob per launch by the Kubeflow SDK's trainer client, results by a shared folder.
+
+    start ─▶ TrainerClient.train ─▶ pods: torchrun ─▶ a task for each rank hosts its worker
+    wait  ◀─ Started, Reported, Ended: from the files that the workers write
+
+The client only tells of a job that died without a word. The run's folder, and the job's, must be on a volume that all
+pods have at the same path, and the image must have cotune. It was tried for real with the SDK's local-process backend
+alone (`backend: local`): no API server was at hand.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from cotune.errors import UsageError, missing_extra
+from cotune.run.kubeflow.client import TrainRequest
+from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
+from cotune.run.launch import Event, Launch
+from cotune.run.lease import Lease, leased
+from cotune.run.remote import RemoteLaunch, group_of
+from cotune.safety import private
+from cotune.types import Cause, Failure
+
+LOG = "kubeflow.log"  # what the client said, and the job's own where it is over
+_LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
+_CLOSE_SECONDS = 20.0
+
+
+@dataclass
+class _Submitted:
+    """A launch, the client that watches its TrainJob, and since when that is known to be over."""
+
+    away: RemoteLaunch
+    client: subprocess.Popen[str]
+    over_since: float | None = None
+
+    def let_go(self) -> None:
+        """Have the client delete the TrainJob, and end."""
+        if self.client.stdin is not None:
+            self.client.stdin.close()
+
+    def wait(self, seconds: float) -> None:
+        try:
+            self.client.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.client.kill()
+            self.client.wait()
+
+    def without_a_word(self) -> Failure:
+        """Return why a job is over whose workers have not said how they ended."""
+        status, log = self.away.folder / STATUS, (self.away.folder / LOG).read_text(errors="replace")
+        said = [line.strip() for line in log.splitlines() if line.strip()]
+        ended = f"ended as {status.read_text()}" if status.exists() else "was not taken"
+        return Failure(
+            f"TrainJob of {self.away.launch.job.name} {ended}: {said[-1] if said else 'no word'}", Cause.OUTSIDE
+        )
+
+
+@dataclass
+class Kubeflow:
+    """Worker processes in the pods of a Kubeflow TrainJob.
+
+    `backend` is `kubernetes`, or `local` for processes of this machine; `namespace`, `runtime` and `image` are the
+    TrainJob's; `per_node` workers share a pod, each with `cpus` cores, and a GPU unless its device is `cpu`;
+    `python` is the interpreter in the image.
+    """
+
+    backend: str = "kubernetes"
+    namespace: str | None = None
+    runtime: str = "torch-distributed"
+    image: str | None = None
+    per_node: int = 1
+    cpus: int = 1
+    python: str = "python"
+    poll: float = 0.1
+    ask_seconds: float = 5.0
+    term_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.backend not in ("kubernetes", "local"):
+            raise UsageError(f"the kubeflow engine's backend is kubernetes or local, not {self.backend!r}")
+        if min(self.per_node, self.cpus) < 1:
+            raise UsageError("the kubeflow engine has at least 1 worker for each node, with at least 1 cpu")
+        self._running: dict[str, _Submitted] = {}
+        self._events: deque[Event] = deque()
+
+    def now(self) -> float:
+        """Return the system's monotonic time in seconds."""
+        return time.monotonic()
+
+    def start(self, launch: Launch) -> None:
+        """Have a client create the TrainJob of a launch; what cannot work is said now."""
+        if launch.id in self._running:
+            raise ValueError(f"launch {launch.id!r} is already running")
+        if launch.config.servers or len(launch.config.stages) > 1:
+            raise UsageError("the kubeflow engine has neither parameter servers nor several kinds of device")
+        if launch.config.workers % self.per_node and self.backend != "local":
+            raise UsageError(f"{launch.config.workers} workers are no whole number of nodes of {self.per_node}")
+        if importlib.util.find_spec("kubeflow") is None:
+            raise missing_extra("the kubeflow engine needs the Kubeflow SDK, which", "kubeflow")
+        lease = leased(launch.folder, launch.fence)
+        try:
+            group = group_of(launch, lease, self.term_seconds)
+            lease.settle()
+            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
+            private.write(lease.folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
+            self._running[launch.id] = _Submitted(away, self._client(launch, lease))
+        except BaseException:
+            lease.release()
+            raise
+
+    def _client(self, launch: Launch, lease: Lease) -> subprocess.Popen[str]:
+        """Return the process that creates and watches the TrainJob of a launch."""
+        local, workers, folder = self.backend == "local", launch.config.workers, lease.folder
+        python = sys.executable if local else self.python
+        told = (str(folder), str(lease.fence), str(workers), str(self.cpus))
+        gpus = {"gpu": self.per_node} if launch.config.device != "cpu" else {}
+        request = TrainRequest(
+            str(folder),
+            (python, "-P", "-m", "cotune.run.kubeflow.task", *told),
+            self.backend,
+            self.runtime,
+            1 if local else workers // self.per_node,
+            {"cpu": self.cpus * self.per_node, **gpus},
+            self.namespace,
+            self.image,
+            self.ask_seconds,
+        )
+        with (folder / LOG).open("w") as log:
+            command = [sys.executable, "-P", "-m", "cotune.run.kubeflow.client"]
+            env = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+            client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, env=env)
+        assert client.stdin is not None
+        client.stdin.write(request.to_json() + "\n")
+        client.stdin.flush()
+        return client
+
+    def stop(self, launch: str, grace: float = 5.0) -> None:
+        """Ask a launch to end by its stop file, and have its client delete the job after `grace` seconds."""
+        if launch in self._running:
+            self._running[launch].away.stop(self.now(), grace)
+
+    def wait(self, timeout: float) -> Event | None:
+        """Return the next event, or None after `timeout` seconds without one."""
+        until = self.now() + timeout
+        while not self._events:
+            for running in list(self._running.values()):
+                self._attend(running)
+            left = until - self.now()
+            if self._events or left <= 0:
+                break
+            time.sleep(min(left, self.poll))
+        return self._events.popleft() if self._events else None
+
+    def close(self) -> None:
+        """Have the jobs of this engine deleted, and return when they are over."""
+        ending = list(self._running.values())
+        self._running.clear()
+        for running in ending:
+            running.let_go()
+        for running in ending:
+            running.wait(_CLOSE_SECONDS)
+
+    def _attend(self, running: _Submitted) -> None:
+        """Take in what a launch tells, and end it when it is over or when it is time."""
+        away, now = running.away, self.now()
+        self._events.extend(away.look(now))
+        if running.client.poll() is not None:
+            running.over_since = running.over_since or now
+        if self._is_over(running, now):
+            self._end(running)
+        elif not away.terminating and ((away.settled(now) and not away.all_done) or away.time_is_up(now)):
+            away.terminating = True
+            running.let_go()
+
+    def _is_over(self, running: _Submitted, now: float) -> bool:
+        away, over = running.away, running.over_since
+        if (away.folder / FINISHED_MARK).exists() or (over is not None and away.terminating):
+            return True
+        return over is not None and (len(away.records) == away.workers or now > over + _LATE_SECONDS)
+
+    def _end(self, running: _Submitted) -> None:
+        away, at = running.away, self.now()
+        self._events.extend(away.last_events(at))
+        why = away.why()
+        if why is None and not away.all_done and not away.terminating:
+            why = running.without_a_word()
+        running.let_go()
+        running.wait(_CLOSE_SECONDS)
+        (away.folder / GROUP).unlink(missing_ok=True)
+        del self._running[away.launch.id]
+        self._events.append(away.ended(at, why, away.abort_warning()))
+        away.let_go()

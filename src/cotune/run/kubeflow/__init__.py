@@ -1,0 +1,1 @@
+"""What the Kubeflow engine is made of."""
