@@ -166,6 +166,11 @@ def test_after_its_server_was_killed_an_engine_says_so_and_starts_another(
         assert "the engine's server ended" in str(ended.failure)  # type: ignore[union-attr]
         engine.start(launch("print('again')", name="again", command=(sys.executable, "train.py")))
         assert until_ended(engine, "again")[-1].outcome == "done"  # type: ignore[union-attr]
+        assert engine._server is not None
+        engine._server._keeper.kill()  # while nothing runs, so that nobody hears of it
+        engine._server._keeper.wait()
+        engine.start(launch("print('once more')", name="third", command=(sys.executable, "train.py")))
+        assert until_ended(engine, "third")[-1].outcome == "done"  # type: ignore[union-attr]
     finally:
         engine.close()
 

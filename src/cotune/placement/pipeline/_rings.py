@@ -1,16 +1,15 @@
 """Rings of buffers in shared memory: how tensors travel between processes of one machine.
 
 The sender owns the ring, writes a tensor's bytes into a free slot and tells the receiver which;
-the receiver copies them out, to its device if it has one, and gives the slot back. The file is
-unlinked as soon as both have mapped it, so nothing is left whoever dies. CUDA is told of the
-memory, so that a GPU reads and writes it directly.
+the receiver copies them out, to its device if it has one, and gives the slot back. The memory has
+no name on any disk and the receiver opens it through the sender's descriptor, so nothing is left
+whoever dies. CUDA is told of the memory, so that a GPU reads and writes it directly.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_FOLDER = Path("/dev/shm")
 _ALIGNED = 4096
 
 
 class StageRing:
-    """Some slots of equal size, mapped into this process."""
+    """Some slots of equal size, mapped into this process, which holds their descriptor as long as the ring."""
 
     def __init__(self, file: int, slots: int, slot_bytes: int, device: torch.device) -> None:
         self.slots, self.slot_bytes = slots, slot_bytes
+        weakref.finalize(self, os.close, file)
+        os.posix_fallocate(file, 0, slots * slot_bytes)  # else full memory would end us at the first write
         self._map = mmap.mmap(file, slots * slot_bytes)
         self._bytes = torch.frombuffer(self._map, dtype=torch.uint8)
         if device.type == "cuda":
@@ -41,24 +41,14 @@ class StageRing:
 
 
 def create(slots: int, size: int, device: torch.device) -> tuple[StageRing, str]:
-    """Return a ring whose slots hold `size` bytes, and the file by which another process opens it."""
+    """Return a ring whose slots hold `size` bytes, and the path by which another process of this machine opens it."""
     slot_bytes = -(-max(size, 1) // _ALIGNED) * _ALIGNED
-    file, path = tempfile.mkstemp(prefix="cotune-", dir=_FOLDER if _FOLDER.is_dir() else None)
-    try:
-        os.posix_fallocate(file, 0, slots * slot_bytes)  # else a full /dev/shm would end us at the first write
-        return StageRing(file, slots, slot_bytes, device), path
-    except BaseException:
-        Path(path).unlink()
-        raise
-    finally:
-        os.close(file)
+    file = os.memfd_create("cotune-ring")
+    ring = StageRing(file, slots, slot_bytes, device)
+    # In a PID namespace /proc still knows us by the number that others see.
+    return ring, f"/proc/{Path('/proc/self').readlink()}/fd/{file}"
 
 
 def attach(path: str, slots: int, slot_bytes: int, device: torch.device) -> StageRing:
-    """Return the ring that another process made, and unlink its file."""
-    file = os.open(path, os.O_RDWR)
-    try:
-        return StageRing(file, slots, slot_bytes, device)
-    finally:
-        os.close(file)
-        Path(path).unlink()
+    """Return the ring that another process made."""
+    return StageRing(os.open(path, os.O_RDWR), slots, slot_bytes, device)

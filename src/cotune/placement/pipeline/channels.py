@@ -71,6 +71,7 @@ class Channel:
         self._incoming: queue.SimpleQueue[Message | Exception] = queue.SimpleQueue()
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._mine: _rings.StageRing | None = None
+        self._outgrown: list[_rings.StageRing | None] = []  # that the other may not have opened yet
         self._theirs: _rings.StageRing | None = None
         self._rings = 0  # made so far: a slot of an earlier one is no longer of use
         self.sending = self.receiving = 0.0
@@ -133,6 +134,7 @@ class Channel:
         listed = list(tensors)
         size = sum(_padded(tensor.nbytes) for tensor in listed)
         if self._mine is None or self._mine.slot_bytes < size:
+            self._outgrown.append(self._mine)
             self._mine, path = _rings.create(self._slots, size, self._device)
             self._rings += 1
             self._free = queue.SimpleQueue()
@@ -161,6 +163,7 @@ class Channel:
             if "free" in header:
                 ring, number = header["free"]
                 if ring == self._rings:
+                    self._outgrown.clear()  # the other has opened the newest, and all before it
                     self._free.put(number)
                 continue
             began = time.perf_counter()

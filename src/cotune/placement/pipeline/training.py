@@ -103,6 +103,8 @@ class Pipeline:
                     self._do(action, begin + micro, stash=False)
                 self._step(begin + settings.micro_batches - 1, batch + 1)
         self._note(self.unit.pause())
+        if self.unit.is_first:
+            self._report(end)  # a checkpoint is due: here it may be told to stop
 
     def rate(self) -> float | None:
         """Return the examples per second while the pipeline was full, in its longest stretch."""
@@ -129,9 +131,12 @@ class Pipeline:
         self._note(self.unit.news())
         self.finished[-1].append(self._now())
         if self.finished[-1][-1] - self._reported > _REPORT_SECONDS:
-            self._reported = self.finished[-1][-1]
-            known = {"loss": self.losses[max(self.losses)]} if self.losses else {}
-            self.stopping |= cotune.report(done / self.settings.batches, **known)
+            self._report(done)
+
+    def _report(self, done: int) -> None:
+        self._reported = time.perf_counter()
+        known = {"loss": self.losses[max(self.losses)]} if self.losses else {}
+        self.stopping |= cotune.report(done / self.settings.batches, **known)
 
     def _note(self, told: Told) -> None:
         micro = self.settings.micro_batches if self.settings.mode == "sync" else 1

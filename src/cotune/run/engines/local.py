@@ -128,6 +128,8 @@ class Local:
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
         pattern, lease = pattern_of(job), leased(launch.folder, launch.fence)
+        if self._server is not None and self._server.is_lost:
+            self._lost(self._server.last_words())
         try:
             lease.settle()
             running = self._take(launch, found, pattern, lease, on_nodes)

@@ -40,6 +40,11 @@ class Connection:
         os.close(commands)
         os.close(events)
 
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the server has ended by itself, or was ended by somebody else."""
+        return self._keeper.poll() is not None
+
     def send(self, do: str, **facts: Any) -> None:
         """Send one command; a server that is gone tells so by its events."""
         line = json.dumps({"do": do, **facts}).encode() + b"\n"
