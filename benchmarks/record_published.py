@@ -8,7 +8,8 @@ MNIST. Seconds: thirty steps on emulated nodes of a quarter of a core, each conf
 workers at full speed, three seeds. The paper's optimiser is plain SGD at 0.01 times 0.9 an epoch; ours has momentum.
 
 On ten cores of a busy machine 144 starts were timed in 153 s and ten trainings a minute came to their end; nothing is
-started after `--seconds`, a whole seed before the next.
+started after `--seconds`, a whole seed before the next. What FOLDER already holds is not measured again, so that
+another call goes on where one ended.
 
     FOLDER/lenet5-servers       gradients averaged by one parameter server, the paper's optimiser
     FOLDER/lenet5-reduce        the same by all-reduce
@@ -19,6 +20,7 @@ started after `--seconds`, a whole seed before the next.
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import sys
 import tempfile
@@ -182,6 +184,33 @@ def measured(starts: Sequence[Start], room: Room, amount: Amount, until: float) 
     return done
 
 
+def recorded(folder: Path) -> tuple[list[TimeRow], list[AccuracyRow]]:
+    """Return both tables as an earlier call has left them."""
+
+    def table(name: str) -> list[dict[str, str]]:
+        path = folder / name
+        return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+
+    times = [
+        TimeRow(
+            int(row["workers"]),
+            int(row["batch_size"]),
+            float(row["epoch_seconds"]),
+            "node",
+            repeat=row["repeat"],
+            servers=int(row.get("servers", 0)),
+        )
+        for row in table("epoch_time.csv")
+    ]
+    points = [
+        AccuracyRow(
+            int(row["global_batch"]), float(row["epoch"]), float(row["accuracy"]), row["seed"], int(row["workers"])
+        )
+        for row in table("accuracy.csv")
+    ]
+    return times, points
+
+
 def rows(
     series: Series, timed: dict[Start, Sample], trained: dict[Start, Sample]
 ) -> tuple[list[TimeRow], list[AccuracyRow]]:
@@ -204,8 +233,6 @@ def rows(
         if start.series == series
         for point in sample.curve
     ]
-    times.sort(key=lambda row: (row.workers, row.batch_size, row.repeat))
-    curves.sort(key=lambda row: (row.workers or 0, row.global_batch, row.seed, row.epoch))
     return times, curves
 
 
@@ -226,24 +253,50 @@ def main() -> None:
     alike = {(series.model, series.servers): series for series in reversed(chosen)}
     until, cores = time.monotonic() + asked.seconds, len(os.sched_getaffinity(0))
 
-    def starts(of: Sequence[Series], timed: bool) -> list[Start]:
+    before = {series: recorded(asked.out / series.name) for series in chosen}
+
+    def missing(of: Sequence[Series], number: int, timed: bool) -> list[Start]:
+        """Return the starts of a repeat or seed that no earlier call has brought to their end."""
         return [
             Start(series, config, number, timed)
-            for number in range(1, asked.repeats + 1)
             for series in of
             for config in series.configs(asked.batches, asked.workers)
+            if not held(before[series], config, str(number), timed)
         ]
 
     began = time.monotonic()
+    numbers = range(1, asked.repeats + 1)
     with Room(max(2, int(BUSY * cores / SHARE)), emulated) as room:
-        timed = measured(starts(list(alike.values()), timed=True), room, amount, until)
+        wanted = [start for number in numbers for start in missing(list(alike.values()), number, timed=True)]
+        timed = measured(wanted, room, amount, until)
     print(f"{len(timed)} starts timed in {time.monotonic() - began:.0f} s", flush=True)
+    trained: dict[Start, Sample] = {}
     with Room(cores, lambda _: Local()) as room:
-        trained = measured(starts(chosen, timed=False), room, amount, until)
-    print(f"{len(trained)} trainings, all in {time.monotonic() - began:.0f} s", flush=True)
-    for series in chosen:
-        times, curves = rows(series, timed, trained)
-        write(asked.out / series.name, Job(series.name, examples=asked.examples), times, curves)
+        for number in numbers:
+            trained |= measured(missing(chosen, number, timed=False), room, amount, until)
+            print(f"{len(trained)} trainings, all in {time.monotonic() - began:.0f} s", flush=True)
+            for series in chosen:
+                old, new = before[series], rows(series, timed, trained)
+                times, curves = sorted([*old[0], *new[0]], key=_order), sorted([*old[1], *new[1]], key=_order)
+                job = Job(series.name, examples=asked.examples, scaling="fixed")
+                write(asked.out / series.name, job, times, curves)
+
+
+def held(tables: tuple[list[TimeRow], list[AccuracyRow]], config: Config, number: str, timed: bool) -> bool:
+    """Return whether a start's measurement is in the tables."""
+    times, points = tables
+    if timed:
+        return any(
+            (row.workers, row.batch_size, row.repeat) == (config.workers, config.batch_size, number) for row in times
+        )
+    wanted = (config.workers, config.global_batch, number)
+    return any((row.workers, row.global_batch, row.seed) == wanted for row in points)
+
+
+def _order(row: TimeRow | AccuracyRow) -> tuple[int, int, str, float]:
+    if isinstance(row, TimeRow):
+        return row.workers, row.batch_size, row.repeat, 0.0
+    return row.workers or 0, row.global_batch, row.seed, row.epoch
 
 
 if __name__ == "__main__":
