@@ -94,6 +94,26 @@ def test_a_longer_deadline_never_costs_more(goal: Goal, factor: float) -> None:
     assert loose.forecast.cost.mid <= tight.forecast.cost.mid + 1e-9
 
 
+@pytest.mark.parametrize(("saved", "wins"), [(0.05, False), (0.15, True)])
+def test_a_batch_that_no_run_has_trained_must_save_a_tenth(saved: float, wins: bool) -> None:
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (64, 256))))
+
+    def outlook(configs: Configs, max_epochs: int) -> Outlook:
+        made = outlook_of(configs, max_epochs, noise=0.001)
+        assert made.learning is not None
+        alike = replace(
+            made.learning,
+            best=np.repeat(made.learning.best[:1], 2, axis=0),
+            source=np.array(["measured", "interpolated"], dtype=object),
+        )
+        return replace(made, learning=alike, epoch_seconds=np.array([10.0, 10.0 * (1 - saved)]))
+
+    goal = Goal(target=0.9, deadline=1000)
+    plan = choose(JOB, goal, space, CLUSTER, forecast=outlook, search=Grid())
+    assert plan.config.batch_size == (256 if wins else 64)
+    assert ("too little for a batch that no run has trained" in plan.reason) is not wins
+
+
 def test_the_same_seed_gives_the_same_plan() -> None:
     goal = Goal(target=0.9, deadline=300)
     for search in (Grid(), Tabu(rounds=200)):

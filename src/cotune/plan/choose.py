@@ -2,7 +2,8 @@
 
 A config is feasible when target, deadline and budget are met together with the
 confidence asked for. Among those the cheapest wins (or the fastest, or the one that is
-the most accurate with that confidence); ties go to the quicker one, then to fewer workers.
+the most accurate with that confidence); ties go to the quicker one, then to fewer workers. A recipe that no run has
+trained wins only where it saves a tenth over those that were (`Assessment.ranked_cost`).
 What counts is a training from scratch: that a probe was lucky is no property of its config.
 """
 
@@ -86,7 +87,7 @@ def _keys(found: Assessment) -> Floats:
     """Return the ranking of every config; infinite where the goal is not met."""
     cost, seconds, accuracy = found.cost, found.seconds, found.sure_accuracy
     by = {
-        "cheap": (cost, seconds),
+        "cheap": (found.ranked_cost, seconds),
         "fast": (seconds, cost),
         "accurate": (-accuracy if accuracy is not None else cost, cost),
     }[found.goal.prefer]
@@ -151,11 +152,13 @@ def _reason(found: Assessment, keys: Floats, row: int) -> str:
     feasible = int(np.count_nonzero(found.feasible))
     best = {"cheap": "the cheapest", "fast": "the fastest", "accurate": "the most accurate"}[found.goal.prefer]
     among = f"{counted(feasible, 'feasible config')} ({len(keys)} in all)"
-    words = f"{best} of {among}"
+    if feasible == 1 or found.goal.prefer == "accurate":
+        return f"{best} of {among}"
     order = np.lexsort(keys.T[::-1])[:2]
-    if feasible > 1 and found.goal.prefer != "accurate":
-        second = int(order[1]) if order[0] == row else int(order[0])
-        what = "costs" if found.goal.prefer == "cheap" else "takes"
-        by = f"{keys[second, 0] / keys[row, 0] - 1:.1%} more"
-        words += f"; the next, {found.outlook.configs[second]}, {what} {by}"
-    return words
+    second = int(order[1]) if order[0] == row else int(order[0])
+    spent, what = (found.cost, "costs") if found.goal.prefer == "cheap" else (found.seconds, "takes")
+    more = spent[second] / spent[row] - 1
+    if more < 0:
+        best, by = f"{best} of those trained", f"{-more:.1%} less, too little for a batch that no run has trained"
+        return f"{best}, among {among}; the next, {found.outlook.configs[second]}, {what} {by}"
+    return f"{best} of {among}; the next, {found.outlook.configs[second]}, {what} {more:.1%} more"

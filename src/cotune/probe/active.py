@@ -261,7 +261,7 @@ class ActiveDesign:
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:
         """Return the cheapest of the feasible configs, or the surest of those that can run when there are none."""
         if feasible.any():
-            return int(np.argmin(np.where(feasible, found.cost, np.inf)))
+            return int(np.argmin(np.where(feasible, found.ranked_cost, np.inf)))
         return int(np.lexsort((found.seconds, -found.probability, ~able))[0])
 
     def _worthwhile(self, found: Assessment, plan: int, known: _Known, able: Mask) -> int | None:

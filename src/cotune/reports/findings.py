@@ -46,12 +46,12 @@ class Findings:
 
     @cached_property
     def frontier(self) -> Ints:
-        """Return the configs that no other beats in both time and cost, quickest first."""
-        found = self.assessed
-        rows = np.flatnonzero(np.isfinite(found.cost) & (self.sure >= self.goal.confidence))
-        order = rows[np.lexsort((found.cost[rows], found.seconds[rows]))]
-        least = np.minimum.accumulate(np.concatenate([[np.inf], found.cost[order]]))
-        return np.asarray(order[found.cost[order] < least[:-1]], dtype=np.int64)
+        """Return the configs that no other beats in both time and cost as plans rank it, quickest first."""
+        found, cost = self.assessed, self.assessed.ranked_cost
+        rows = np.flatnonzero(np.isfinite(cost) & (self.sure >= self.goal.confidence))
+        order = rows[np.lexsort((cost[rows], found.seconds[rows]))]
+        least = np.minimum.accumulate(np.concatenate([[np.inf], cost[order]]))
+        return np.asarray(order[cost[order] < least[:-1]], dtype=np.int64)
 
     @cached_property
     def scaling(self) -> Scaling | None:
