@@ -129,3 +129,19 @@ def test_runs_that_learn_alike_whatever_they_are_told_show_none() -> None:
     short = Sample(CONFIG, 4.0, 1.0, long.curve[3].accuracy, curve=long.curve[:4], seconds=4.0, length=4)
     assert contradiction(_job(None), [short, long]) == ""
     assert annealing_of(_job(None), [short, long]) is None
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@given(share=st.floats(0.001, 1.0))
+def test_what_was_trained_is_worth_no_shorter_annealed_run(schedule: Falling, share: float) -> None:
+    """The rise of one cycle counted for so little that runs of a tenth of the steps were planned."""
+    worth, _ = Annealing(schedule, GAIN).way(100.0, np.array([100.0 * share]))
+    assert worth[0] >= 100.0 * share * (1 - 1e-9)
+
+
+def test_while_no_run_has_seen_its_fall_no_more_is_expected_of_it_than_is_usual() -> None:
+    early = [_trained("one_cycle", 200, until, noise=0.01) for until in (20, 40, 60)]
+    found = annealing_of(_job("one_cycle"), early)
+    assert found is not None
+    shown = [point.accuracy for sample in early for point in sample.curve]
+    assert found.gain <= 0.15 * (max(shown) - min(shown)) + 1e-9

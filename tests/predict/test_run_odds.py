@@ -81,3 +81,12 @@ def test_a_later_deadline_never_lowers_the_odds(done: int, slower: float, deadli
     believed = _law().believe(_run(done, slower), float(done))
     odds = [believed.odds(RunClock(float(done), 1.0, end)) for end in (deadline, deadline + more)]
     assert 0 <= odds[0] <= odds[1] < 1
+
+
+def test_a_run_ends_at_an_evaluation_and_not_before() -> None:
+    """A run that is evaluated each fourth epoch was told to end within a part of the next one."""
+    curve = [(epoch, float(_value(epoch))) for epoch in (4.0, 8.0, 12.0, 16.0)]
+    believed = _law().believe(curve, 16.5)
+    assert believed.end(CAP).low == 20.0
+    able = believed.needed[np.isfinite(believed.needed)]
+    assert np.all((able % 4 == 0) | (able == CAP))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from cotune.predict.samples import informative
-from cotune.types import Cause, Config, Failure, Sample
+import numpy as np
+import pytest
+
+from cotune.predict.samples import informative, timed
+from cotune.types import Cause, Config, Evaluation, Failure, Sample, Terms
 
 RAN = Sample(Config(1, 32), epochs=1, epoch_seconds=2.0)
 
@@ -24,3 +27,20 @@ def test_a_lack_of_memory_always_says_something() -> None:
 
 def test_a_start_that_nobody_could_read_never_does() -> None:
     assert informative([RAN, failed(Cause.UNHEARD)]) == (RAN,)
+
+
+def _start(batch_size: int, epochs: float, pace: float, start_up: float) -> Sample:
+    """Return a start that was evaluated every other epoch."""
+    curve = tuple(Evaluation(epoch, 0.5, epoch) for epoch in np.arange(2.0, epochs + 1, 2.0).tolist())
+    terms = Terms(engine=0.1, startup=start_up)
+    return Sample(Config.data_parallel(batch_size, 1), epochs, pace, 0.5, curve=curve, terms=terms)
+
+
+def test_one_report_holds_the_start_up_which_other_starts_tell() -> None:
+    """A script that evaluates every other epoch was told three times its seconds, and goals it had met were refused."""
+    whole, once = _start(64, 18, 0.5, 2.4), _start(64, 2, 1.7, 0.0)
+    other = _start(128, 2, 1.6, 0.0)
+    assert timed([whole, once]) == [whole]
+    assert [sample.epoch_seconds for sample in timed([whole, other])] == [0.5, pytest.approx(0.4)]
+    assert timed([once, other]) == [once, other]
+    assert timed([whole, _start(128, 2, 1.2, 0.0)])[1].epoch_seconds == pytest.approx(0.24)

@@ -7,7 +7,9 @@
 A run of n epochs is not the beginning of a longer one: at the same epoch it has annealed, and the other has not. But
 both have learnt as much as an annealed run of
 
-    m = S(e, n) / R(1) epochs,      which ends at  value(e, n) + C d(e / n)
+    m = max(S(e, n) / R(1), e) epochs,      which ends at  value(e, n) + C d(e / n)
+
+(while the rate rises less is learnt in an epoch, but more than in proportion: nobody may count on fewer than e)
 
 and never beyond what the metric can be: of the gap g to that, half is closed at most as C d says, the rest ever slower.
 So all evaluations lie on one curve, that of the ends of runs of m epochs, and everything that is known of learning
@@ -15,7 +17,8 @@ curves (batches, luck, errors) holds for it. f and C are fitted together: for ea
 
     value = A_B - K_B (m + u0)^-p - C d           A and K of each global batch B; K and C at least 0
 
-by least squares; C is drawn to `usual` of the range of values while curves hardly tell it. The rest of a run is then
+by least squares; C is drawn to `usual` of the range of values while curves hardly tell it, and is no more than that
+while no run has seen the end of its fall. The rest of a run is then
 known before it is trained: `way` says how far below its end a run is until then.
 
 Reference: Tissue et al., Scaling law with learning rate annealing, arXiv:2408.11029, 2024, with a rate that is followed
@@ -46,6 +49,7 @@ class AnnealingPrior:
 
     usual: float = 0.15  # C over the range of values
     weight: float = 0.05  # evaluations that this counts for
+    seen: float = 0.3  # of the fall that is left at most, where runs tell what it gains
     later: float = 1.6  # times the epochs of a shorter run until a longer one is as good, which no luck explains
 
 
@@ -99,7 +103,7 @@ class Annealing:
     def way(self, length: float, epochs: Floats) -> tuple[Floats, Floats]:
         """Return the annealed epochs that a run of a length is worth after some, and how far below those it is."""
         learnt, left = shape(self.schedule).at(np.minimum(epochs / length, 1.0))
-        return np.maximum(length * learnt, _LEAST), self.gain * left
+        return np.maximum(np.maximum(length * learnt, epochs), _LEAST), self.gain * left
 
     def annealed(self, job: Job, sample: Sample) -> Sample:
         """Return a sample whose evaluations are the ends of annealed runs that have learnt as much."""
@@ -193,7 +197,8 @@ def _gain(job: Job, schedule: Falling, samples: Sequence[Sample]) -> float:
     middle = float(np.exp(np.log(done).mean()))
     rises = ((done / middle + u0) ** -p for u0, p in itertools.product(_OFFSETS, _POWERS))
     fits = (_fitted(own[fine], rise[fine], left[fine], scaled[fine]) for rise in rises)
-    return min(fits, key=lambda one: one[1])[0] * span
+    gain = min(fits, key=lambda one: one[1])[0]
+    return (gain if left[fine].min() <= PRIOR.seen else min(gain, PRIOR.usual)) * span
 
 
 def _fitted(own: Floats, rise: Floats, left: Floats, value: Floats) -> tuple[float, float]:

@@ -44,6 +44,7 @@ class RunOddsPrior:
 
 PRIOR = RunOddsPrior()
 _INSTANT = 1e-9  # seconds
+_SAME_TIME = 1e-6  # of the epochs between two evaluations
 _SHIFTS = np.linspace(-1.5, 2.5, 201)
 _BEFORE = 3.0  # doublings before the first evaluation of the law, for runs that are slower
 _NEARBY = 1.1  # times the epochs, for the law's steepness
@@ -104,10 +105,19 @@ class RunLaw:
         epochs = np.arange(self.learning.step, self.length + 1e-9, self.learning.step)
         met = self._shown(epochs) + self._level(curve)[:, None] >= self.target
         met &= (epochs > done)[None, :]  # what is behind it did not meet the target
-        needed = np.where(met.any(axis=1), epochs[met.argmax(axis=1)], np.inf)
+        needed = self._evaluated(np.where(met.any(axis=1), epochs[met.argmax(axis=1)], np.inf), curve)
         score = self._prior() + self._likelihood(curve)
         weights = np.exp(score - score.max())
         return RunBelief(needed, weights / weights.sum(), done)
+
+    def _evaluated(self, needed: Floats, curve: Sequence[tuple[float, float]]) -> Floats:
+        """Return when a run that needs so many epochs is seen to have met its target: at its next evaluation."""
+        told = sorted({epoch for epoch, _ in curve if epoch > 0})
+        if not told:
+            return needed
+        gap = float(np.median(np.diff([0.0, *told])))
+        later = told[-1] + gap * np.ceil((needed - told[-1]) / gap - _SAME_TIME)
+        return np.where(np.isfinite(needed), np.maximum(needed, np.minimum(later, self.length)), np.inf)
 
     def _shown(self, epochs: Floats) -> Floats:
         """Return what runs slower by each s (rows) show after some epochs."""

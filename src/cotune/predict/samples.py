@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +20,7 @@ from cotune.space import Configs
 from cotune.types import Config, Floats, Ints, Job, Sample
 
 CURVES = 2048  # that are kept while they are asked for again
+LEAST_PACE = 0.2  # of the pace of a start that reported once, without its start-up
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,12 @@ class LearningCurve:
 
 
 def timed(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that tell how fast a config is."""
-    return [
+    """Return the samples that tell how fast a config is.
+
+    The pace of a start that reported once holds its start-up. It is left out where its config has started otherwise,
+    and else has the usual start-up taken off, where other starts tell it.
+    """
+    told = [
         sample
         for sample in samples
         if not sample.failed
@@ -58,6 +63,29 @@ def timed(samples: Sequence[Sample]) -> list[Sample]:
         and math.isfinite(sample.epoch_seconds)
         and sample.epoch_seconds > 0
     ]
+    better = {sample.config for sample in told if not _reported_once(sample)}
+    start_ups = [sample.terms.startup for sample in told if sample.terms.startup]
+    if not start_ups:
+        return told
+    usual = statistics.median(start_ups)
+    return [
+        _less(sample, usual) if _reported_once(sample) else sample
+        for sample in told
+        if not (_reported_once(sample) and sample.config in better)
+    ]
+
+
+def _reported_once(sample: Sample) -> bool:
+    """Return whether all that a live start told is one evaluation, which cannot tell start-up from training."""
+    only = len(sample.curve) == 1 and sample.curve[0].epoch == sample.epochs > 0
+    return only and bool(sample.terms.engine) and not sample.terms.startup
+
+
+def _less(sample: Sample, start_up: float) -> Sample:
+    """Return a sample with a start-up taken off its pace, of which a part is left whatever others took."""
+    assert sample.epoch_seconds is not None
+    pace = sample.epoch_seconds
+    return replace(sample, epoch_seconds=max(pace - start_up / sample.epochs, LEAST_PACE * pace))
 
 
 def failing(samples: Sequence[Sample]) -> list[Sample]:
