@@ -42,6 +42,17 @@ def test_workers_that_change_what_is_learnt_are_asked_about(
     assert capsys.readouterr().err == ""
 
 
+def test_two_evaluations_or_runs_of_another_length_tell_nothing_of_workers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A script with a one-cycle rate was asked whether its batch is per worker, as early evaluations jump."""
+    alone, both = trained("sgd", "fp32", 0.9), trained("sgd", "fp32", 0.5)
+    shared = replace(both, config=Config.data_parallel(32, 2, axes=both.config.axes))
+    doubt_axes(JOB, [replace(alone, curve=alone.curve[:2]), shared])
+    doubt_axes(JOB, [replace(alone, length=10), replace(shared, length=40)])
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(("examples", "said"), [(128, False), (127, True), (None, False)])
 def test_a_batch_of_more_than_an_epoch_holds_is_asked_about(
     examples: int | None, said: bool, capsys: pytest.CaptureFixture[str]

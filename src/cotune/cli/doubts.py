@@ -17,9 +17,10 @@ from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.space import Configs
-from cotune.types import Config, Evaluation, Job, Sample
+from cotune.types import Evaluation, Job, Sample
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
+_TELLING = 3  # evaluations: two may differ by luck
 
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
@@ -79,24 +80,28 @@ def doubt_batches(job: Job, configs: Configs) -> None:
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
     """Ask whether an axis changes what is learnt, which would be a recipe and no layout; or the workers do."""
-    shown = [(sample.config, point) for sample in samples for point in sample.curve]
-    for name in sorted({name for config, _ in shown for name, _ in config.axes}):
+    shown = [(sample, point) for sample in samples for point in sample.curve]
+    for name in sorted({name for sample, _ in shown for name, _ in sample.config.axes}):
         if gap := _gap(shown, name):
             by = f"{job.metric} differs by {gap:.2g} with {name}"
             note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
-    together = [(config, point) for config, point in shown if config.waits]
+    together = [(sample, point) for sample, point in shown if sample.config.waits]
     if not job.workers_matter and (gap := _gap(together, "workers")):
         by = f"{job.metric} differs by {gap:.2g} with the workers, at the same global batch and epoch"
         note(f"{by}: is {{batch_size}} what one worker takes, and is the learning rate that of the global batch?")
 
 
-def _gap(shown: Sequence[tuple[Config, Evaluation]], axis: str) -> float | None:
-    """Return by how much evaluations differ with an axis, or the workers, alone; None where that is next to nothing."""
+def _gap(shown: Sequence[tuple[Sample, Evaluation]], axis: str) -> float | None:
+    """Return by how much evaluations differ with an axis, or the workers, alone; None where luck may be all of it.
+
+    Runs are alike that were told the same length: where the rate falls to their end, others are not.
+    """
     span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
     alike: dict[tuple[object, ...], dict[object, float]] = {}
-    for config, point in shown:
-        axes = dict(config.axes)
-        value = config.workers if axis == "workers" else axes.pop(axis, None)
-        alike.setdefault((config.global_batch, point.epoch, *axes.items()), {})[value] = point.accuracy
+    for sample, point in shown:
+        axes = dict(sample.config.axes)
+        value = sample.config.workers if axis == "workers" else axes.pop(axis, None)
+        key = (sample.config.global_batch, sample.length, point.epoch, *axes.items())
+        alike.setdefault(key, {})[value] = point.accuracy
     gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
-    return statistics.median(gaps) if len(gaps) > 1 and statistics.median(gaps) > _TELLING_GAP * span else None
+    return statistics.median(gaps) if len(gaps) >= _TELLING and statistics.median(gaps) > _TELLING_GAP * span else None
