@@ -29,7 +29,7 @@ def test_batches_that_will_not_fit_are_neither_tried_nor_planned(tmp_path: Path)
     words = ("--workers", "1", "--batch-size", "16,48,120,480,1440")
     done = cotune(tmp_path, "profile", *JOB, *words, *GOAL, "--json", *TRAINING)
     assert done.code == 0, done.err
-    assert {sample["config"]["batch_size"] for sample in done.json["samples"]} == {16, 48, 120}
+    assert {16, 48} <= {sample["config"]["batch_size"] for sample in done.json["samples"]} <= {16, 48, 120}
     assert not any(sample["failure"] for sample in done.json["samples"])
     assert all(0 < s["memory"]["peak_bytes"] < s["memory"]["limit_bytes"] for s in done.json["samples"])
     planned = cotune(tmp_path, "plan", *GOAL, *words, "--json")
