@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -89,3 +90,20 @@ def test_a_start_on_an_engine_that_is_up_is_as_quick_as_those_of_probes_after_th
     assert warm_start_gain(probes) == pytest.approx(4.0 - 0.6)
     assert warm_start_gain(probes[:1]) == 0.0
     assert warm_start_gain([replace(one, terms=Terms()) for one in probes]) == 0.0
+
+
+@pytest.mark.parametrize("probes", [(2.7, 0.06, 0.05), (2.7,), (0.06, 0.05, 0.07)])
+def test_runs_on_an_engine_that_is_up_do_not_lower_how_long_it_takes_to_come_up(probes: tuple[float, ...]) -> None:
+    def told(purpose: Literal["probe", "run"], *engines: float) -> list[Sample]:
+        return [replace(start(10.0), purpose=purpose, terms=Terms(engine=seconds)) for seconds in engines]
+
+    cold = [*told("probe", *probes), *told("run", 4.1, 2.7)]
+    served = told("run", *(0.05 + 0.002 * place for place in range(12)))
+    assert engine_start([*cold, *served]) == engine_start(cold)
+    assert 2.6 < engine_start(cold)[0] < 4.2
+
+
+def test_a_single_slow_start_does_not_make_usual_ones_look_warm() -> None:
+    probes = [replace(start(10.0), purpose="probe", terms=Terms(engine=seconds)) for seconds in (60.0, 0.06, 0.05)]
+    runs = [replace(start(10.0), purpose="run", terms=Terms(engine=seconds)) for seconds in (2.7, 2.6)]
+    assert engine_start([*probes, *runs])[0] == pytest.approx(2.7)

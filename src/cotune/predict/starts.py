@@ -43,6 +43,7 @@ class StartsPrior:
     engine: float = 0.25  # deviation of ln seconds until a job's code begins: caches and neighbours
     engine_idle: float = 0.15  # the same on an idle machine: eight and three commands on an H200's host, 0.15 and 0.11
     engine_starts: float = 3.0  # that this counts for
+    warm: float = 4.0  # times as long that a start takes on an engine that is not up, at least, where some are warm
 
 
 PRIOR = StartsPrior()
@@ -80,11 +81,11 @@ def _under_load(known: Sequence[Sample]) -> float | None:
 def engine_start(known: Sequence[Sample]) -> tuple[float, float]:
     """Return the seconds until the job's code begins in a run, which starts its engine anew, and their spread.
 
-    Of the probes of a profile the first alone does: it is the slowest.
+    Of the probes of a profile the first alone does: it is the slowest. Runs that follow probes on their engine, are
+    started again or are served find it up, and tell nothing of it.
     """
-    told = [(sample.purpose, sample.terms.engine) for sample in known if sample.terms.engine]
-    probes, runs = ([engine for purpose, engine in told if purpose == which] for which in ("probe", "run"))
-    anew = np.log([*runs, *([max(probes)] if probes else [])])
+    probes, runs = _engines(known, "probe"), _engines(known, "run")
+    anew = np.log(_cold([*runs, *probes[-1:]], probes))
     if not len(anew):
         return 0.0, PRIOR.engine
     busy = _under_load(known)
@@ -93,13 +94,30 @@ def engine_start(known: Sequence[Sample]) -> tuple[float, float]:
     return float(np.exp(np.median(anew))), float(np.sqrt(apart / (PRIOR.engine_starts + len(anew) - 1)))
 
 
+def _engines(known: Sequence[Sample], purpose: str) -> list[float]:
+    """Return the seconds until the code of probes or of runs began, where that is known, the quickest first."""
+    return sorted(sample.terms.engine for sample in known if sample.terms.engine and sample.purpose == purpose)
+
+
+def _cold(engines: Sequence[float], probes: Sequence[float]) -> list[float]:
+    """Return the starts on an engine that was not up: those nearer the slowest than what a warm one takes.
+
+    Probes after the first are warm; where there is one alone, the quickest start may be.
+    """
+    if not engines:
+        return []
+    slowest, warm = max(engines), float(np.median(probes[:-1])) if len(probes) > 1 else min(engines)
+    least = np.sqrt(slowest * warm) if slowest >= PRIOR.warm * warm else 0.0
+    return [engine for engine in engines if engine >= least]
+
+
 def warm_start_gain(known: Sequence[Sample]) -> float:
     """Return the seconds that a start on an engine that is up takes less than one that starts it anew.
 
     It is so for the probes of a profile after the first, and for the jobs of a service.
     """
-    engines = sorted(sample.terms.engine for sample in known if sample.terms.engine and sample.purpose == "probe")
-    return max(engine_start(known)[0] - float(np.median(engines[:-1])), 0.0) if len(engines) > 1 else 0.0
+    probes = _engines(known, "probe")
+    return max(engine_start(known)[0] - float(np.median(probes[:-1])), 0.0) if len(probes) > 1 else 0.0
 
 
 def load_words(samples: Sequence[Sample]) -> str:
