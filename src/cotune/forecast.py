@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -114,6 +114,12 @@ class Outlook:
     @property
     def draws(self) -> int:
         return len(self.z_time)
+
+    def sooner(self, seconds: float) -> Outlook:
+        """Return the outlook of starts that begin so many seconds sooner, at once at best."""
+        before = self.before
+        earlier = None if before is None else lambda configs, max_epochs: before(configs, max_epochs).sooner(seconds)
+        return replace(self, startup=np.maximum(self.startup - seconds, 0.0), before=earlier)
 
     def begun(self, rows: Ints) -> Floats:
         """Return the seconds before the first step of some configs, in every draw."""

@@ -55,7 +55,8 @@ class Belief:
         With `types` the configs on all types of device are kept, for a policy to choose among.
         """
         evidence = project.evidence()
-        settings, planner = project.settings, project.planner(evidence, predictors=Predictors(seed=seed))
+        settings, cold = project.settings, project.planner(evidence, predictors=Predictors(seed=seed))
+        planner = cold.sooner(warm_start_gain(evidence.all_samples))
         plan = planner.plan()
         free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
         found = replace(free, checkpoints=Resumable({})).assess()  # a job that is served begins anew
@@ -66,8 +67,6 @@ class Belief:
         for one in sorted(same, key=lambda one: one.seconds.mid):
             best.setdefault((one.config.device, one.config.workers, one.config.servers), one)
         kept = [*best.values(), *(one for one in same if one.config == plan.config)]
-        cold = float(found.outlook.startup[found.outlook.configs.same(plan.config)][0])
-        gain = min(warm_start_gain(evidence.all_samples), cold)
         needed = {
             one.config.global_batch: one.epochs_needed.mid if one.epochs_needed else float(one.epochs) for one in kept
         }
@@ -80,11 +79,11 @@ class Belief:
             settings.timeout,
             settings.stop_grace,
             plan.config,
-            {one.config: one.seconds.mid - gain for one in kept},
+            {one.config: one.seconds.mid for one in kept},
             needed,
-            _interval(plan, gain),
+            _interval(plan),
             plan_document(plan, settings.job),
-            cold - gain,
+            float(found.outlook.startup[found.outlook.configs.same(plan.config)][0]),
         )
 
     @property
@@ -170,6 +169,6 @@ class Belief:
         )
 
 
-def _interval(plan: Plan, gain: float) -> tuple[float, float, float]:
+def _interval(plan: Plan) -> tuple[float, float, float]:
     seconds = plan.forecast.seconds
-    return max(seconds.low - gain, 0.0), seconds.mid - gain, max(seconds.high, seconds.mid) - gain
+    return seconds.low, seconds.mid, max(seconds.high, seconds.mid)

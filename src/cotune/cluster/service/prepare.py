@@ -35,6 +35,7 @@ from cotune.run.lease import current
 from cotune.run.opening import opened_engine
 from cotune.store import Store, open_store, rows
 from cotune.types import Cause, Cluster, Forecast, Sample
+from cotune.units import duration
 
 MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
 
@@ -94,7 +95,7 @@ class Preparation:
         except CotuneError as error:
             self._move(State.FAILED, explained(error))
         else:
-            words = f"planned {belief.wants}: {belief.interval[1]:.3g} s forecast"
+            words = f"planned {belief.wants}: {duration(belief.interval[1])} forecast"
             self._move(State.WAITING, words, belief=belief.document())
 
     def _move(self, state: State, words: str, **values: object) -> None:
