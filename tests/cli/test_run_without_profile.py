@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cli.jobs import checkpointing, cotune, script
 
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 FILE = """name: digits
 run: {run}
 examples: 1440
@@ -69,3 +70,24 @@ def test_without_a_target_a_run_still_asks_for_a_plan(tmp_path: Path) -> None:
     done = cotune(tmp_path, "run", "--json")
     assert done.code == 3
     assert "there is no plan" in done.json["error"]["message"]
+
+
+def test_a_target_that_no_evaluation_can_meet_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    job(tmp_path, 0.5, "10m")
+    assert cotune(tmp_path, "run").code == 0
+    refused = cotune(tmp_path, "run", "--target", "accuracy=1.3", "--json")
+    assert refused.code == cotune(tmp_path, "plan", "--target", "accuracy=1.3").code == 5
+    assert "no evaluation can meet 1.3: accuracy was 0." in refused.json["error"]["message"]
+    assert "0.013" not in refused.err
+    trained = cotune(tmp_path, "run", "--target", "accuracy=1.3", "-w", "1", "-b", "48", "--epochs", "1")
+    assert "no evaluation can meet" not in trained.err, "so many epochs were asked for"
+
+
+def test_a_recording_is_not_replayed_for_a_target_that_no_evaluation_can_meet(tmp_path: Path) -> None:
+    asked = ("run", "--recording", str(RECORDINGS / "lenet5-mnist-nodes"), "--target")
+    for target, instead in {"2": "same unit?", "97": "same unit (0.97)?"}.items():
+        refused = cotune(tmp_path, *asked, target)
+        assert refused.code == 5
+        assert f"no evaluation can meet {target}: " in refused.err
+        assert instead in refused.err
+        assert "P(met)" not in refused.err

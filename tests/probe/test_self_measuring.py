@@ -180,6 +180,14 @@ def test_a_target_that_the_job_s_own_curves_never_reach_is_not_called_likely(rec
     assert f"P(met) {choice.odds:.2f}" in choice.reason
 
 
+def test_a_run_has_no_odds_of_a_target_that_no_evaluation_can_meet(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    brain = brain_of(recorded, replace(GOAL, target=2.0))
+    choice = brain.choose(training.samples, (), 0.0, training.samples[-1].config)
+    assert choice.odds == choice.stays == 0.0
+    assert "P(met) 0.00" in choice.reason
+
+
 def test_a_run_tells_no_better_odds_than_its_job_s_own_law(recorded: Recording, tmp_path: Path) -> None:
     training, _ = ran(recorded, GOAL)
     sample = replace(training.starts[0], ended=False)

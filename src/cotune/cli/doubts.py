@@ -6,16 +6,15 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from cotune.cli.output import note
+from cotune.errors import Infeasible
 from cotune.jobfile.command import shares_work
 from cotune.jobfile.metric_names import is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
-from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.predictors.curve import out_of_reach
 from cotune.space import Configs
 from cotune.types import Evaluation, Job, Sample
 
@@ -25,17 +24,39 @@ _TELLING = 3  # evaluations: two may differ by luck
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     """Ask whether the target is in the unit of the metric where the worst evaluation meets it, or none ever can."""
-    job, sign, target = settings.job, settings.job.sign, settings.goal.target
-    shown = [point.accuracy for sample in samples for point in sample.curve]
+    job, target = settings.job, settings.goal.target
+    shown = _shown(samples)
     if target is None or not shown:
         return
-    found = f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
-    most = sign * natural_ceiling(job, sign * np.array(shown))
-    if min(sign * value for value in shown) >= sign * target:
-        note(f"every evaluation so far meets {target:g}: {found}; is the target in the same unit?")
-    elif sign * target > sign * most:
-        instead = f" ({target / 100:g})" if most == 1 and 1 < target <= 100 else ""
-        note(f"no evaluation can meet {target:g}: {found}; is the target in the same unit{instead}?")
+    if min(job.sign * value for value in shown) >= job.sign * target:
+        note(f"every evaluation so far meets {target:g}: {_range(job, shown)}; is the target in the same unit?")
+    elif out_of_reach(job, target, samples):
+        note(_unreachable(job, target, shown))
+
+
+def refuse_target(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Refuse to train for a target that no evaluation can meet; so many epochs are trained whatever they reach."""
+    job, goal = settings.job, settings.goal
+    if goal.target is None or goal.epochs is not None or (per_cent(job) and goal.target <= 100):
+        return
+    if out_of_reach(job, goal.target, samples):
+        raise Infeasible(_unreachable(job, goal.target, _shown(samples)), "target")
+
+
+def _unreachable(job: Job, target: float, shown: Sequence[float]) -> str:
+    """Return that no evaluation can meet a target, and the part of one that a target in per cent may be."""
+    share = target / 100
+    in_parts = job.sign > 0 and max(shown) <= 1 and min(shown) < share <= 1
+    instead = f" ({share:g})" if in_parts else ""
+    return f"no evaluation can meet {target:g}: {_range(job, shown)}; is the target in the same unit{instead}?"
+
+
+def _range(job: Job, shown: Sequence[float]) -> str:
+    return f"{job.metric} was {min(shown):.4g} to {max(shown):.4g}"
+
+
+def _shown(samples: Sequence[Sample]) -> list[float]:
+    return [point.accuracy for sample in samples for point in sample.curve]
 
 
 def doubt_unit(settings: Settings) -> None:

@@ -13,7 +13,7 @@ curves where it was seen before; what to do about both from `plan.moving`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from cotune.plan.assess import Assessment, assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
+from cotune.predict.predictors.curve import out_of_reach
 from cotune.predict.resolution import step_of
 from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import Leg, Way, WayPrior, renewed, usual_ways
@@ -255,6 +256,8 @@ class SelfMeasuring:
             sunk=sum(leg.epochs * float(pace[leg.column] * self.rate[leg.column]) for leg in legs),
             constants=self.constants.moving,
         )
+        if out_of_reach(self.job, self.goal.target, (*self.known, *samples)):
+            found = replace(found, odds=np.zeros(len(rows)), stays=np.zeros(len(rows)))
         return pace, _spread_out(found, rows, len(pace))
 
     def _worthy(self, believed: Way, pace: Floats, now: Config | None) -> Ints:

@@ -6,7 +6,7 @@ import os
 from typing import Annotated, Any
 
 from cotune.cli import options
-from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_unit
+from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_unit, refuse_target
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
@@ -70,6 +70,7 @@ def run(
     if recording:
         reading = Reading(max_samples, max_device_seconds, all_samples)
         with recorded_project(recording, goal, store, file, seed or 0) as project:
+            refuse_target(project.settings, project.every_row().samples)
             if layout == RunLayout() and not epochs and measures_itself(project, reading):
                 run_measuring_itself(project, how, json=json)
                 return
@@ -80,10 +81,12 @@ def run(
     told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
     with job_project(options.load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
         as_planned = target is None and not resume
-        doubt_unit(project.settings)
         asked = (
             project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
         )
+        if not resume:
+            refuse_target(asked.settings, asked.store.samples(asked.settings.job))
+        doubt_unit(project.settings)
         run = asked.run(layout=layout, options=how, **goal)
         if not resume:
             options.tell_other_goal(asked.settings, asked.store, run.config)

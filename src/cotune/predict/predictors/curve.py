@@ -91,6 +91,12 @@ def natural_ceiling(job: Job, values: Floats) -> float:
     return 0.0 if job.sign < 0 and high <= 0 else np.inf
 
 
+def out_of_reach(job: Job, target: float | None, samples: Sequence[Sample]) -> bool:
+    """Return whether no evaluation can meet a target, by what evaluations so far say of the metric's unit."""
+    shown = np.array([point.accuracy for sample in samples for point in sample.curve])
+    return target is not None and len(shown) > 0 and job.sign * target > natural_ceiling(job, job.sign * shown)
+
+
 @lru_cache(CURVES)
 def fallen(curve: Measured, share: float) -> bool:
     """Return whether a curve ends far below where it had been, and did not get there by noise."""
