@@ -42,6 +42,24 @@ def test_a_command_that_cannot_be_set_is_answered_with_one_that_can(command: str
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("placeholder", "axes", "words"),
+    [
+        ("{batchsize}", (), "here: unknown placeholder {batchsize}; did you mean 'batch_size'?"),
+        ("{batch-size}", (), "the command has no {batch_size}"),
+        ("{batchsize}", ("batchsize",), "the command has no {batch_size}"),
+        ("{{batchsize}}", (), "the command has no {batch_size}"),
+        ("{depth}", (), "the command has no {batch_size}"),
+    ],
+)
+def test_a_misspelt_placeholder_is_named_unless_it_is_an_axis_of_the_search(
+    placeholder: str, axes: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        require_settable(Job("test", ("python", "a.py", "--b", placeholder)), "here", axes)
+    assert words in str(refused.value)
+
+
 def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path: Path) -> None:
     (tmp_path / "alone.py").write_text("print('epoch 1')")
     (tmp_path / "shared.py").write_text("import os; rank = os.environ['RANK']")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from cotune.errors import UsageError
+from cotune.errors import UsageError, suggestion
 from cotune.jobfile import script
 from cotune.types import ASYNCHRONOUS, Job
 
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(\w+)\}")
+_NUMBERS = (  # that every start has
+    *("batch_size", "global_batch", "micro_batch", "workers", "servers", "accumulate", "dp"),
+    *("epochs", "steps", "tokens", "seed", "lr"),
+)
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
@@ -90,8 +95,11 @@ def _script(job: Job) -> script.Script | None:
     return script.read(job.command, Path(job.folder))
 
 
-def require_settable(job: Job, source: str) -> None:
-    """Refuse a command whose workers another launcher starts, or whose batch cotune cannot set; say what to write."""
+def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
+    """Refuse a command whose workers another launcher starts, or whose batch cotune cannot set; say what to write.
+
+    `axes` are those searched, by names of the user's own too.
+    """
     own = without_launcher(job.command)
     if own != job.command:
         launcher = Path(job.command[0]).name if Path(job.command[0]).name == "accelerate" else "torchrun"
@@ -100,10 +108,18 @@ def require_settable(job: Job, source: str) -> None:
         )
     if any(takes(job, name) for name in ("batch_size", "micro_batch", "global_batch")):
         return
+    _refuse_misspelt(job, source, axes)
     raise UsageError(
         f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "
         f"write: {line(_with_batch(own))} (or let the script read COTUNE_BATCH_SIZE)"
     )
+
+
+def _refuse_misspelt(job: Job, source: str, axes: Collection[str]) -> None:
+    """Refuse a placeholder that is nearly one that there is."""
+    for name in _PLACEHOLDER.findall(" ".join(job.command)):
+        if name not in (*_NUMBERS, *axes) and (near := suggestion(name, _NUMBERS)):
+            raise UsageError(f"{source}: unknown placeholder {{{name}}}{near}")
 
 
 def without_launcher(command: Sequence[str]) -> tuple[str, ...]:

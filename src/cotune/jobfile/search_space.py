@@ -42,7 +42,7 @@ def _axes(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     if file.global_batch is not None and "batch_size" in file.search:
         raise InvalidFile(f"{source}: global_batch fixes the recipe, so search.batch_size cannot be chosen; drop one")
     if job.command:
-        require_settable(job, source)
+        require_settable(job, source, axes)
     if (configs := math.prod(map(len, axes.values()))) > MOST_CONFIGS:
         raise InvalidFile(f"{source}: search: {configs:,} configs; search at most {MOST_CONFIGS:,}")
     return _distinct(Space(tuple(Axis(name, values) for name, values in axes.items()), file.global_batch))
@@ -66,7 +66,7 @@ def _layouts(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     """Return every layout that is right: on as many workers as there are, with what the command takes."""
     assert job.large is not None
     assert file.global_batch is not None
-    require_settable(job, source)
+    require_settable(job, source, file.search)
     strange = set(file.search) - {"workers", "accumulate", "micro_batch", *SPREADING}
     if strange:
         raise InvalidFile(
