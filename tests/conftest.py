@@ -31,6 +31,14 @@ os.environ["XDG_DATA_HOME"] = _data = tempfile.mkdtemp(prefix="cotune-data-")  #
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a group of tests on one worker: xdist names it where pytest 9.2 no longer looks for a test's id."""
+    for item in items:
+        if named := vars(item).pop("_nodeid", None):
+            item._id = item.id.parse(named)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
