@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from golden.commands import Command, Scenario
 
 _DIGITS = ("digits/cotune.yaml", "digits/train.py")
@@ -309,3 +311,5 @@ def _rooms() -> Iterator[Scenario]:
 
 
 SCENARIOS: tuple[Scenario, ...] = (*_recordings(), *_stores(), *_starting(), *_usage(), *_rooms())
+# For tests: all tests of a scenario on one worker, where it is run once.
+RUN_ONCE = [pytest.param(one, marks=pytest.mark.xdist_group(f"golden {one}"), id=str(one)) for one in SCENARIOS]

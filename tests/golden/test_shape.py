@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from golden.commands import Scenario, expected, outcomes
-from golden.scenarios import SCENARIOS
+from golden.scenarios import RUN_ONCE, SCENARIOS
 from golden.shapes import Shapes
 
 
@@ -16,7 +16,7 @@ def shapes() -> Shapes:
     return Shapes.of_all()
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+@pytest.mark.parametrize("scenario", RUN_ONCE)
 def test_documents_keep_their_keys_types_and_units(scenario: Scenario) -> None:
     if scenario.needs:
         pytest.importorskip(scenario.needs)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from golden.commands import EXPECTED, Scenario, expected, outcomes
-from golden.scenarios import SCENARIOS
+from golden.scenarios import RUN_ONCE, SCENARIOS
 from golden.values import differences
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+@pytest.mark.parametrize("scenario", RUN_ONCE)
 def test_commands_answer_as_they_did(scenario: Scenario) -> None:
     if scenario.needs:
         pytest.importorskip(scenario.needs)

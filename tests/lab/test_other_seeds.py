@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.lab.bench.other_seeds import SeedRow, ToldRow, bench_other_seeds, seed_summaries, told_summaries
+from cotune.lab.bench.other_seeds import (
+    SeedBenchmark,
+    SeedRow,
+    ToldRow,
+    bench_other_seeds,
+    seed_summaries,
+    told_summaries,
+)
 from cotune.lab.bench.truth import Truth
 from cotune.recording import read
 from cotune.recording.truth import first_meeting
@@ -17,6 +24,12 @@ from lab.worlds import world
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return world(tmp_path_factory.mktemp("recordings") / "world", seeds=3)
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedBenchmark:
+    single = world(tmp_path_factory.mktemp("recordings") / "single", seeds=1)
+    return bench_other_seeds([folder, single], confidences=(0.5, 0.9), processes=1)
 
 
 def test_probes_see_one_seed_and_all_others_judge(folder: Path) -> None:
@@ -41,9 +54,8 @@ def test_a_plan_is_met_by_the_share_of_runs_that_reach_its_target_in_time(folder
         assert truth.share_met(config, goal.max_epochs, goal) == np.mean(seconds <= goal.deadline)
 
 
-def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(folder: Path, tmp_path: Path) -> None:
-    single = world(tmp_path / "single", seeds=1)
-    found = bench_other_seeds([folder, single], confidences=(0.5, 0.9), processes=1)
+@pytest.mark.xdist_group("other seeds")  # benched once
+def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(found: SeedBenchmark) -> None:
     assert found.left_out == (("single", "1 seeds, fewer than 3"),)
     asked = {(row.seed, row.target, row.deadline) for row in found.rows}
     assert len(found.rows) == 2 * len(asked)
@@ -51,8 +63,8 @@ def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(fold
     assert [total.goals for total in seed_summaries(found.rows)] == [len(asked), len(asked)]
 
 
-def test_all_configs_are_told_of_after_every_profile(folder: Path) -> None:
-    found = bench_other_seeds([folder], confidences=(0.5, 0.9), processes=1)
+@pytest.mark.xdist_group("other seeds")
+def test_all_configs_are_told_of_after_every_profile(folder: Path, found: SeedBenchmark) -> None:
     assert sum(row.configs for row in found.told) == len(found.rows) * len(Truth(read(folder).apart(0)[1]).space)
     assert all(row.low <= row.probability <= row.high for row in found.told)
     assert all(0 <= row.met <= 1 for row in found.told)
