@@ -26,7 +26,8 @@ def mark() -> None:
 
 def processes() -> set[int]:
     """Return the ids of all processes there are."""
-    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    with os.scandir("/proc") as entries:
+        return {int(entry.name) for entry in entries if entry.name.isdigit()}
 
 
 def ours(candidates: set[int]) -> dict[int, str]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from cotune.types import Load
 
 _EVERY = 1.0  # seconds
-_RUNNING = "R"
+_RUNNING = b"R"
+_ENOUGH = 512  # bytes: a process's name, state and parent come first
 
 
 @dataclass
@@ -43,18 +44,22 @@ def _others(proc: Path, root: int) -> int | None:
     """Return how many processes that are not below the root, nor the root itself, run or wait for a core."""
     parents: dict[int, int] = {}
     running: list[int] = []
-    with contextlib.suppress(OSError):
-        for entry in proc.iterdir():
-            if entry.name.isdigit() and (told := _state(entry)) is not None:
+    with contextlib.suppress(OSError), os.scandir(proc) as entries:
+        for entry in entries:
+            if entry.name.isdigit() and (told := _state(f"{entry.path}/stat")) is not None:
                 parents[int(entry.name)] = told[1]
                 running += [int(entry.name)] if told[0] == _RUNNING else []
     return sum(not _below(pid, root, parents) for pid in running) if parents else None
 
 
-def _state(entry: Path) -> tuple[str, int] | None:
+def _state(file: str) -> tuple[bytes, int] | None:
     """Return the state of a process, and its parent; None when it is gone."""
     try:
-        words = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        descriptor = os.open(file, os.O_RDONLY)  # takes half as long as a Path, for every process
+        try:
+            words = os.read(descriptor, _ENOUGH).rpartition(b")")[2].split()
+        finally:
+            os.close(descriptor)
         return words[0], int(words[1])
     except (OSError, IndexError, ValueError):
         return None

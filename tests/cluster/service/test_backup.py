@@ -64,7 +64,7 @@ def test_a_restored_store_of_the_last_release_goes_on_though_folders_know_later_
     tmp_path: Path,
 ) -> None:
     store, copy = str(tmp_path / "store.db"), str(tmp_path / "copy.db")
-    folder = job(tmp_path, "long", "epochs: 30", 0.3)
+    folder = job(tmp_path, "long", "epochs: 12", 0.3)
     id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
     service = serving(tmp_path, store)
     for _ in until(service, "running", id):

@@ -64,7 +64,7 @@ def fences(folder: Path) -> list[int]:
 
 def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_alone(tmp_path: Path) -> None:
     store = str(tmp_path / "store.db")
-    long, short = job(tmp_path, "long", "epochs: 40", 0.3), job(tmp_path, "short", "epochs: 2")
+    long, short = job(tmp_path, "long", "epochs: 12", 0.3), job(tmp_path, "short", "epochs: 2")
     first = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
     with open_store(store) as opened:  # as an older client may have written it
         bad = Queue(opened).submit(JobSnapshot("[" * 3000, str(tmp_path), "deep.yaml", name="deep"))
@@ -84,10 +84,10 @@ def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_a
         assert [queue.get(id).state.value for id in (first, bad, other)] == ["done", "failed", "done"]
         result = queue.get(first).result
     assert result is not None
-    assert result["epochs"] == 40
+    assert result["epochs"] == 12
     numbers = [fence for fence, *_ in starts(long)]
     assert numbers == sorted(set(numbers)), "every start has a number of its own, higher than the one before"
-    whole = [(epochs, begun) for _, epochs, begun in starts(long) if epochs == 40]
+    whole = [(epochs, begun) for _, epochs, begun in starts(long) if epochs == 12]
     assert len(whole) == 2
     assert whole[1][1] > 0, "the second start went on from the checkpoint"
     assert cotune(tmp_path, "wait", bad, "--store", store).code == 7
@@ -173,7 +173,7 @@ def test_a_service_outlasts_a_store_that_another_process_keeps_locked(tmp_path: 
 def test_jobs_get_units_of_the_types_that_they_name_and_each_type_is_measured(tmp_path: Path) -> None:
     store, ids = str(tmp_path / "store.db"), dict[str, str]()
     (tmp_path / "cluster.yaml").write_text("devices: {fast: {count: 2, per_node: 2}, slow: {count: 2, per_node: 2}}\n")
-    nodes = "{nodes: 4, cores: [0.4, 0.4, 0.2, 0.2], devices: [fast, fast, slow, slow], per_machine: 2}"
+    nodes = "{nodes: 4, cores: [1, 1, 0.5, 0.5], devices: [fast, fast, slow, slow], per_machine: 2}"
     asked = {"quick": "fast: {}", "steady": "slow: {}", "either": "fast: {}, slow: {}", "big": "a100: {}"}
     for name, devices in asked.items():
         folder = job(tmp_path, name, f"epochs: 2\ndevices: {{{devices}}}\nengine: {{local: {nodes}}}")
