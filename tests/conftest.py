@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from left_behind import mark, nothing_left_by_a_failure, pytest_runtest_makereport, pytest_sessionfinish
+from store.postgres_server import server
 
-__all__ = ["nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_sessionfinish"]
+__all__ = ["nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_sessionfinish", "server"]
 mark()
 
 # The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -12,6 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+_MEMORY = Path("/dev/shm")
+_ROOM = 4 << 30  # bytes: a database for every test takes a quarter
 
 
 def programs() -> Path | None:
@@ -46,10 +52,16 @@ class Server:
         self.call("pg_ctl", "start", "-w", "-o", self.options)
 
 
+def _quick_folder() -> Path | None:
+    """Return where files are in memory, if there is room: a disk takes seconds to remove them."""
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM else None
+
+
 @contextmanager
 def running(folder_of_programs: Path) -> Iterator[Server]:
     identity = _identity()
-    folder = Path(tempfile.mkdtemp(prefix="cotune-pg-"))  # short: a socket's path has at most 107 letters
+    # A short name: a socket's path has at most 107 letters.
+    folder = Path(tempfile.mkdtemp(prefix="cotune-pg-", dir=_quick_folder()))
     if identity:
         os.chown(folder, identity["user"], identity["group"])
 
@@ -74,3 +86,15 @@ def running(folder_of_programs: Path) -> Iterator[Server]:
             call("pg_ctl", "stop", "-w", "-m", "immediate")
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server, or the reason why there is none."""
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("needs psycopg (pip install 'cotune[postgres]')")
+    found = programs()
+    if found is None:
+        pytest.skip("needs PostgreSQL's initdb and pg_ctl (Debian package postgresql)")
+    with running(found) as server:
+        yield server

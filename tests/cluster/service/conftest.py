@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,21 +12,8 @@ from sqlalchemy import create_engine, text
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.store import open_store
-from store.postgres_server import Server, programs, running
 
 _NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server, or the reason why there is none."""
-    if importlib.util.find_spec("psycopg") is None:
-        pytest.skip("needs psycopg (pip install 'cotune[postgres]')")
-    found = programs()
-    if found is None:
-        pytest.skip("needs PostgreSQL's initdb and pg_ctl (Debian package postgresql)")
-    with running(found) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
