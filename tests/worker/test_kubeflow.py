@@ -53,7 +53,7 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cont
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     serving.start()
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     monkeypatch.setenv(kubeflow.URL, f"https://127.0.0.1:{server.server_port}/status")

@@ -193,7 +193,7 @@ def test_shards_are_read_from_a_server_that_speaks_hadoops_http(tmp_path: Path) 
     (tmp_path / "clicks").mkdir()
     flows = written(tmp_path / "clicks")
     with ThreadingHTTPServer(("127.0.0.1", 0), type("_Here", (_WebHdfs,), {"root": tmp_path})) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         address = f"webhdfs://127.0.0.1:{server.server_port}"
         shards = shards_of(f"{address}/clicks")
         assert shards == [f"{address}/clicks/part-{number}.npz" for number in range(3)]
