@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
+
 from cotune.probe.design import CURVES, Design, Probe
 from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, probe_loop
 from cotune.space import Axis, Space
@@ -11,6 +13,12 @@ from run.clockwork import Clockwork
 
 JOB = Job("made-up", examples=10_000)
 SPACE = Space((Axis("workers", (1, 2, 4, 8)), Axis("batch_size", (16, 32, 64, 128, 256))))
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count no processes of this machine: a clock that jumps would have it done thousands of times."""
+    monkeypatch.setattr("cotune.run.load._others", lambda *_: 0)
 
 
 def measured(config: Config, epochs: float = 0.5) -> Sample:
