@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,12 @@ def test_one_report_holds_the_start_up_which_other_starts_tell() -> None:
     assert [sample.epoch_seconds for sample in timed([whole, other])] == [0.5, pytest.approx(0.4)]
     assert timed([once, other]) == [once, other]
     assert timed([whole, _start(128, 2, 1.2, 0.0)])[1].epoch_seconds == pytest.approx(0.24)
+
+
+def test_workers_that_never_met_say_that_even_before_anything_else_ran_and_nothing_more() -> None:
+    met = Sample(Config.data_parallel(16, 4), epochs=2, epoch_seconds=1.0, accuracy=0.7, warning="4 workers never met")
+    copies = replace(met, curve=(Evaluation(2, 0.7, 2.0),), purpose="run", copies=True)
+    (told,) = informative([copies])
+    assert (told.epoch_seconds, told.accuracy, told.curve) == (None, None, ())
+    assert told.failure == Failure("4 workers never met", Cause.APART)
+    assert informative([met]) == (met,)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -304,3 +304,35 @@ def test_a_target_by_another_name_says_which_metric_was_measured(folder: Path) -
 def test_a_forecast_on_more_devices_than_there_are_is_refused(folder: Path) -> None:
     with cotune.open("cotune.yaml") as project, pytest.raises(UsageError, match="needs 8 of t4, and there are 4"):
         project.predict(workers=8, batch_size=32)
+
+
+ALONE = "import sys\nimport cotune\nfor epoch in range(1, 3):\n    cotune.report(epoch=epoch, accuracy=epoch / 4)\n"
+
+
+def test_a_plan_of_several_workers_says_that_their_script_has_nothing_to_meet_by(folder: Path) -> None:
+    (folder / "train.py").write_text(ALONE)
+    with cotune.open("cotune.yaml") as project:
+        assert any("train.py has nothing by which workers meet" in note for note in project.plan(workers=4).notes)
+        assert not any("meet" in note for note in project.plan(workers=1, deadline="2h").notes)
+    said = io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["cotune", "plan", "-w", "4"])
+    with argv, redirect_stdout(io.StringIO()), redirect_stderr(said), pytest.raises(SystemExit, match="0"):
+        main()
+    assert "train.py has nothing by which workers meet" in said.getvalue()
+
+
+def test_what_copies_that_never_met_have_learnt_is_no_part_of_any_forecast(folder: Path) -> None:
+    """Each trained alone, so a run of four that was cut short made a batch-128 recipe look hopeless."""
+    config = Config.data_parallel(32, 4, "t4")
+    run = replace(measured(config, "copies", 2), purpose="run", length=2, copies=True, goal=Goal(target=0.3))
+    with cotune.open("cotune.yaml") as project:
+        before = project.predict(workers=1, batch_size=64)
+        project.store.save(project.settings.job, run)
+        assert project.store.samples(project.settings.job)[-1] == run
+        after = project.predict(workers=1, batch_size=64)
+        alone = project.plan(workers="1,4", deadline="3h")
+        found = find(project.planner(), project.evidence().samples, [])
+    assert (after.seconds, after.accuracy) == (before.seconds, before.accuracy)
+    assert alone.config.workers == 1
+    assert any("several workers are left out" in note for note in alone.notes)
+    assert [(ended.outcome, ended.last.accuracy) for ended in found.runs] == [("met", run.accuracy)]

@@ -111,6 +111,7 @@ def test_a_probe_whose_workers_each_train_alone_fails_and_a_run_says_so(play: Pl
     run = play(APART, workers=2, name="run")
     assert run.ended.outcome == "done"
     assert "2 workers never met" in str(run.ended.warning)
+    assert (probe.copies, run.ended.copies) == (True, True)
     assert [record.alone for rank in range(2) if (record := Record.read(run.folder, rank))] == [True, True]
 
 

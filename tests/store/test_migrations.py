@@ -26,7 +26,7 @@ def _last_release(url: str) -> None:
             store.save(JOB, one)
     engine = _engine(url)
     with engine.begin() as connection:
-        for column in ("load", "length"):
+        for column in ("load", "length", "copies"):
             connection.execute(text(f'ALTER TABLE samples DROP COLUMN "{column}"'))
         connection.execute(schema.applied.delete())
         connection.execute(schema.applied.insert().values(version=8, applied="then"))

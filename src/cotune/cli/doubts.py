@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cotune.cli.output import note
 from cotune.errors import Infeasible
-from cotune.jobfile.command import shares_work
+from cotune.jobfile.command import copied_script
 from cotune.jobfile.metric_names import is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
@@ -83,10 +83,9 @@ def open_target(job: Job) -> str:
 
 def doubt_copies(job: Job, configs: Configs) -> None:
     """Say that several workers would be copies, where their script has nothing by which they could meet."""
-    script = read(job.command, Path(job.folder))
     several = bool((configs.workers[configs.valid] > 1).any())
-    if several and script is not None and not script.meets and not shares_work(job):
-        note(f"{script.name} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
+    if several and (script := copied_script(job)) is not None:
+        note(f"{script} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
 
 
 def doubt_batches(job: Job, configs: Configs) -> None:

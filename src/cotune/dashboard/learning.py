@@ -21,6 +21,7 @@ from cotune.errors import NotFound
 from cotune.forecast import Outlook
 from cotune.predict.evidence import Evidence
 from cotune.predict.history import History
+from cotune.predict.samples import trusted
 from cotune.project.planner import Planner
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
@@ -100,7 +101,7 @@ class Learner:
 def learn(store: Store, job: JobSummary) -> Learnt:
     """Return the outlook of a job from all that is known of it."""
     used, words = _selected(store, job)
-    timed = [sample for sample in used if sample.epoch_seconds is not None and not sample.failed]
+    timed = [sample for sample in trusted(used) if sample.epoch_seconds is not None and not sample.failed]
     if not timed:
         raise NotFound(f"nothing was measured of {job.name} yet: cotune profile measures it")
     plans = store.plans(job, last=50)

@@ -58,6 +58,12 @@ def shares_work(job: Job) -> bool:
     return _is_module(job) or takes(job, "workers") or reads_environment(job, *_SHARING)
 
 
+def copied_script(job: Job) -> str | None:
+    """Return the name of the script whose workers would be copies, as it has nothing by which they could meet."""
+    found = _script(job)
+    return None if found is None or found.meets or shares_work(job) else found.name
+
+
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
     found = _script(job)

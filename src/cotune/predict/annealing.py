@@ -37,6 +37,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.samples import trusted
 from cotune.progress import whole_units
 from cotune.types import Evaluation, Floats, Goal, Job, Sample, Schedule
 
@@ -133,7 +134,7 @@ def falling(job: Job, samples: Sequence[Sample]) -> Falling | None:
 
 def continuable(job: Job, goal: Goal, samples: Sequence[Sample]) -> Sequence[Sample]:
     """Return what a run for a goal may go on from: where the rate falls to the end, what met it or was told as long."""
-    if falling(job, samples) is None:
+    if falling(job, trusted(samples)) is None:
         return samples
     return [one for one in samples if job.reached(goal.target, one) or one.length == whole_units(job, goal.cap)]
 

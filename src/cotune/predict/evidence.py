@@ -15,6 +15,7 @@ from cotune.errors import NotFound, OverBudget
 from cotune.forecast import LEAST_EVALUATIONS, Forecaster
 from cotune.predict import AccuracyPredictor, SecondsPredictor, forecaster
 from cotune.predict.history import History
+from cotune.predict.samples import trusted
 from cotune.types import RECORDED, Cluster, Goal, Job, Sample
 from cotune.units import counted
 
@@ -40,8 +41,12 @@ class Evidence:
 
     @cached_property
     def all_samples(self) -> Sequence[Sample]:
-        """Return the own samples, with those of other jobs that say something else."""
-        return self.history.blended(self.samples) if self.history else self.samples
+        """Return the own samples that can be trusted, with those of other jobs that say something else."""
+        return self.history.blended(self._own) if self.history else self._own
+
+    @cached_property
+    def _own(self) -> tuple[Sample, ...]:
+        return trusted(self.samples)
 
     @property
     def timed(self) -> bool:
@@ -86,4 +91,4 @@ class Evidence:
             accuracy=predictors.accuracy if with_accuracy else None,
             seed=predictors.seed,
         )
-        return self.history.doubted(learnt, self.samples) if self.history else learnt
+        return self.history.doubted(learnt, self._own) if self.history else learnt

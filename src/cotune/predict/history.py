@@ -29,6 +29,7 @@ import numpy as np
 
 from cotune.forecast import Forecaster, Outlook
 from cotune.predict import forecaster
+from cotune.predict.samples import trusted
 from cotune.safety import redact
 from cotune.space import Configs
 from cotune.types import Cluster, Job, Sample
@@ -105,7 +106,7 @@ class History:
         told: list[str] = []
         for other, samples in others:
             alike = likeness(job, other)
-            usable = [_as_own(sample, alike) for sample in samples] if alike else []
+            usable = [_as_own(sample, alike) for sample in trusted(samples)] if alike else []
             usable = [sample for sample in usable if _says_something(sample, alike)]
             if alike and usable:
                 old += [PastSample(sample, alike.same_pace) for sample in usable]

@@ -1,7 +1,7 @@
 """What predictors read from samples: epoch seconds by config, and learning curves.
 
 Repeats of a config become one row, their median. A failed sample says nothing about
-speed, but what it learnt before it failed still counts.
+speed, but what it learnt before it failed still counts; what copies that never met have learnt does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from cotune.predict import TooFewSamples
 from cotune.space import Configs
-from cotune.types import Config, Floats, Ints, Job, Sample
+from cotune.types import Cause, Config, Failure, Floats, Ints, Job, Sample
 
 CURVES = 2048  # that are kept while they are asked for again
 LEAST_PACE = 0.2  # of the pace of a start that reported once, without its start-up
@@ -47,6 +47,19 @@ class LearningCurve:
         """Return whether training went on without being evaluated any more."""
         gaps = np.diff(self.epochs) if len(self.epochs) > 1 else self.epochs
         return self.trained >= float(self.epochs[-1]) + 2 * max(1.0, float(gaps.max()))
+
+
+def trusted(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return the samples as forecasts take them: workers that never met tell nothing but that.
+
+    Each trained alone, so neither pace nor curve is that of the config; a run of them may still have met its goal.
+    """
+    return tuple(_of_copies(sample) if sample.apart else sample for sample in samples)
+
+
+def _of_copies(sample: Sample) -> Sample:
+    failure = sample.failure if sample.failed else Failure(sample.warning or "its workers never met", Cause.APART)
+    return replace(sample, epoch_seconds=None, accuracy=None, curve=(), failure=failure)
 
 
 def timed(samples: Sequence[Sample]) -> list[Sample]:
@@ -101,9 +114,10 @@ def informative(samples: Sequence[Sample]) -> tuple[Sample, ...]:
     config would have failed.
     """
     ran, told = False, []
-    for sample in samples:
+    for sample in trusted(samples):
         ran = ran or sample.epoch_seconds is not None
-        if not (sample.unheard or (sample.failed and not sample.out_of_memory and not ran)):
+        of_config = sample.out_of_memory or sample.apart
+        if not (sample.unheard or (sample.failed and not of_config and not ran)):
             told.append(sample)
     return tuple(told)
 

@@ -230,6 +230,7 @@ class Growing:
             ended=True,
             peak_bytes=event.peak_bytes,
             limit_bytes=event.limit_bytes,
+            copies=event.copies,
         )
 
     def _odd(self, event: Ended, stopping: Stop | None) -> Iterator[str]:

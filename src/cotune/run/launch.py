@@ -73,6 +73,7 @@ class Ended:
     """A launch is over and nothing of it runs any more.
 
     `peak_bytes` is the most memory that a worker took, of the `limit_bytes` it could have had, where that is known.
+    `copies` says that its workers never met, so that each trained alone.
     """
 
     launch: str
@@ -82,6 +83,7 @@ class Ended:
     warning: str | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None
+    copies: bool = False
 
 
 Event = Started | Reported | Ended

@@ -141,7 +141,7 @@ class LaunchMonitor:
 
     def ended(self, at: float, why: Failure | None, warning: str | None) -> Ended:
         """Return how the launch ended, given why a worker failed, if one did."""
-        ended = self._outcome(at, why, [warning, *self._warnings()])
+        ended = replace(self._outcome(at, why, [warning, *self._warnings()]), copies=self._copies)
         memory = most(self.launch.folder, self.launch.config.workers)
         return replace(ended, **asdict(memory)) if memory else ended
 
@@ -150,7 +150,7 @@ class LaunchMonitor:
         if self.lease is not None and self.lease.is_lost:
             words = f"another start has taken over {self.lease.folder}, so this one was ended"
             return Ended(name, at, "failed", Failure(words), _joined(warnings))
-        if self.learnt and self.apart and not shares_work(self.launch.job):
+        if self._copies:
             words = f"{self.launch.config.workers} workers {_APART}"
             if self.launch.probe_epochs is not None:
                 return Ended(name, at, "failed", Failure(words, Cause.APART), _joined(warnings))
@@ -162,6 +162,11 @@ class LaunchMonitor:
         warnings += [why.words if why else None, self._cut_short()]
         outcome: Literal["done", "stopped"] = "stopped" if self.stopped and not self.target_met else "done"
         return Ended(name, at, outcome, None, _joined(warnings))
+
+    @property
+    def _copies(self) -> bool:
+        """Say whether the workers never met, so that each trained alone."""
+        return self.learnt and self.apart and not shares_work(self.launch.job)
 
     def _cut_short(self) -> str | None:
         """Return what to say of a launch that was ended although nothing was left to train."""

@@ -23,7 +23,7 @@ from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job,
 Row = Mapping[str, Any]
 _AS_IT_IS = (  # columns of a sample that hold its field of that name
     "id", "purpose", "engine", "started", "ended", "folder", "resumed_from", "modelled", "seed", "peak_bytes",
-    "limit_bytes", "length",
+    "limit_bytes", "length", "copies",
 )  # fmt: skip
 _OF_CONFIG = ("workers", "batch_size", "accumulate", "servers", "device", "global_batch")
 _TEXTS = ("id", "purpose", "engine", "started", "failure", "warning", "folder", "resumed_from")

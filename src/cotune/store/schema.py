@@ -4,6 +4,7 @@
     version 9   samples know what else their machine did meanwhile; the queue of the service
     version 10  samples know the epochs that they were told to train
     version 11  the rules of the service
+    version 12  samples know whether their workers were copies that never met
 
 An empty store gets the tables as they are; one of the last release its migration, all in one transaction. A
 change of tables is a new version with a migration from the release before it. Versions below 8 were never released.
@@ -85,6 +86,7 @@ samples = Table(
     Column("room", BigInteger),
     Column("load", _OPTIONAL_JSON),
     Column("length", BigInteger),
+    Column("copies", Boolean, nullable=False, server_default=false()),
     ForeignKeyConstraint(["job", "fingerprint"], ["jobs.name", "jobs.fingerprint"]),
     Index("samples_of_job", "job", "fingerprint"),
 )
@@ -218,11 +220,16 @@ def _add_rules(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[service_rules])
 
 
-VERSION = 11
+def _remember_copies(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE samples ADD COLUMN copies BOOLEAN DEFAULT false NOT NULL"))
+
+
+VERSION = 12
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {  # from which version
     8: _from_8,
     9: _remember_length,
     10: _add_rules,
+    11: _remember_copies,
 }
 
 

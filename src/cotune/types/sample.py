@@ -92,6 +92,7 @@ class Sample:
     `goal` is what a run was for, which the one that goes on from it is for as well.
     `load` is what else the machine did meanwhile, where that was looked at.
     `length` is the epochs that it was told to train, however few it did.
+    `copies` is set where its workers never met: each trained alone, and none at the config's global batch.
     """
 
     config: Config
@@ -117,6 +118,7 @@ class Sample:
     goal: Goal | None = None
     load: Load | None = None
     length: int | None = None
+    copies: bool = False
 
     @property
     def failed(self) -> bool:
@@ -136,7 +138,7 @@ class Sample:
     @property
     def apart(self) -> bool:
         """Return whether its workers never met, so that each trained alone."""
-        return self.failure is not None and self.failure.cause is Cause.APART
+        return self.copies or (self.failure is not None and self.failure.cause is Cause.APART)
 
     @property
     def device_seconds(self) -> float:

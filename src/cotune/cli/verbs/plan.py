@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import doubt_batches, doubt_target, doubt_unit
+from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_target, doubt_unit
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
@@ -85,6 +85,8 @@ def plan(
         chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
         took = time.perf_counter() - begun
         doubt_batches(project.settings.job, Configs.of([chosen.config]))
+        if not recording:
+            doubt_copies(project.settings.job, Configs.of([chosen.config]))
         project.save(chosen)
         _print(project, chosen, known.samples, took, json=json)
         if not (json or from_scratch):

@@ -12,6 +12,7 @@ from cotune.cli.options import Command, File, Json, Name, StoreUrl, load_setting
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.errors import NotFound, suggestion
 from cotune.jobfile.metric import as_measured
+from cotune.predict.samples import trusted
 from cotune.recording import write
 from cotune.recording.from_samples import recorded_tables
 from cotune.recording.reader import ACCURACY, JOB, TIMES
@@ -42,7 +43,7 @@ def record(
             cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
-    times, accuracy = recorded_tables(recorded, joined(samples))
+    times, accuracy = recorded_tables(recorded, trusted(joined(samples)))
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
     with writing(output):
