@@ -24,7 +24,7 @@ from cotune.jobfile.settings import Settings
 from cotune.safety import private, redact
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
-from cotune.types import Config, Value
+from cotune.types import Config, Goal, Job, Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
 _ASKED = ("target", "deadline", "max_cost", "epochs")
@@ -207,14 +207,36 @@ def search_overrides(workers: str | None, batch_size: str | None, axis: list[str
 
 def as_last_planned(settings: Settings, kept: Store) -> Settings:
     """Return the settings with the metric that was planned for last, which a flag may have named."""
-    job = settings.job
-    metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
-    alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
-    by_fingerprint = {one.fingerprint: one for one in (*alike, job)}
+    by_fingerprint = _by_metric(settings.job, kept)
     for stored in kept.plans(last=_RECENT):
-        if stored.job == job.name and stored.fingerprint in by_fingerprint:
+        if stored.job == settings.job.name and stored.fingerprint in by_fingerprint:
             return replace(settings, job=by_fingerprint[stored.fingerprint])
     return settings
+
+
+def as_last_run(settings: Settings, kept: Store) -> Settings:
+    """Return the settings with the metric and goal of the last run, and say so where they are not those asked for."""
+    jobs = _by_metric(settings.job, kept).values()
+    runs = [(sample.started, job, sample) for job in jobs for sample in kept.samples(job, "run")]
+    _, job, last = max(runs, key=lambda run: run[0], default=("", settings.job, None))
+    if last is None or last.goal is None:
+        return settings
+    if (job, *_asked(last.goal)) != (settings.job, *_asked(settings.goal)):
+        unit = settings.cluster.unit
+        words = f"{goal_words(job, last.goal, unit)}; the job file says {goal_words(settings.job, settings.goal, unit)}"
+        note(f"following run {last.id}, made for {words}")
+    return replace(settings, job=job, goal=last.goal)
+
+
+def _by_metric(job: Job, kept: Store) -> dict[str, Job]:
+    """Return the job with every metric by which a store knows one of its name, by fingerprint."""
+    metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
+    alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
+    return {one.fingerprint: one for one in (*alike, job)}
+
+
+def _asked(goal: Goal) -> list[float | None]:
+    return [getattr(goal, name) for name in _ASKED]
 
 
 def tell_other_goal(settings: Settings, kept: Store, config: Config | None = None) -> None:
@@ -222,12 +244,12 @@ def tell_other_goal(settings: Settings, kept: Store, config: Config | None = Non
 
     A run of another config than the plan's follows none.
     """
-    asked = [getattr(settings.goal, name) for name in _ASKED]
+    asked = _asked(settings.goal)
     for stored in kept.plans(settings.job, last=1):
         goal = stored.plan.goal
         if config not in (None, stored.plan.config):
             return
-        if any(value is not None for value in asked) and asked != [getattr(goal, name) for name in _ASKED]:
+        if any(value is not None for value in asked) and asked != _asked(goal):
             made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
             unit, job = settings.cluster.unit, settings.job
             words = f"{goal_words(job, goal, unit)}; the job file and flags say {goal_words(job, settings.goal, unit)}"

@@ -82,11 +82,13 @@ def report(
 
 
 def _as_planned(project: Project) -> Project:
-    """Return the project with the metric and goal of its latest plan, as `cotune run` would take them."""
+    """Return the project with the metric and goal of its latest plan, as `cotune run` takes them, or of a run."""
     settings = options.as_last_planned(project.settings, project.store)
-    options.tell_other_goal(settings, project.store)
     latest = project.store.latest_plan(settings.job)
-    return project.with_settings(replace(settings, goal=latest.goal) if latest else settings)
+    if latest is None:
+        return project.with_settings(options.as_last_run(settings, project.store))
+    options.tell_other_goal(settings, project.store)
+    return project.with_settings(replace(settings, goal=latest.goal))
 
 
 def _stored(project: Project, known: Evidence, predictors: Predictors) -> Findings:

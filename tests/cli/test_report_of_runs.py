@@ -1,0 +1,26 @@
+"""`cotune report` of a job that was only ever run: it follows the goal of the last run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.jobs import cotune, script
+
+FILE = (
+    "name: digits\nrun: python train.py {batch_size} {epochs}\nexamples: 1440\nmax_epochs: 20\n"
+    "target: {metric: accuracy, at_least: 0.95}\nsearch: {workers: [1], batch_size: [24, 48]}\n"
+)
+
+
+def test_a_report_without_a_plan_follows_the_goal_of_the_last_run(tmp_path: Path) -> None:
+    file = script(tmp_path)
+    told = file.read_text().replace("report(epoch=epoch, accuracy=accuracy)", "report(epoch, val_acc=100 * accuracy)")
+    file.write_text(told)
+    (tmp_path / "cotune.yaml").write_text(FILE)
+    ran = cotune(tmp_path, "run", "--target", "val_acc=84", "--deadline", "5m")
+    assert ran.code == 0, ran.err
+    report = cotune(tmp_path, "report", "--json")
+    assert report.code == 0, report.err
+    assert (report.json["goal"]["metric"], report.json["goal"]["target"]) == ("val_acc", 84)
+    assert "val_acc at least 84" in report.err
+    assert "the job file says accuracy at least 0.95" in report.err
