@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cotune.run.attempt import StopRule, attempt
-from cotune.run.launch import Launch
+from cotune.identity import timestamp
+from cotune.run.attempt import Growing, StopRule, attempt
+from cotune.run.launch import Ended, Launch
 from cotune.types import Config, Job, Sample
 from run.clockwork import Clockwork
 
@@ -162,3 +164,27 @@ def test_what_a_job_saves_at_its_end_takes_as_long_as_it_takes_and_is_told_of() 
     *_, done = attempt(Saving(), whole, StopRule(epochs=5.0, grace=600.0), Sample(CONFIG, id="a"))
     assert done.epochs == 5
     assert "hang" not in (done.warning or "")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("metrics.jsonl", "`log: metrics.jsonl` in the job file, with a pattern of its lines, reads it"),
+        ("runs/a/events.out.tfevents.1", "`log: {tensorboard: runs/a}` in the job file reads it"),
+        ("lightning_logs/version_0/metrics.csv", "`log: {lightning: lightning_logs/version_0}` in the job file"),
+        (".cotune/runs/rank-0.jsonl", None),
+        ("notes.md", None),
+    ],
+)
+def test_a_start_that_only_wrote_a_log_is_told_how_to_name_it(written: str, said: str | None, tmp_path: Path) -> None:
+    launch = Launch("a", Job("made-up", folder=str(tmp_path)), CONFIG, 5, Path("nowhere"))
+    (tmp_path / "old.csv").touch()
+    os.utime(tmp_path / "old.csv", (0, 0))
+    begin = Sample(CONFIG, id="a", started=timestamp())
+    (tmp_path / written).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / written).touch()
+    growing = Growing(launch, 0.0, begin)
+    failure = str(growing.finish(Ended("a", 1.0, "done"), None).failure)
+    assert "name the log that it writes (`log:` in the job file)" in failure
+    assert (said or "") in failure
+    assert ("it wrote a log" in failure) == (said is not None)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Final, Literal
 
 from cotune import progress
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
+from cotune.run.logged import written_log
 from cotune.training_speed import Mark, shares, speed
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
@@ -216,7 +218,7 @@ class Growing:
             told_late = stopping.cause is Cause.INTERRUPTED and self.sample.epoch_seconds is not None
             failure = failure if told_late else stopping
         elif failure is None and not self.marks and stopping is None:
-            failure = Failure(f"ended without a report: {_unheard(self.launch.job)}", Cause.UNHEARD)
+            failure = Failure(f"ended without a report: {_unheard(self.launch.job, self.sample)}", Cause.UNHEARD)
         odd = self._odd(event, stopping) if failure is None else ()
         warning = "; ".join(filter(None, [event.warning, *odd])) or None
         said = self.sample
@@ -248,7 +250,12 @@ class Growing:
             yield f"said nothing for its last {quiet:.3g} s: does it hang?"
 
 
-def _unheard(job: Job) -> str:
+def _unheard(job: Job, sample: Sample) -> str:
+    """Return what would let a start be heard that told nothing: its calls, its lines, or the log that it wrote."""
+    log = written_log(Path(job.folder), sample.started) if job.log is None and sample.started else None
+    reads = "" if log is None or log.endswith("}") else ", with a pattern of its lines,"
+    wrote = f"; it wrote a log: `{log}` in the job file{reads} reads it" if log else ""
     if job.pattern:
-        return f"no line matched the pattern '{job.pattern}'"
-    return "call cotune.report(epoch=..., accuracy=...) or give a pattern of its lines"
+        return f"no line matched the pattern '{job.pattern}'{wrote}"
+    calls = "call cotune.report(epoch=..., accuracy=...), give a pattern of its lines"
+    return f"{calls}, or name the log that it writes (`log:` in the job file){wrote}"

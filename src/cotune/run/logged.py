@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 
 TEXT = "text"
 _LOOK_SECONDS = 1.0  # a tool's log is read from its beginning each time
+_DEPTHS = ("*", "*/*", "*/*/*")  # below a job's folder, where logs are looked for
+_MOST_FILES = 10_000  # that are looked at
+_SUFFIXES = (".jsonl", ".csv")
+_EVENTS = "tfevents"  # in the name of each of TensorBoard's files
+_LIGHTNING = "lightning_logs"
 
 
 def log_of(launch: Launch, output: Path) -> Tail | Files:
@@ -36,6 +43,33 @@ def tool_of(launch: Launch) -> ToolLog | None:
     if launch.job.log is None or launch.job.log[0] == TEXT:
         return None
     return ToolLog(launch, *launch.job.log)
+
+
+def written_log(folder: Path, since: str) -> str | None:
+    """Return the `log:` that names what looks like a log and was written below a folder since a time, if anything was.
+
+    Hidden folders are left out: the starts' own files lie there.
+    """
+    begun = datetime.fromisoformat(since).timestamp()
+    for path in islice((path for depth in _DEPTHS for path in sorted(folder.glob(depth))), _MOST_FILES):
+        place = path.relative_to(folder)
+        named = path.suffix in _SUFFIXES or _EVENTS in path.name
+        if named and not any(part.startswith(".") for part in place.parts) and _written(path) >= begun:
+            return _naming(place)
+    return None
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # it is gone
+        return 0.0
+
+
+def _naming(place: Path) -> str:
+    if _EVENTS in place.name:
+        return f"log: {{tensorboard: {place.parent}}}"
+    return f"log: {{lightning: {place.parent}}}" if _LIGHTNING in place.parts else f"log: {place}"
 
 
 class Files:
