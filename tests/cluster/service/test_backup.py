@@ -79,6 +79,7 @@ def test_a_restored_store_of_the_last_release_goes_on_though_folders_know_later_
     (runs / "lease.json").write_text(json.dumps({"fence": 40, "pid": os.getpid()}))  # as if it had started on since
     with open_store(copy) as opened, opened.writing() as connection:
         connection.execute(text("DROP TABLE service_rules"))
+        connection.execute(text("ALTER TABLE samples DROP COLUMN copies"))
         connection.execute(schema.applied.delete())
         connection.execute(schema.applied.insert().values(version=10, applied="then"))
     command = [sys.executable, "-m", "cotune", "serve", "--store", copy, "--slots", "2", "--drain"]
