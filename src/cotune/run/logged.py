@@ -26,6 +26,7 @@ TEXT = "text"
 _LOOK_SECONDS = 1.0  # a tool's log is read from its beginning each time
 _DEPTHS = ("*", "*/*", "*/*/*")  # below a job's folder, where logs are looked for
 _MOST_FILES = 10_000  # that are looked at
+_CLOCK_SECONDS = 0.1  # by which the clock of files may lag behind
 _SUFFIXES = (".jsonl", ".csv")
 _EVENTS = "tfevents"  # in the name of each of TensorBoard's files
 _LIGHTNING = "lightning_logs"
@@ -54,7 +55,7 @@ def written_log(folder: Path, since: str) -> str | None:
     for path in islice((path for depth in _DEPTHS for path in sorted(folder.glob(depth))), _MOST_FILES):
         place = path.relative_to(folder)
         named = path.suffix in _SUFFIXES or _EVENTS in path.name
-        if named and not any(part.startswith(".") for part in place.parts) and _written(path) >= begun:
+        if named and not any(part.startswith(".") for part in place.parts) and _written(path) >= begun - _CLOCK_SECONDS:
             return _naming(place)
     return None
 
