@@ -32,7 +32,7 @@ from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, 
 
 _SAME = 1e-9  # epochs that differ by less, relatively, are the same
 # What a recipe that no run has trained must save over those that were: of 0, 5, 10 and 20 % on Pollux, MLPerf v0.6 and
-# our own recordings; recent MLPerf, which had no part in it, agrees.
+# our own recordings, with recent MLPerf in sight, which agrees.
 UNTRAINED = 0.1
 LOW, MID, HIGH = 0.1, 0.5, 0.9
 
