@@ -238,6 +238,14 @@ def test_a_draft_reads_a_bare_count_of_epochs_and_asks_in_per_cent_as_the_script
     assert "at_least: 95}" in text
 
 
+def test_a_draft_asks_for_what_its_pattern_reads_whatever_names_the_script_has(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text('print(f"epoch {e}/{n} | top1 {100 * hits:.2f}%")')
+    text = draft(("python", "fit.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    assert "(?P<accuracy>" in text
+    assert "target: {metric: accuracy, at_least: 95}" in text
+    assert "loss<=LEVEL" not in text
+
+
 def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import numpy\n")
     drafted = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4)

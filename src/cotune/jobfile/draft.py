@@ -185,7 +185,7 @@ def _target(script: Script | None) -> str:
     if script is not None and printed is not None and printed.metric != "accuracy":
         sign = "<=" if metric_names.better(printed.metric) == "lower" else ">="
         return f"# target: {printed.metric}{sign}LEVEL      # as {script.name} prints it"
-    if script is not None and not script.evaluates_accuracy:
+    if script is not None and printed is None and not script.evaluates_accuracy:
         return "# target: loss<=LEVEL      # by the name that the job tells it by"
     if script is not None and printed is not None and printed.pattern.endswith("%"):
         return f"target: {{metric: accuracy, at_least: 95}}      # per cent, as {script.name} prints it"
