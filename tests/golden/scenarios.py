@@ -161,9 +161,9 @@ def _stores() -> Iterator[Scenario]:
         "samples",
         "predict",
         "run -w 1 -b 16",
+        "report",
         "run -w 1 -b 64 --target accuracy=0.99 --epochs 2",
         "run --resume",
-        "report",
         "serve . --policy fifo --slots 1",
         copied=_DIGITS,
     )

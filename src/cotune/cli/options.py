@@ -217,8 +217,8 @@ def as_last_planned(settings: Settings, kept: Store) -> Settings:
 def as_last_run(settings: Settings, kept: Store) -> Settings:
     """Return the settings with the metric and goal of the last run, and say so where they are not those asked for."""
     jobs = _by_metric(settings.job, kept).values()
-    runs = [(sample.started, job, sample) for job in jobs for sample in kept.samples(job, "run")]
-    _, job, last = max(runs, key=lambda run: run[0], default=("", settings.job, None))
+    newest_first = [(sample.started, job, sample) for job in jobs for sample in reversed(kept.samples(job, "run"))]
+    _, job, last = max(newest_first, key=lambda run: run[0], default=("", settings.job, None))
     if last is None or last.goal is None:
         return settings
     if (job, *_asked(last.goal)) != (settings.job, *_asked(settings.goal)):
