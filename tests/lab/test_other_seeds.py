@@ -18,7 +18,9 @@ from cotune.lab.bench.other_seeds import (
 from cotune.lab.bench.truth import Truth
 from cotune.recording import read
 from cotune.recording.truth import first_meeting
+from cotune.types import Goal
 from lab.worlds import world
+from recording.folders import recording
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +35,10 @@ def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedBenchma
 
 
 def test_probes_see_one_seed_and_all_others_judge(folder: Path) -> None:
-    recording = read(folder)
+    recorded = read(folder)
     for seed in range(3):
-        shown, others = recording.apart(seed)
-        for batch, runs in recording.curves[None].items():
+        shown, others = recorded.apart(seed)
+        for batch, runs in recorded.curves[None].items():
             assert shown.curves[None][batch] == (runs[seed],)
             assert others.curves[None][batch] == tuple(run for place, run in enumerate(runs) if place != seed)
         assert shown.job.seeds == 1
@@ -52,6 +54,22 @@ def test_a_plan_is_met_by_the_share_of_runs_that_reach_its_target_in_time(folder
         assert runs is not None
         seconds = first_meeting(runs, goal.target) * truth.epoch_seconds[row]
         assert truth.share_met(config, goal.max_epochs, goal) == np.mean(seconds <= goal.deadline)
+
+
+def test_starts_of_a_config_are_shown_and_judge_as_seeds_do(tmp_path: Path) -> None:
+    times = "workers,batch_size,epoch_seconds,repeat\n" + "".join(
+        f"1,{batch},{seconds},{repeat}\n"
+        for batch in (32, 64)
+        for repeat, seconds in enumerate((10.0, 20.0, 30.0), start=1)
+    )
+    accuracy = "global_batch,epoch,accuracy,seed\n" + "".join(
+        f"{batch},{epoch},0.{epoch},{seed}\n" for batch in (32, 64) for epoch in (1, 2) for seed in (1, 2, 3)
+    )
+    shown, others = read(recording(tmp_path / "starts", times=times, accuracy=accuracy)).apart(1)
+    truth = Truth(others)
+    config = truth.configs[0]
+    assert shown.draw_epoch_seconds(config, np.random.default_rng(0)) == pytest.approx(20.0)
+    assert truth.share_met(config, 2, Goal(0.2, 50.0, max_epochs=2)) == 0.5, "twice 10 s, or twice 30 s"
 
 
 @pytest.mark.xdist_group("other seeds")  # benched once

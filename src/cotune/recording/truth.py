@@ -19,9 +19,9 @@ repeats and all of the seeds. Where rows tell nodes, the fewest nodes count.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -93,13 +93,21 @@ class Recording:
 
     def epoch_seconds(self, configs: Configs) -> Floats:
         """Return the true seconds per epoch of each config; nan where the truth is not defined."""
+        return self._seconds(configs, lambda repeats: float(np.median(repeats)))
+
+    def epoch_seconds_by_start(self, configs: Configs) -> Floats:
+        """Return the seconds per epoch of each config (columns) in every start (rows) that was recorded."""
+        most = max(self._repeats.values(), default=1)
+        return np.array([self._seconds(configs, partial(_at_turn, start)) for start in range(most)])
+
+    def _seconds(self, configs: Configs, of_repeats: Callable[[tuple[float, ...]], float]) -> Floats:
         found = np.full(len(configs), np.nan)
         layouts = np.array([self._order.get(layout, -1) for layout in _layouts(configs)], dtype=np.int64)
         for place, cells in enumerate(self.times.values()):
             rows = np.flatnonzero(layouts == place)
             if len(rows):
-                medians = {w: {b: float(np.median(r)) for b, r in by.items()} for w, by in cells.items()}
-                found[rows] = _interpolated(medians, configs.workers[rows], configs.batch_size[rows])
+                known = {w: {b: of_repeats(r) for b, r in by.items()} for w, by in cells.items()}
+                found[rows] = _interpolated(known, configs.workers[rows], configs.batch_size[rows])
         return found
 
     def draw_epoch_seconds(self, config: Config, rng: np.random.Generator) -> float | None:
@@ -128,7 +136,7 @@ class Recording:
     @staticmethod
     def _of_repeat(cells: Cells, config: Config, repeat: int) -> float | None:
         drawn = {
-            workers: {batch: repeats[repeat % len(repeats)] for batch, repeats in cells[workers].items()}
+            workers: {batch: _at_turn(repeat, repeats) for batch, repeats in cells[workers].items()}
             for workers in _around(cells, config.workers)
         }
         value = float(_interpolated(drawn, np.array([config.workers]), np.array([config.batch_size]))[0])
@@ -145,7 +153,7 @@ class Recording:
 
     def halves(self) -> tuple[Recording, Recording]:
         """Return two recordings of different repeats and seeds, wherever there are several."""
-        return self._part(0), self._part(1)
+        return self._part(lambda count: range(0, count, 2)), self._part(lambda count: range(1, count, 2))
 
     @property
     def fewest_seeds(self) -> int:
@@ -153,20 +161,20 @@ class Recording:
         return min((len(seeds) for seeds in self.all_curves), default=0)
 
     def apart(self, seed: int) -> tuple[Recording, Recording]:
-        """Return a recording of one run of each recipe, and one of all others; repeats of times are halved."""
-        one, others = self.halves()
-        shown = {w: {b: (seeds[seed],) for b, seeds in by.items()} for w, by in self.curves.items()}
-        hidden = {w: {b: seeds[:seed] + seeds[seed + 1 :] for b, seeds in by.items()} for w, by in self.curves.items()}
+        """Return a recording of one run of each recipe and one start of each config, and one of all others."""
         job = replace(self.job, seeds=1)  # whoever measures does not know of the others
-        return replace(one, job=job, curves=shown), replace(others, job=job, curves=hidden)
+        shown = self._part(lambda count: [seed % count])
+        others = self._part(lambda count: [place for place in range(count) if place != seed % count])
+        return replace(shown, job=job), replace(others, job=job)
 
-    def _part(self, which: int) -> Recording:
+    def _part(self, places: Callable[[int], Sequence[int]]) -> Recording:
+        """Return a recording of the repeats and seeds at some places of so many; the only one where there are none."""
         times = {
-            layout: {w: {b: _half(repeats, which) for b, repeats in by.items()} for w, by in cells.items()}
+            layout: {w: {b: _at(repeats, places) for b, repeats in by.items()} for w, by in cells.items()}
             for layout, cells in self.times.items()
         }
         curves = {
-            workers: {batch: _half(seeds, which) for batch, seeds in by.items()} for workers, by in self.curves.items()
+            workers: {batch: _at(seeds, places) for batch, seeds in by.items()} for workers, by in self.curves.items()
         }
         return replace(self, times=times, curves=curves)
 
@@ -276,8 +284,12 @@ def _around(cells: Cells, workers: int) -> list[int]:
     return [counts[index] for index in (place - 1, place) if 0 <= index < len(counts)]
 
 
-def _half(values: tuple[_Kind, ...], which: int) -> tuple[_Kind, ...]:
-    return values[which::2] if len(values) > 1 else values
+def _at_turn(start: int, repeats: tuple[float, ...]) -> float:
+    return repeats[start % len(repeats)]
+
+
+def _at(values: tuple[_Kind, ...], places: Callable[[int], Sequence[int]]) -> tuple[_Kind, ...]:
+    return tuple(values[place] for place in places(len(values))) or values
 
 
 def _layout(config: Config) -> Layout:

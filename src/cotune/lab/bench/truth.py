@@ -75,14 +75,18 @@ class Truth:
         return self._epochs_to[target]
 
     def share_met(self, config: Config, cap: int, goal: Goal) -> float:
-        """Return the share of a config's runs that meet a goal within a cap of epochs: P(met) speaks of one run."""
+        """Return the share of a config's runs, in any of its starts, that meet a goal within a cap of epochs."""
         row = self.space.row(config)
         assert row is not None, f"{config} lies outside the space"
         assert goal.target is not None
         curves, recipes = self._curves
         needed = first_meeting(curves[int(recipes[row])], self.recording.job.sign * goal.target)
-        allowed = min(cap, (goal.deadline or np.inf) / float(self.epoch_seconds[row]))
-        return float((needed <= allowed).mean())
+        allowed = np.minimum(cap, (goal.deadline or np.inf) / self._seconds_by_start[:, row])
+        return float((needed[:, None] <= allowed[None, :]).mean())
+
+    @cached_property
+    def _seconds_by_start(self) -> Floats:
+        return self.recording.epoch_seconds_by_start(self.configs)
 
     @cached_property
     def _epochs_to(self) -> dict[float, Floats]:
