@@ -20,9 +20,10 @@ from cotune.checkpoints import (
     trained,
 )
 from cotune.space import Axis, Configs, Space
-from cotune.types import Config, Evaluation, Failure, Goal, Job, Sample, axes_of
+from cotune.types import Config, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
 
 JOB = Job("made-up", examples=1000)
+COUNTED = Terms(checkpoint=0.1)  # of a job that tells when it has written one
 
 
 def probe(folder: Path, config: Config, epochs: int, first: int = 1, **more: object) -> Sample:
@@ -32,7 +33,7 @@ def probe(folder: Path, config: Config, epochs: int, first: int = 1, **more: obj
     (checkpoint / "weights").write_bytes(b"w" * 1000)
     curve = tuple(Evaluation(float(epoch), epoch / 10, float(epoch)) for epoch in range(first, epochs + 1))
     name = checkpoint.parent.name
-    facts = {"id": name, "started": name, "folder": str(checkpoint.parent), "seed": 7} | more
+    facts = {"id": name, "started": name, "folder": str(checkpoint.parent), "seed": 7, "terms": COUNTED} | more
     seconds = 2.0 * len(curve)
     return Sample(config, epochs, 2.0, curve[-1].accuracy, curve=curve, seconds=seconds, **facts)  # type: ignore[arg-type]
 
@@ -86,6 +87,13 @@ def test_epochs_are_told_for_every_layout_and_are_endless_where_the_target_is_me
     assert kept.epochs(JOB, Goal(epochs=4), configs).max() == np.inf
     assert kept.epochs(JOB, Goal(epochs=3), configs).max() == 0.0, "it has trained too long for three"
     assert Resumable({}).epochs(JOB, Goal(), Configs.of([ONE])).tolist() == [0.0]
+
+
+def test_a_checkpoint_that_may_be_older_than_the_evaluation_that_met_has_that_one_left(tmp_path: Path) -> None:
+    kept = Resumable.among([probe(tmp_path, ONE, 4, terms=Terms())])
+    assert kept.epochs(JOB, Goal(target=0.4), Configs.of([ONE])).tolist() == [3.0]
+    first = Resumable.among([probe(tmp_path, ONE, 1, terms=Terms())])
+    assert first.epochs(JOB, Goal(target=0.1), Configs.of([ONE])).tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("most", "left"), [(5, False), (6, True)])

@@ -79,6 +79,15 @@ def meets(job: Job, goal: Goal, sample: Sample) -> bool:
     return job.meets(goal.target, sample.curve[-1].accuracy)
 
 
+def holds_its_end(sample: Sample) -> bool:
+    """Say whether a sample's checkpoint is known to hold its last evaluation.
+
+    A job that counts its checkpoints writes one before it reports. Of another it is not sure which evaluation its
+    checkpoint belongs to, and the run that goes on from it has to show.
+    """
+    return sample.engine == RECORDED or sample.terms.checkpoint is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Resumable:
     """The probes that may be gone on with: the furthest of every recipe."""
@@ -106,7 +115,7 @@ class Resumable:
         return None if goal and goal.epochs and trained(found) > goal.epochs else found
 
     def epochs(self, job: Job, goal: Goal, configs: Configs) -> Floats:
-        """Return the epochs that each config need not train again; infinite where its target is met already."""
+        """Return the epochs that each config need not train again; infinite where its target is met for sure."""
         found = np.zeros(len(configs))
         for (global_batch, axes, only), sample in self.best.items():
             same = configs.global_batch == global_batch
@@ -114,8 +123,16 @@ class Resumable:
                 same &= (values == dict(axes).get(name, "")) | (name in SPREADING)
             rows = [row for row in np.flatnonzero(same) if only is None or configs[int(row)] == only]
             longer = goal.epochs is not None and trained(sample) > goal.epochs
-            found[rows] = np.inf if meets(job, goal, sample) else 0.0 if longer else trained(sample)
+            met = _epochs_met(sample) if meets(job, goal, sample) else None
+            found[rows] = met if met is not None else 0.0 if longer else trained(sample)
         return found
+
+
+def _epochs_met(sample: Sample) -> float:
+    """Return the epochs that need not be trained again where a probe met its goal; infinite where that is sure."""
+    if holds_its_end(sample):
+        return np.inf
+    return sample.curve[-2].epoch if len(sample.curve) > 1 else 0.0
 
 
 def joined(samples: Sequence[Sample]) -> list[Sample]:

@@ -252,6 +252,25 @@ def test_what_is_offered_instead_would_be_met(goal: Goal) -> None:
     assert plan_of(relaxed).forecast.probability >= goal.confidence
 
 
+def test_no_target_is_offered_that_only_curves_drawn_on_would_meet() -> None:
+    def short(configs: Configs, max_epochs: int) -> Outlook:
+        outlook = outlook_of(configs, max_epochs)
+        assert outlook.learning is not None
+        return replace(outlook, learning=replace(outlook.learning, told=np.full(len(outlook.learning.told), 3.0)))
+
+    goal = Goal(target=0.999, deadline=100)
+    offered = []
+    for forecast in (outlook_of, short):
+        with pytest.raises(Infeasible) as caught:
+            choose(JOB, goal, SPACE, CLUSTER, forecast=forecast, search=Grid())
+        relaxed = caught.value.facts["relaxed"]
+        assert isinstance(relaxed, Goal)
+        offered.append(relaxed.target or 0.0)
+    learning = outlook_of(SPACE.configs(), 3).learning
+    assert learning is not None
+    assert offered[1] <= learning.best.max() < offered[0]
+
+
 def test_the_nearest_are_told_by_the_quantile_that_binds_not_by_medians() -> None:
     with pytest.raises(Infeasible) as caught:
         plan_of(Goal(target=0.9, deadline=2))

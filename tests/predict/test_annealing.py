@@ -16,13 +16,17 @@ from cotune.types import Cluster, Config, Evaluation, Goal, Job, Sample
 
 CONFIG = Config.data_parallel(32, 1)
 SCHEDULES: tuple[Falling, ...] = ("cosine", "linear", "one_cycle")
-GAIN = 0.1
+GAIN = 0.5
+
+
+def _true(schedule: Falling) -> Annealing:
+    return Annealing(schedule, GAIN, offset=0.5, power=0.8)
 
 
 def _trained(schedule: Falling, length: int, until: int | None = None, noise: float = 0.0) -> Sample:
     """Return a run that was told a length, of a job that learns as the law says."""
     epochs = np.arange(1.0, (until or length) + 1)
-    worth, below = Annealing(schedule, GAIN).way(length, epochs)
+    worth, below = _true(schedule).way(length, epochs)
     values = 0.9 - 0.3 * (worth + 0.5) ** -0.8 - below
     values += noise * np.random.default_rng(length).standard_normal(len(values))
     curve = tuple(Evaluation(float(e), float(v), float(e)) for e, v in zip(epochs, values, strict=True))
@@ -99,7 +103,9 @@ def test_a_deadline_that_is_too_tight_is_told_with_the_one_that_would_do(schedul
 def test_what_annealing_gains_is_learnt_from_short_runs_and_the_beginning_of_a_long_one(schedule: Falling) -> None:
     found = annealing_of(_job(schedule), [_trained(schedule, 4), _trained(schedule, 8), _trained(schedule, 40, 12)])
     assert found is not None
-    assert found.gain == pytest.approx(GAIN, rel=0.2)
+    epochs = np.arange(2.0, 12.0)
+    below, right = (one.way(12, epochs)[1] for one in (found, _true(schedule)))
+    np.testing.assert_allclose(below, right, rtol=0.25)
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
@@ -112,9 +118,9 @@ def test_the_length_of_a_plan_is_that_of_the_run_that_ends_at_the_target(schedul
     planned = found.forecast(0)
     assert planned.epochs_needed is not None
     assert planned.probability >= goal.confidence
-    assert 12 <= planned.epochs <= 24  # told longer, to be sure
+    assert 12 <= planned.epochs <= 30  # told longer, to be sure
     assert planned.epochs_needed.low <= planned.epochs
-    assert planned.epochs_needed.mid > 0.7 * planned.epochs  # its rate falls late, and so it meets its target late
+    assert planned.epochs_needed.mid > 0.4 * planned.epochs  # its rate falls late, and so it meets its target late
 
 
 def test_two_runs_of_one_recipe_that_disagree_where_the_shorter_ended_show_a_rate_that_falls() -> None:
@@ -144,4 +150,16 @@ def test_while_no_run_has_seen_its_fall_no_more_is_expected_of_it_than_is_usual(
     found = annealing_of(_job("one_cycle"), early)
     assert found is not None
     shown = [point.accuracy for sample in early for point in sample.curve]
-    assert found.gain <= 0.15 * (max(shown) - min(shown)) + 1e-9
+    middle = float(np.exp(np.log([found.way(200, np.array([at]))[0][0] for at in range(1, 61)]).mean()))
+    assert found.gain * (middle + found.offset) ** -found.power <= 0.15 * (max(shown) - min(shown)) + 1e-9
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_evaluation_on_the_way_is_worth_more_than_the_end_that_its_run_had(schedule: Falling) -> None:
+    """A rate that warms up makes early evaluations low, and what its fall gains look large."""
+    curve = tuple(Evaluation(float(at), value, float(at)) for at, value in enumerate((0.6, 0.8, 0.84, 0.83), 1))
+    whole = Sample(CONFIG, 4.0, 1.0, 0.83, curve=curve, seconds=4.0, length=4)
+    ends = Annealing(schedule, 0.3).annealed(_job(schedule), whole).curve
+    assert max(end.accuracy for end in ends) == 0.83
+    part = Sample(CONFIG, 4.0, 1.0, 0.83, curve=curve, seconds=4.0, length=12)
+    assert Annealing(schedule, 0.3).annealed(_job(schedule), part).curve[-1].accuracy > 0.83

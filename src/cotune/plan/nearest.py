@@ -143,20 +143,24 @@ def _binding(job: Job, found: Assessment) -> Binding:
             words = f"the cost binds: it takes {number(least)} {found.unit}, {number(more)} more"
             return Binding("max_cost", words, more, found.unit, _offered(found, max_cost=least), costs)
     if goal.target is not None and found.outlook.learning is not None:
-        reached = _reached(found, found.outlook.learning, goal)
-        if np.isfinite(best := float(reached.max(initial=-np.inf))):
-            return _binding_target(job, found, goal.target, reached, best)
+        reached, shown = _reached(found, found.outlook.learning, goal)
+        if np.isfinite(reached.max(initial=-np.inf)):
+            return _binding_target(job, found, goal.target, reached, shown)
     return Binding("several", f"several constraints bind at once: {_together(job, found)}")
 
 
-def _binding_target(job: Job, found: Assessment, target: float, reached: Floats, best: float) -> Binding:
-    """Return by how much the target is out of reach, the best accuracy given."""
-    best = min(best, found.sign * target)  # between two draws it may seem to be just enough
+def _binding_target(job: Job, found: Assessment, target: float, reached: Floats, shown: Floats) -> Binding:
+    """Return by how much the target is out of reach of what each config reaches; no more is offered than was shown.
+
+    The best of many extrapolations is mostly one that is too good.
+    """
+    best = min(float(reached.max()), found.sign * target)  # between two draws it may seem to be just enough
     short = found.sign * target - best
     level = f"{job.metric} {found.sign * best:.4g}"
     words = f"{level} is the best that can be counted on within {_length(job, found.goal)}"
     by = f"{short:.2g}" if short else "a trifle"
-    easier = (found.sign * _rounded(best - share * abs(best), math.floor) for share in _MARGINS)
+    most = min(best, float(shown.max()))
+    easier = [found.sign * _rounded(most - share * abs(most), math.floor) for share in _MARGINS if np.isfinite(most)]
     offered = (replace(found.goal, target=level) for level in easier)
     relaxed = next((goal for goal in offered if would_do(found, goal)), None)
     return Binding("target", f"the target binds: {words}, {by} short", short, job.metric, relaxed, -reached)
@@ -189,7 +193,7 @@ def _together(job: Job, found: Assessment) -> str:
     free = replace(goal, deadline=None, max_cost=None)
     learning = as_long_as_allowed(found.learnt, free, found.rate, found.sign)[0].learning
     if goal.target is not None and learning is not None:
-        best = float(_reached(found, learning, free).max(initial=-np.inf))
+        best = float(_reached(found, learning, free)[0].max(initial=-np.inf))
         level = f"{job.metric} {found.sign * best:.4g}"
         parts.append(f"{level} is the best that can be counted on within {_length(job, goal)}")
     able, outlook = np.flatnonzero(np.isfinite(found.rate)), found.outlook
@@ -215,13 +219,17 @@ def _taken(found: Assessment, relaxed: Goal, *, by_cost: bool) -> Floats:
     return least
 
 
-def _reached(found: Assessment, learning: Learning, goal: Goal) -> Floats:
-    """Return the accuracy (which rises) of each config within a goal's limits, at the confidence asked for."""
+def _reached(found: Assessment, learning: Learning, goal: Goal) -> tuple[Floats, Floats]:
+    """Return the accuracy (which rises) of each config within a goal's limits, at the confidence asked for.
+
+    The second is that within the epochs that its recipe was shown for too.
+    """
     unlucky = float(np.quantile(found.outlook.z_accuracy, 1 - goal.confidence))
     surest = np.maximum.accumulate(learning.at(unlucky), axis=1)
-    reached = np.full(len(found.seconds), -np.inf)
+    reached, shown = np.full(len(found.seconds), -np.inf), np.full(len(found.seconds), -np.inf)
     for rows, epochs in longest_epochs(found.outlook, goal, found.rate, goal.confidence):
-        fits = epochs > 0
-        column = learning.column(epochs[fits])
-        reached[rows[fits]] = surest[learning.recipe[rows[fits]], column]
-    return reached
+        recipe = learning.recipe[rows]
+        for best, longest in ((reached, epochs), (shown, np.minimum(epochs, learning.told[recipe]))):
+            fits = longest > 0
+            best[rows[fits]] = surest[recipe[fits], learning.column(longest[fits])]
+    return reached, shown

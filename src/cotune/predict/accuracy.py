@@ -60,7 +60,6 @@ _WILD = 4.0  # deviations that one batch left out can tell at most
 _LATER = 0.35  # of what single evaluations miss later on: the best so far is steadier
 _UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
 _UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
-_ENDS = 0.05  # of the range, between runs that have annealed: where curves are flat, luck is one of level
 _RUN = 0.015  # of the range, of one evaluation between runs
 _LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
@@ -140,7 +139,7 @@ class AccuracyOutlook:
         below, above = _apart(median, early, np.hypot(luck, self.pace * near.far))
         if self.fixed_rate:
             above = np.minimum(above, self._quickest(alike, median, _apart(median, early, luck)[1], epochs))
-        ends = _ENDS * self.range if self.annealing else 0.0
+        ends = self.annealing.noise if self.annealing else 0.0
         noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
         always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
         always = always[:, None]

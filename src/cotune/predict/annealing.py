@@ -2,23 +2,24 @@
 
     rate(e) = peak x r(e / n)                     n: the epochs that a run was told; r: cosine, linear, one cycle
     S(e, n) = n R(e / n),  R(x) = ∫ r             what was learnt, in epochs at the peak rate
-    value(e, n) = f(S(e, n)) - C d(e / n)         d: what of its fall is still to come, 1 at first and 0 at the end
+    value(e, n) = f(m) - C (m + u0)^-p d(e / n)   d: what of its fall is still to come, 1 at first and 0 at the end
 
 A run of n epochs is not the beginning of a longer one: at the same epoch it has annealed, and the other has not. But
 both have learnt as much as an annealed run of
 
-    m = max(S(e, n) / R(1), e) epochs,      which ends at  value(e, n) + C d(e / n)
+    m = max(S(e, n) / R(1), e) epochs,      which ends at  value(e, n) + C (m + u0)^-p d(e / n)
 
-(while the rate rises less is learnt in an epoch, but more than in proportion: nobody may count on fewer than e)
-
-and never beyond what the metric can be: of the gap g to that, half is closed at most as C d says, the rest ever slower.
+(while the rate rises less is learnt in an epoch, but more than in proportion: nobody may count on fewer than e; and the
+less there is left to learn, the less a fall of the rate gains). A run that has annealed ended as it did: no evaluation
+on its way is worth more. Nor does any end lie beyond what the metric can be: of the gap g to that, half is closed at
+most as C says, the rest ever slower.
 So all evaluations lie on one curve, that of the ends of runs of m epochs, and everything that is known of learning
 curves (batches, luck, errors) holds for it. f and C are fitted together: for each of a few u0 and p
 
-    value = A_B - K_B (m + u0)^-p - C d           A and K of each global batch B; K and C at least 0
+    value = A_B - (K_B + C d) (m + u0)^-p         A and K of each global batch B; K and C at least 0
 
 by least squares; C is drawn to `usual` of the range of values while curves hardly tell it, and is no more than that
-while no run has seen the end of its fall. The rest of a run is then
+while no run has seen the end of its fall. What the fit leaves over is the noise of an end. The rest of a run is then
 known before it is trained: `way` says how far below its end a run is until then.
 
 Reference: Tissue et al., Scaling law with learning rate annealing, arXiv:2408.11029, 2024, with a rate that is followed
@@ -46,11 +47,13 @@ Falling = Literal["cosine", "linear", "one_cycle"]
 
 @dataclass(frozen=True, slots=True)
 class AnnealingPrior:
-    """What is assumed while curves tell little: chosen on two small networks of our own, cosine and linear."""
+    """What is assumed while curves tell little: chosen on four small networks of our own, all schedules."""
 
     usual: float = 0.15  # C over the range of values
     weight: float = 0.05  # evaluations that this counts for
     seen: float = 0.3  # of the fall that is left at most, where runs tell what it gains
+    noise: float = 0.1  # of an end, over the range of values
+    ends: float = 1.0  # evaluations that this counts for
     later: float = 1.6  # times the epochs of a shorter run until a longer one is as good, which no luck explains
 
 
@@ -95,25 +98,33 @@ def shape(schedule: Falling) -> RateShape:
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """What a job's runs gain by the fall of their rate: C, in the metric with its sign."""
+    """What a job's runs gain by the fall of their rate: C, u0 and p, in the metric with its sign."""
 
     schedule: Falling
     gain: float
     ceiling: float = np.inf  # what sign x metric cannot pass
+    offset: float = 0.0  # u0, in epochs
+    power: float = 0.0  # p
+    noise: float = 0.0  # deviation of an end from what is expected of it: where curves are flat, luck is one of level
 
     def way(self, length: float, epochs: Floats) -> tuple[Floats, Floats]:
         """Return the annealed epochs that a run of a length is worth after some, and how far below those it is."""
         learnt, left = shape(self.schedule).at(np.minimum(epochs / length, 1.0))
-        return np.maximum(np.maximum(length * learnt, epochs), _LEAST), self.gain * left
+        worth = np.maximum(np.maximum(length * learnt, epochs), _LEAST)
+        return worth, self.gain * left * (worth + self.offset) ** -self.power
 
     def annealed(self, job: Job, sample: Sample) -> Sample:
         """Return a sample whose evaluations are the ends of annealed runs that have learnt as much."""
         if not sample.curve or not sample.length:
             return sample
         worth, below = self.way(_length(sample), np.array([point.epoch for point in sample.curve]))
+        ends = (self._end(job, point.accuracy, float(more)) for point, more in zip(sample.curve, below, strict=True))
+        if complete(sample):
+            last = sample.curve[-1].accuracy
+            ends = (end if job.meets(end, last) else last for end in ends)
         curve = tuple(
-            Evaluation(float(epochs), self._end(job, point.accuracy, float(more)), point.seconds)
-            for point, epochs, more in zip(sample.curve, worth, below, strict=True)
+            Evaluation(float(epochs), end, point.seconds)
+            for point, epochs, end in zip(sample.curve, worth, ends, strict=True)
         )
         return replace(sample, curve=curve, epochs=curve[-1].epoch, accuracy=curve[-1].accuracy)
 
@@ -155,7 +166,7 @@ def contradiction(job: Job, samples: Sequence[Sample]) -> str:
         if job.recipe(one.config) != job.recipe(other.config) or one.config.axes != other.config.axes:
             continue
         end = one.curve[-1]
-        ended = end.epoch >= _COMPLETE * _length(one) and _length(other) > PRIOR.later * _length(one)
+        ended = complete(one) and _length(other) > PRIOR.later * _length(one)
         later = [point for point in other.curve if point.epoch <= PRIOR.later * end.epoch]
         long = other.curve[-1].epoch >= PRIOR.later * end.epoch and later[-1:] and later[-1].epoch > end.epoch
         if ended and long and not any(job.meets(end.accuracy, point.accuracy) for point in later):
@@ -177,14 +188,19 @@ def annealing_of(job: Job, samples: Sequence[Sample]) -> Annealing | None:
     fine = shown[np.isfinite(shown)]
     if not len(fine):
         return Annealing(schedule, 0.0)
-    return Annealing(schedule, _gain(job, schedule, runs), natural_ceiling(job, fine))
+    return replace(_fitted_to(job, schedule, runs), ceiling=natural_ceiling(job, fine))
+
+
+def complete(sample: Sample) -> bool:
+    """Say whether a run has trained all the epochs that it was told."""
+    return sample.curve[-1].epoch >= _COMPLETE * _length(sample)
 
 
 def _length(sample: Sample) -> float:
     return max(float(sample.length or 0), sample.curve[-1].epoch)
 
 
-def _gain(job: Job, schedule: Falling, samples: Sequence[Sample]) -> float:
+def _fitted_to(job: Job, schedule: Falling, samples: Sequence[Sample]) -> Annealing:
     """Return C by least squares, of the u0 and p that leave the least."""
     only_left = Annealing(schedule, 1.0)
     ways = [only_left.way(_length(one), np.array([point.epoch for point in one.curve])) for one in samples]
@@ -196,16 +212,22 @@ def _gain(job: Job, schedule: Falling, samples: Sequence[Sample]) -> float:
     batch = np.repeat([one.config.global_batch for one in samples], [len(one.curve) for one in samples])
     own = (batch[:, None] == np.unique(batch)[None, :]).astype(np.float64)
     middle = float(np.exp(np.log(done).mean()))
-    rises = ((done / middle + u0) ** -p for u0, p in itertools.product(_OFFSETS, _POWERS))
-    fits = (_fitted(own[fine], rise[fine], left[fine], scaled[fine]) for rise in rises)
-    gain = min(fits, key=lambda one: one[1])[0]
-    return (gain if left[fine].min() <= PRIOR.seen else min(gain, PRIOR.usual)) * span
+    best = (np.inf, 0.0, 0.0, 0.0)
+    for u0, p in itertools.product(_OFFSETS, _POWERS):
+        rise = (done / middle + u0) ** -p
+        gain, rest = _fitted(own[fine], rise[fine], left[fine], scaled[fine])
+        best = min(best, (rest, gain, float(u0), float(p)))
+    rest, gain, u0, p = best
+    usual = gain if left[fine].min() <= PRIOR.seen else min(gain, PRIOR.usual)
+    free = max(int(fine.sum()) - 2 * own.shape[1] - 1, 0)
+    noise = float(np.sqrt((PRIOR.ends * PRIOR.noise**2 + rest**2) / (PRIOR.ends + free)))
+    return Annealing(schedule, usual * span * middle**p, offset=u0 * middle, power=p, noise=noise * span)
 
 
 def _fitted(own: Floats, rise: Floats, left: Floats, value: Floats) -> tuple[float, float]:
     """Return C and what is left over, with A and K of each batch and C at least 0."""
     prior = np.zeros(2 * own.shape[1] + 1)
     prior[-1] = np.sqrt(PRIOR.weight)
-    rows = np.vstack([np.hstack([own, -own * rise[:, None], -left[:, None]]), prior])
+    rows = np.vstack([np.hstack([own, -own * rise[:, None], -(left * rise)[:, None]]), prior])
     coefficients, rest = nnls(rows, np.append(value, np.sqrt(PRIOR.weight) * PRIOR.usual))
     return float(coefficients[-1]), float(rest)

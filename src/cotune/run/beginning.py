@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune import progress
-from cotune.checkpoints import Resumable, has_checkpoint, is_own, meets, take, trained
+from cotune.checkpoints import Resumable, has_checkpoint, holds_its_end, is_own, meets, take, trained
 from cotune.errors import NotFound
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.settings import Settings
@@ -81,17 +81,13 @@ class Beginnings:
 
 
 def finished(settings: Settings, goal: Goal, begin: Beginning, config: Config) -> Sample | None:
-    """Return the sample of a run that has nothing left to train: its probe met the goal, or took all of its epochs.
-
-    A job that counts its checkpoints writes one before it reports; of another it is not sure
-    which evaluation its checkpoint belongs to, and the run itself has to show.
-    """
+    """Return the sample of a run that has nothing left to train: its probe met the goal, or took all of its epochs."""
     before = begin.before
     if before is None or before.purpose != "probe":
         return None
     if not meets(settings.job, goal, before) and trained(before) < goal.cap:
         return None
-    if before.engine != RECORDED and before.terms.checkpoint is None:
+    if not holds_its_end(before):
         return None
     return replace(_started(settings, goal, begin, config), accuracy=before.accuracy, ended=True)
 
