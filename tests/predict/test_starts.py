@@ -34,6 +34,19 @@ def test_an_idle_machine_is_expected_to_repeat_itself_and_a_busy_one_not() -> No
     assert busy.sigma > 3 * unknown.sigma
 
 
+def test_starts_of_one_sitting_do_not_tell_how_the_load_of_a_busy_machine_changes() -> None:
+    """Two probes seconds apart found the same neighbours, and the run a minute later took twice as long."""
+    once, minutes, days = (
+        [replace(start(10.0, others=4.0), started=f"2026-01-{1 + each * day:02}T00:0{each}:00+00:00") for each in few]
+        for few, day in (([0], 0), ([0, 1, 2, 3], 0), ([0, 1, 2, 3], 1))
+    )
+    assert starts(minutes).deviation > 0.8 * PRIOR.load * np.log(2)
+    assert starts(days).deviation < 0.7 * starts(minutes).deviation
+    assert starts(minutes).deviation <= starts(once).deviation
+    unheard = [*minutes, start(10.0)]
+    assert starts(unheard).deviation == pytest.approx(starts(minutes).deviation, rel=0.2), "one that did not tell"
+
+
 def test_a_measured_config_is_told_as_one_more_start_and_not_as_a_mean() -> None:
     """Nine repeats that lie a fifth apart do not make an interval of five per cent."""
     rng = np.random.default_rng(0)

@@ -62,6 +62,10 @@ class Scatter:
             found = found.weighted(-(count - 1) * (np.log(self.sigmas) + apart**2 / (2 * self.sigmas**2)))
         return found
 
+    def wider(self, by: float) -> Scatter:
+        """Return it with another deviation come on top, which repeats do not tell."""
+        return replace(self, sigmas=np.hypot(self.sigmas, by)) if by else self
+
     @property
     def sigma(self) -> float:
         """Return the median of what sigma may be."""

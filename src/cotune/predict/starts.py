@@ -5,13 +5,18 @@
 Steps within a start know nothing of other starts, so that however long one runs, it is one measurement. sigma has a
 prior, narrow on a machine that was seen to be idle and wide where that is not known, and is updated by starts of the
 same config. Where other processes were busy while starts were measured, q of them for each core, later ones may find
-more of them or none: then the prior is at least LOAD ln(1 + q). One start in a hundred comes late by half.
+more of them or none. Starts of one sitting, minutes apart, found the same and do not tell, so that
+
+    sigma^2  becomes  sigma^2 + LOAD^2 ln(1 + q)^2 / k      k: the sittings in which a config was started
+
+One start in a hundred comes late by half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
@@ -39,6 +44,7 @@ class StartsPrior:
     of_errors: float = 1 / 3  # median of sigma over the error on configs left out, at most
     quiet: float = 0.1  # other processes busy for each core, below which a machine is idle
     load: float = 0.35  # of ln(1 + q), where q others were busy for each core
+    sitting: float = 600.0  # seconds between two starts, from which the load may have changed
 
     engine: float = 0.25  # deviation of ln seconds until a job's code begins: caches and neighbours
     engine_idle: float = 0.15  # the same on an idle machine: eight and three commands on an H200's host, 0.15 and 0.11
@@ -60,20 +66,31 @@ def starts(samples: Sequence[Sample], usual_error: float = np.inf) -> Scatter:
     prior = Scatter.prior(
         _median(known, np.inf if repeats else PRIOR.of_errors * usual_error), PRIOR.width, PRIOR.freedom, usual=True
     )
-    return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
+    told = replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
+    return told.wider((_under_load(known) or 0.0) / np.sqrt(_sittings(known)))
 
 
 def _median(known: Sequence[Sample], most: float) -> float:
     busy = _under_load(known)
     if busy is None:
         return min(PRIOR.shared, most)
-    return max(PRIOR.shared, busy) if busy else PRIOR.idle
+    return PRIOR.shared if busy else PRIOR.idle
+
+
+def _sittings(known: Sequence[Sample]) -> int:
+    """Return in how many sittings the config was started that was started in most; one where times are not known."""
+    by_config: dict[object, list[float]] = {}
+    for sample in known:
+        if sample.started:
+            by_config.setdefault(sample.config, []).append(datetime.fromisoformat(sample.started).timestamp())
+    breaks = (np.count_nonzero(np.diff(sorted(times)) >= PRIOR.sitting) for times in by_config.values())
+    return 1 + int(max(breaks, default=0))
 
 
 def _under_load(known: Sequence[Sample]) -> float | None:
-    """Return the spread that other processes cause, none on a machine that was idle; None where that is not known."""
+    """Return the spread that other processes cause, none on a machine that was idle; None where few starts tell it."""
     loads = [sample.load.per_core for sample in known if sample.load is not None]
-    if len(loads) < len(known) or not loads:
+    if 2 * len(loads) < len(known) or not loads:
         return None
     return PRIOR.load * float(np.log1p(np.median(loads))) if max(loads) >= PRIOR.quiet else 0.0
 
