@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cotune.checkpoints import Resumable
 from cotune.documents import price_words
 from cotune.forecast import Learning, Outlook, standard_draws
-from cotune.project.ended_runs import cost_of
+from cotune.plan.rates import cost_of
 from cotune.project.planner import Planner
 from cotune.reports import Findings, find
 from cotune.reports.document import document

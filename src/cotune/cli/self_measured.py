@@ -16,9 +16,10 @@ from cotune.documents import config_document, goal_document, goal_words, price_d
 from cotune.errors import Missed
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.settings import Settings
+from cotune.plan.rates import cost_of
 from cotune.probe.replayed import SelfMeasuredStep, self_measured
 from cotune.probe.self_measuring import SelfMeasuring
-from cotune.project.ended_runs import EndedRun, cost_of, ended_run
+from cotune.project.ended_runs import EndedRun, ended_run
 from cotune.project.project import Project
 from cotune.project.run import RunOptions
 from cotune.run.replayed_training import ReplayedTraining

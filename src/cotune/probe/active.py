@@ -9,7 +9,8 @@
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
 
        measure the x of the largest  gain - WEIGHT price  and go on with 3
-       where nothing meets the goal, first the recipe at which the job's learning rate is known: its user's own
+       where nothing meets the goal, first the recipe at which the job's learning rate is known: its user's own; and
+       the price counts 1 + S / C times: what was spent in vain, S, speaks against hoping on
     4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is. At a fixed learning rate
        3 expects of larger batches what it would of a scaled rate, and 4 what the plan will
 
@@ -31,7 +32,7 @@ import numpy as np
 
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
-from cotune.plan.rates import rates
+from cotune.plan.rates import cost_of, rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.constants import CONSTANTS
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
@@ -54,16 +55,18 @@ _OWN = "the job's own recipe, as nothing meets the goal yet"
 FAST_CURVES = "auto(among=[curve])"
 
 
-def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
-    """Return what chooses the probes for a goal: those that decide, where there is something to decide."""
-    fixed = goal.epochs is not None or space.global_batch is not None
-    return (
-        Design(job, goal, space, cluster) if fixed or goal.target is None else ActiveDesign(job, goal, space, cluster)
-    )
+def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster, before: Sequence[Sample] = ()) -> Chooser:
+    """Return what chooses the probes for a goal: those that decide, where there is something to decide.
+
+    `before` are samples of an earlier time, which were paid for then.
+    """
+    if goal.epochs is not None or space.global_batch is not None or goal.target is None:
+        return Design(job, goal, space, cluster)
+    return ActiveDesign(job, goal, space, cluster, frozenset(sample.id for sample in before))
 
 
 class _Known:
-    """Which configs have measured seconds, and which a measured recipe; and the epochs of a probe of seconds."""
+    """Which configs have measured seconds, and which a measured recipe; the epochs of a probe of seconds; the cost."""
 
     def __init__(
         self,
@@ -72,8 +75,11 @@ class _Known:
         configs: Sequence[Config],
         batches: Ints,
         epochs: Floats,
+        *,
+        spent: float,
     ) -> None:
         self.epochs = epochs
+        self.spent = spent
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
         self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
@@ -88,6 +94,7 @@ class ActiveDesign:
     goal: Goal
     space: Space
     cluster: Cluster
+    paid: frozenset[str] = frozenset()  # samples of an earlier time
 
     @cached_property
     def _spread_out(self) -> Design:
@@ -124,7 +131,8 @@ class ActiveDesign:
                 for sample in samples
                 if (self._tells_length(sample, found) if first else self._decides(sample, seen))
             }
-            known = _Known(timed, trained, self._listed, self._configs.global_batch, self._probe_epochs(samples))
+            batches, epochs = self._configs.global_batch, self._probe_epochs(samples)
+            known = _Known(timed, trained, self._listed, batches, epochs, spent=self._spent(samples))
             able = self._spread_out.able(samples)
             plan = self._cheapest(found, found.feasible & able, able)
             own = None if found.feasible.any() else self._own(found, able)
@@ -171,6 +179,9 @@ class ActiveDesign:
             return plan
         better = self._worthwhile(found, plan, known, able)
         return plan if better is None else better
+
+    def _spent(self, samples: Sequence[Sample]) -> float:
+        return cost_of([sample for sample in samples if sample.id not in self.paid], self.cluster)
 
     def _own(self, found: Assessment, able: Mask) -> int | None:
         """Return the cheapest layout of the batch at which the job's learning rate is known: its user's own recipe."""
@@ -268,6 +279,8 @@ class ActiveDesign:
         """Return the config whose measurement gains the most for its price, or None when none gains enough."""
         gain, wins, epochs = self._gains(found, plan)
         price = self._prices(found.outlook.epoch_seconds, epochs, known)
+        if not found.feasible[plan]:
+            price *= 1 + known.spent / found.cost[plan]
         worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
         best = int(np.argmax(worth))
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None

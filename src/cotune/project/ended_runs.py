@@ -10,12 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from cotune.checkpoints import joined
-from cotune.plan.rates import rates
+from cotune.plan.rates import cost_of
 from cotune.run.training import asks, missed
-from cotune.space import Configs
 from cotune.types import Cluster, Goal, Job, Plan, Sample
 
 
@@ -102,15 +99,3 @@ def trail_of(last: Sample, samples: Iterable[Sample]) -> list[Sample]:
 def _followed(first: Sample, plans: Sequence[tuple[str, Plan]]) -> Plan | None:
     # Both times are ISO 8601 in UTC; the first 19 letters are whole seconds.
     return next((plan for made, plan in plans if plan.config == first.config and made[:19] <= first.started[:19]), None)
-
-
-def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
-    """Return what some starts cost on a cluster, as plans count it; a device without a known price costs no money."""
-    if not samples:
-        return 0.0
-    endless = replace(cluster, devices=tuple(replace(device, count=None) for device in cluster.devices))
-    configs = Configs.of([sample.config for sample in samples])
-    rate = rates(configs, endless)
-    elsewhere = np.zeros(len(configs)) if cluster.priced else configs.units
-    seconds = np.array([sample.seconds for sample in samples])
-    return float((seconds * np.where(np.isfinite(rate), rate, elsewhere)).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,7 @@ class ProfileContext:
         with self._opened(limits, options.seed) as engine:
             new = measure(
                 engine,
-                self._design(history, cover=options.cover),
+                self._design(history, known, cover=options.cover),
                 tried,
                 limits,
                 self.runs if self.replayed is None else Path(settings.job.name),
@@ -77,10 +77,10 @@ class ProfileContext:
         allowed = self.settings.profile_seconds if budget is None else seconds(str(budget))
         return Limits(allowed, most, self.settings.timeout)
 
-    def _design(self, history: History | None, *, cover: bool) -> Chooser:
+    def _design(self, history: History | None, known: Sequence[Sample], *, cover: bool) -> Chooser:
         settings = self.settings
         asked = (settings.job, settings.goal, settings.space, settings.cluster)
-        design: Chooser = Design(*asked) if cover and self.replayed is None else design_for(*asked)
+        design: Chooser = Design(*asked) if cover and self.replayed is None else design_for(*asked, known)
         return Recalling(design, history) if history else design
 
     @contextmanager

@@ -16,7 +16,8 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.plan.assess import Assessment
-from cotune.project.ended_runs import EndedRun, cost_of, ended_runs
+from cotune.plan.rates import cost_of
+from cotune.project.ended_runs import EndedRun, ended_runs
 from cotune.project.planner import Planner
 from cotune.reports.scaling import Scaling, scaling
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample

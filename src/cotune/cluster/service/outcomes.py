@@ -8,7 +8,7 @@ from typing import Any
 from cotune.cluster.live import Serving, whole
 from cotune.cluster.service.states import State
 from cotune.documents import config_document
-from cotune.project.ended_runs import cost_of
+from cotune.plan.rates import cost_of
 from cotune.run.training import asks, missed
 from cotune.types import Cluster
 from cotune.units import duration

@@ -24,7 +24,7 @@ from cotune.cluster.service.device_types import alike, served_cluster
 from cotune.cluster.service.outcomes import outcome_of
 from cotune.documents import config_document, goal_document
 from cotune.errors import CotuneError, EngineError, Missed, UsageError
-from cotune.project.ended_runs import cost_of
+from cotune.plan.rates import cost_of
 from cotune.run.opening import opened_engine
 from cotune.types import Cluster
 from cotune.units import counted, duration, number, seconds
