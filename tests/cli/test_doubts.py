@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_target
 from cotune.cli.profile_result import sum_up
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
@@ -81,3 +81,29 @@ def test_a_target_in_another_unit_is_asked_about(
     said = capsys.readouterr().err
     assert asked in said
     assert bool(said) == bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("{metric: ppl, at_least: 7.5}", "write ppl<=7.5 (at_most: 7.5)"),
+        ("rmse>=0.27", "write rmse<=0.27 (at_most: 0.27)"),
+        ("accuracy<=0.9", "write accuracy>=0.9 (at_least: 0.9)"),
+        ("rmse=0.27", ""),
+        ("rmse<=0.27", ""),
+        ("likes>=3", ""),
+    ],
+)
+def test_a_target_against_what_its_metric_is_better_at_is_told_and_not_taken_for_another_unit(
+    target: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = loads(f"name: made-up\ntarget: '{target}'".replace("'{", "{").replace("}'", "}"), {}, "x", tmp_path)
+    doubt_direction(settings)
+    said = " ".join(capsys.readouterr().err.split())
+    assert meant in said
+    assert bool(said) == bool(meant)
+    if meant:
+        level = settings.goal.target or 0.0
+        met = replace(trained("sgd", "fp32", 0.9), curve=(Evaluation(1, level + settings.job.sign, 1),))
+        doubt_target(settings, [met])
+        assert capsys.readouterr().err == ""

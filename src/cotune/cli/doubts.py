@@ -9,7 +9,7 @@ from pathlib import Path
 from cotune.cli.output import note
 from cotune.errors import Infeasible
 from cotune.jobfile.command import copied_script
-from cotune.jobfile.metric_names import is_share
+from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
 from cotune.jobfile.script_talk import NOT_MEETING
@@ -29,7 +29,8 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     if target is None or not shown:
         return
     if min(job.sign * value for value in shown) >= job.sign * target:
-        note(f"every evaluation so far meets {target:g}: {_range(job, shown)}; is the target in the same unit?")
+        if not _is_against_its_name(job):
+            note(f"every evaluation so far meets {target:g}: {_range(job, shown)}; is the target in the same unit?")
     elif out_of_reach(job, target, samples):
         note(_unreachable(job, target, shown))
 
@@ -57,6 +58,23 @@ def _range(job: Job, shown: Sequence[float]) -> str:
 
 def _shown(samples: Sequence[Sample]) -> list[float]:
     return [point.accuracy for sample in samples for point in sample.curve]
+
+
+def doubt_direction(settings: Settings) -> None:
+    """Say that a target is taken the other way round than a metric of that name is better."""
+    job, target = settings.job, settings.goal.target
+    if target is None or not _is_against_its_name(job):
+        return
+    usual, taken, meant = ("lower", ">=", "<=") if job.better == "higher" else ("higher", "<=", ">=")
+    level = f"at_{'most' if usual == 'lower' else 'least'}: {target:g}"
+    note(
+        f"{job.metric} is usually better when {usual}, and the target is taken as {job.metric}{taken}{target:g}; "
+        f"if it is not meant so, write {job.metric}{meant}{target:g} ({level})"
+    )
+
+
+def _is_against_its_name(job: Job) -> bool:
+    return better(job.metric) not in (None, job.better)
 
 
 def doubt_unit(settings: Settings) -> None:
