@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_target
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_seed, doubt_target
 from cotune.cli.profile_result import sum_up
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
@@ -107,3 +107,24 @@ def test_a_target_against_what_its_metric_is_better_at_is_told_and_not_taken_for
         met = replace(trained("sgd", "fp32", 0.9), curve=(Evaluation(1, level + settings.job.sign, 1),))
         doubt_target(settings, [met])
         assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("python train.py", "torch.manual_seed(0)", True),
+        ("python train.py --seed {seed}", "", False),
+        ("python train.py", "seed = int(os.environ['COTUNE_SEED'])", False),
+        ("python train.py", "import cotune", False),
+        ("python -m cotune.workloads.train", "", False),
+    ],
+)
+def test_a_seed_that_does_not_reach_the_script_is_told(
+    command: str, text: str, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(text)
+    job = replace(JOB, command=tuple(command.split()), folder=str(tmp_path))
+    doubt_seed(job, None)
+    assert capsys.readouterr().err == ""
+    doubt_seed(job, 5)
+    assert ("the command has no {seed}, so --seed 5" in " ".join(capsys.readouterr().err.split())) == said

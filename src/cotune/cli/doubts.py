@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cotune.cli.output import note
 from cotune.errors import Infeasible
-from cotune.jobfile.command import copied_script
+from cotune.jobfile.command import copied_script, may_take_seed
 from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
@@ -104,6 +104,15 @@ def doubt_copies(job: Job, configs: Configs) -> None:
     several = bool((configs.workers[configs.valid] > 1).any())
     if several and (script := copied_script(job)) is not None:
         note(f"{script} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
+
+
+def doubt_seed(job: Job, seed: int | None) -> None:
+    """Say that a seed other than the usual one does not reach a script that sets its own."""
+    if seed and not may_take_seed(job):
+        note(
+            f"the command has no {{seed}}, so --seed {seed} changes nothing that the script seeds itself; "
+            "COTUNE_SEED is set, for scripts that read it"
+        )
 
 
 def doubt_batches(job: Job, configs: Configs) -> None:

@@ -64,6 +64,11 @@ def copied_script(job: Job) -> str | None:
     return None if found is None or found.meets or shares_work(job) else found.name
 
 
+def may_take_seed(job: Job) -> bool:
+    """Return whether a seed may reach what a script seeds itself, as far as can be read."""
+    return _is_module(job) or takes(job, "seed") or reads_environment(job, "import cotune", "from cotune")
+
+
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
     found = _script(job)

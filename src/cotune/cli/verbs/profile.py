@@ -11,6 +11,7 @@ from cotune.cli.doubts import (
     doubt_copies,
     doubt_direction,
     doubt_open_target,
+    doubt_seed,
     doubt_target,
     doubt_unit,
 )
@@ -72,6 +73,7 @@ def profile(
         note(words)
     doubt_batches(settings.job, settings.space.configs())
     doubt_copies(settings.job, settings.space.configs())
+    doubt_seed(settings.job, seed)
     with job_project(settings, store) as project:
         doubt_direction(project.settings)
         doubt_unit(project.settings)
