@@ -65,13 +65,18 @@ def memory_kills() -> int:
 
 def last_line(folder: Path, rank: int) -> str:
     """Return the last line that a rank wrote, or nothing."""
+    return next(iter(last_lines(folder, rank, 1)), "")
+
+
+def last_lines(folder: Path, rank: int, count: int) -> list[str]:
+    """Return the last lines that a rank wrote, as many as there are, without empty ones."""
     try:
         with (folder / f"rank-{rank}.log").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
             lines = file.read().decode(errors="replace").split("\n")
     except FileNotFoundError:
-        return ""
-    return next((_one_line(line) for line in reversed(lines) if line.strip()), "")
+        return []
+    return [_one_line(line) for line in lines if line.strip()][-count:]
 
 
 def _no_memory(rank: int, said: str) -> Failure:
