@@ -19,8 +19,8 @@ JOB = Job("made-up")
 
 def trained(optim: str, precision: str, pace: float) -> Sample:
     config = Config.data_parallel(64, 1, axes=axes_of({"optim": optim, "precision": precision}))
-    curve = tuple(Evaluation(epoch, 1 - pace / (1 + epoch), epoch) for epoch in (1.0, 2.0, 3.0))
-    return Sample(config, 3.0, 1.0, curve[-1].accuracy, curve=curve)
+    curve = tuple(Evaluation(epoch, 1 - pace / (1 + epoch), epoch) for epoch in (1.0, 2.0, 3.0, 4.0, 5.0))
+    return Sample(config, 5.0, 1.0, curve[-1].accuracy, curve=curve)
 
 
 def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,8 +48,33 @@ def test_two_evaluations_or_runs_of_another_length_tell_nothing_of_workers(
     """A script with a one-cycle rate was asked whether its batch is per worker, as early evaluations jump."""
     alone, both = trained("sgd", "fp32", 0.9), trained("sgd", "fp32", 0.5)
     shared = replace(both, config=Config.data_parallel(32, 2, axes=both.config.axes))
-    doubt_axes(JOB, [replace(alone, curve=alone.curve[:2]), shared])
+    doubt_axes(JOB, [replace(alone, curve=alone.curve[:4]), shared])
     doubt_axes(JOB, [replace(alone, length=10), replace(shared, length=40)])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((50.2, 73.3), (60.1, 82.4)),
+        ((20.0, 40.0, 52.0, 60.0, 66.0, 70.0), (27.0, 46.0, 58.0, 66.0, 71.5, 75.5)),
+    ],
+    ids=["of the first epochs", "as another seed comes a fifth later"],
+)
+def test_what_another_seed_does_is_not_taken_for_what_workers_do(
+    one: tuple[float, ...], other: tuple[float, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that was right was asked whether its batch is per worker, by probes of two epochs and other seeds."""
+    samples = [
+        Sample(
+            Config.data_parallel(batch // workers, workers),
+            seed=workers,
+            curve=tuple(Evaluation(epoch, value, epoch) for epoch, value in enumerate(values, 1)),
+        )
+        for batch in (32, 64, 128)
+        for workers, values in ((1, one), (2, other))
+    ]
+    doubt_axes(JOB, samples)
     assert capsys.readouterr().err == ""
 
 

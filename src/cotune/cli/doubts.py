@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from cotune.cli.output import note
 from cotune.errors import Infeasible
@@ -14,12 +17,15 @@ from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
+from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.space import Configs
-from cotune.types import Evaluation, Job, Sample
+from cotune.types import Job, Sample
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 _TELLING = 3  # evaluations: two may differ by luck
+_FIRST = 2  # evaluations of a run, when nobody can tell how steeply it learns
+_DEVIATIONS = 3.0  # by which repeats hardly ever lie apart
 
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
@@ -127,28 +133,50 @@ def doubt_batches(job: Job, configs: Configs) -> None:
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
     """Ask whether an axis changes what is learnt, which would be a recipe and no layout; or the workers do."""
-    shown = [(sample, point) for sample in samples for point in sample.curve]
-    for name in sorted({name for sample, _ in shown for name, _ in sample.config.axes}):
-        if gap := _gap(shown, name):
+    for name in sorted({name for sample in samples if sample.curve for name, _ in sample.config.axes}):
+        if gap := _gap(samples, name):
             by = f"{job.metric} differs by {gap:.2g} with {name}"
             note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
-    together = [(sample, point) for sample, point in shown if sample.config.waits]
+    together = [sample for sample in samples if sample.config.waits]
     if not job.workers_matter and (gap := _gap(together, "workers")):
         by = f"{job.metric} differs by {gap:.2g} with the workers, at the same global batch and epoch"
         note(f"{by}: is {{batch_size}} what one worker takes, and is the learning rate that of the global batch?")
 
 
-def _gap(shown: Sequence[tuple[Sample, Evaluation]], axis: str) -> float | None:
+def _gap(samples: Sequence[Sample], axis: str) -> float | None:
     """Return by how much evaluations differ with an axis, or the workers, alone; None where luck may be all of it.
 
     Runs are alike that were told the same length: where the rate falls to their end, others are not.
     """
-    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
-    alike: dict[tuple[object, ...], dict[object, float]] = {}
-    for sample, point in shown:
+    shown = _shown(samples)
+    span = max(shown, default=0.0) - min(shown, default=0.0)
+    alike: dict[tuple[object, ...], dict[object, _Later]] = {}
+    for sample in samples:
         axes = dict(sample.config.axes)
         value = sample.config.workers if axis == "workers" else axes.pop(axis, None)
-        key = (sample.config.global_batch, sample.length, point.epoch, *axes.items())
-        alike.setdefault(key, {})[value] = point.accuracy
-    gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+        for later in _later(sample):
+            key = (sample.config.global_batch, sample.length, later.epoch, *axes.items())
+            alike.setdefault(key, {})[value] = later
+    gaps = [_beyond_luck(list(found.values())) for found in alike.values() if len(found) > 1]
     return statistics.median(gaps) if len(gaps) >= _TELLING and statistics.median(gaps) > _TELLING_GAP * span else None
+
+
+class _Later(NamedTuple):
+    """An evaluation after the first ones of a run, and how much the metric changed in a whole logarithm of epochs."""
+
+    epoch: float
+    accuracy: float
+    slope: float
+
+
+def _later(sample: Sample) -> Iterator[_Later]:
+    for before, point in pairwise(sample.curve[_FIRST - 1 :]):
+        if 0 < before.epoch < point.epoch:
+            change = abs(point.accuracy - before.accuracy)
+            yield _Later(point.epoch, point.accuracy, change / math.log(point.epoch / before.epoch))
+
+
+def _beyond_luck(found: Sequence[_Later]) -> float:
+    """Return how far evaluations lie apart, 0 where repeats of one run might: these come early or late."""
+    gap = max(one.accuracy for one in found) - min(one.accuracy for one in found)
+    return gap if gap > _DEVIATIONS * luck(()).deviation() * max(one.slope for one in found) else 0.0
