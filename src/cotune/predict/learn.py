@@ -30,6 +30,7 @@ from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
 from cotune.predict.resolution import evaluations, resolved, step_of
+from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import engine_start, load_words, starts
@@ -295,6 +296,7 @@ def _seconds(
         outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
         return outlook, f"time by {found.reason}"
     model = fit_seconds(chosen, job, known, per_node)
+    require_seconds(name, model, known)
     errors = model.errors if isinstance(model, WithErrors) else seconds_errors(chosen, job, known, per_node)
     how = model.remark if isinstance(model, WithRemark) else f"{name}, as asked"
     return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {how}"
@@ -319,6 +321,7 @@ def _accuracy(
         outlook = accuracy_outlook(model, job, alike, model.errors, recipes, assumed=model.assumed)
         return outlook, f"accuracy by {model.reason}{recipes}", False
     fitted = fit_accuracy(chosen, job, alike)
+    require_accuracy(name, fitted, job, alike)
     outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
     remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
     return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker

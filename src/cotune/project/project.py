@@ -37,10 +37,11 @@ from cotune.project.not_measured import measured_otherwise, not_measured
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
 from cotune.project.profile import ProfileContext, ProfileOptions
-from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
+from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions, require_run_words
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine
+from cotune.run.opening import require_engine
 from cotune.space import Space, check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
@@ -72,6 +73,7 @@ class Project:
         Samples are kept in the `store`, by default that of the folder's project. `display` shows progress.
         """
         self.folder = Path(folder) if folder is not None else Path.cwd()
+        require_engine(engine)
         self._engine = None if engine is None or isinstance(engine, str | Mapping) else engine
         named = engine if isinstance(engine, str | Mapping) else None
         self.replayed = replayed
@@ -265,6 +267,7 @@ class Project:
 
         A layout wins over the plan's, and what is asked here over its goal, which is then forecast anew.
         """
+        require_run_words(plan, layout, options)
         asked = {"target": target, "deadline": deadline, "epochs": epochs}
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(laid_over(self.settings, given)) if given else self
