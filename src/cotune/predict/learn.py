@@ -38,6 +38,7 @@ from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
+from cotune.units import counted
 
 _FEW_CONFIGS = 4096
 _KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
@@ -89,7 +90,7 @@ class Forecaster:
         workers = configs.workers.astype(np.float64)
         notes = self.reason
         if impossible.any():
-            notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+            notes += (f"{counted(int(impossible.sum()), 'config')} left out: {self.too_large[0]} ran out of memory",)
         if broken.any():
             first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
             what = f"{first} and {others} more are" if others else f"{first} is"

@@ -18,6 +18,7 @@ from cotune.types import Cause, Failure
 
 _MEMORY_WORDS = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
 _MEMORY_ERRORS = ("MemoryError", "OutOfMemoryError", "_ArrayMemoryError")
+_REFUSED = re.compile(r"unrecognized arguments|arguments are required|no such option", re.IGNORECASE)  # by any config
 _SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSTOP)
 _LOG_BYTES = 4096
 
@@ -38,7 +39,8 @@ def reason(folder: Path, rank: int, memory_kills: int) -> Failure:
     said = text or last_line(folder, rank)
     if _MEMORY_WORDS.search(said):
         return _no_memory(rank, said)
-    return Failure(f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}")
+    cause = Cause.UNHEARD if _REFUSED.search(said) else Cause.JOB
+    return Failure(f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}", cause)
 
 
 def foreign(why: Failure, program: Program) -> Failure:
