@@ -56,10 +56,16 @@ def names(kind: str) -> tuple[str, ...]:
 
 def load(kind: str, name: str) -> Any:
     """Return the class of that name."""
+    require(kind, name)
+    known = _entries(kind)[name]
+    return getattr(importlib.import_module(known.module), known.cls)
+
+
+def require(kind: str, name: str) -> None:
+    """Refuse a name that no algorithm of a kind has, without importing any."""
     known = _entries(kind)
     if name not in known:
         raise NotFound(f"no {kind} named {name!r}; there are {', '.join(names(kind))}{suggestion(name, known)}")
-    return getattr(importlib.import_module(known[name].module), known[name].cls)
 
 
 def create(kind: str, asked: Any) -> Any:

@@ -67,6 +67,27 @@ def test_a_probe_that_fails_costs_only_itself(tmp_path: Path) -> None:
     assert planned.json["plan"]["config"]["batch_size"] == 16
 
 
+def test_a_prediction_of_nothing_that_can_run_is_refused_with_the_batches_that_did(tmp_path: Path) -> None:
+    script(tmp_path, setup="if batch == 48: raise MemoryError('no room')")
+    assert cotune(tmp_path, "profile", *JOB, "--max-epochs", "6", *TRAINING).code == 0
+    for flags in ((), ("--json",)):
+        refused = cotune(tmp_path, "predict", *JOB[:2], "-w", "1", "-b", "1000000", *flags, *TRAINING)
+        assert refused.code == 3
+        told = " ".join((refused.json["error"]["message"] if flags else refused.err).split())
+        assert "no forecast of batch 1000000 on 1 worker" in told
+        assert "(1 config left out: batch 48 on 1 worker" in told
+        assert "batches 16 did" in told
+
+
+def test_a_script_that_refuses_its_arguments_is_started_once(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "train.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    done = cotune(tmp_path, "profile", *JOB, *TRAINING)
+    assert done.code == 7
+    assert "unrecognized arguments: " in last_line(done)
+    assert done.err.count("failed: batch") == 1
+
+
 def test_a_budget_of_nothing_is_refused_with_what_to_allow(tmp_path: Path) -> None:
     script(tmp_path)
     done = profiled(tmp_path, *ONE, "--budget", "0s")

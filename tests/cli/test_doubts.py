@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_target
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_seed, doubt_target
 from cotune.cli.profile_result import sum_up
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
@@ -19,8 +19,8 @@ JOB = Job("made-up")
 
 def trained(optim: str, precision: str, pace: float) -> Sample:
     config = Config.data_parallel(64, 1, axes=axes_of({"optim": optim, "precision": precision}))
-    curve = tuple(Evaluation(epoch, 1 - pace / (1 + epoch), epoch) for epoch in (1.0, 2.0, 3.0))
-    return Sample(config, 3.0, 1.0, curve[-1].accuracy, curve=curve)
+    curve = tuple(Evaluation(epoch, 1 - pace / (1 + epoch), epoch) for epoch in (1.0, 2.0, 3.0, 4.0, 5.0))
+    return Sample(config, 5.0, 1.0, curve[-1].accuracy, curve=curve)
 
 
 def test_an_axis_that_changes_what_is_learnt_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,8 +48,33 @@ def test_two_evaluations_or_runs_of_another_length_tell_nothing_of_workers(
     """A script with a one-cycle rate was asked whether its batch is per worker, as early evaluations jump."""
     alone, both = trained("sgd", "fp32", 0.9), trained("sgd", "fp32", 0.5)
     shared = replace(both, config=Config.data_parallel(32, 2, axes=both.config.axes))
-    doubt_axes(JOB, [replace(alone, curve=alone.curve[:2]), shared])
+    doubt_axes(JOB, [replace(alone, curve=alone.curve[:4]), shared])
     doubt_axes(JOB, [replace(alone, length=10), replace(shared, length=40)])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((50.2, 73.3), (60.1, 82.4)),
+        ((20.0, 40.0, 52.0, 60.0, 66.0, 70.0), (27.0, 46.0, 58.0, 66.0, 71.5, 75.5)),
+    ],
+    ids=["of the first epochs", "as another seed comes a fifth later"],
+)
+def test_what_another_seed_does_is_not_taken_for_what_workers_do(
+    one: tuple[float, ...], other: tuple[float, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that was right was asked whether its batch is per worker, by probes of two epochs and other seeds."""
+    samples = [
+        Sample(
+            Config.data_parallel(batch // workers, workers),
+            seed=workers,
+            curve=tuple(Evaluation(epoch, value, epoch) for epoch, value in enumerate(values, 1)),
+        )
+        for batch in (32, 64, 128)
+        for workers, values in ((1, one), (2, other))
+    ]
+    doubt_axes(JOB, samples)
     assert capsys.readouterr().err == ""
 
 
@@ -81,3 +106,50 @@ def test_a_target_in_another_unit_is_asked_about(
     said = capsys.readouterr().err
     assert asked in said
     assert bool(said) == bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("{metric: ppl, at_least: 7.5}", "write ppl<=7.5 (at_most: 7.5)"),
+        ("rmse>=0.27", "write rmse<=0.27 (at_most: 0.27)"),
+        ("accuracy<=0.9", "write accuracy>=0.9 (at_least: 0.9)"),
+        ("rmse=0.27", ""),
+        ("rmse<=0.27", ""),
+        ("likes>=3", ""),
+    ],
+)
+def test_a_target_against_what_its_metric_is_better_at_is_told_and_not_taken_for_another_unit(
+    target: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = loads(f"name: made-up\ntarget: '{target}'".replace("'{", "{").replace("}'", "}"), {}, "x", tmp_path)
+    doubt_direction(settings)
+    said = " ".join(capsys.readouterr().err.split())
+    assert meant in said
+    assert bool(said) == bool(meant)
+    if meant:
+        level = settings.goal.target or 0.0
+        met = replace(trained("sgd", "fp32", 0.9), curve=(Evaluation(1, level + settings.job.sign, 1),))
+        doubt_target(settings, [met])
+        assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("python train.py", "torch.manual_seed(0)", True),
+        ("python train.py --seed {seed}", "", False),
+        ("python train.py", "seed = int(os.environ['COTUNE_SEED'])", False),
+        ("python train.py", "import cotune", False),
+        ("python -m cotune.workloads.train", "", False),
+    ],
+)
+def test_a_seed_that_does_not_reach_the_script_is_told(
+    command: str, text: str, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(text)
+    job = replace(JOB, command=tuple(command.split()), folder=str(tmp_path))
+    doubt_seed(job, None)
+    assert capsys.readouterr().err == ""
+    doubt_seed(job, 5)
+    assert ("the command has no {seed}, so --seed 5" in " ".join(capsys.readouterr().err.split())) == said

@@ -98,3 +98,13 @@ def test_a_number_that_may_be_of_training_data_is_offered_with_that_doubt(folder
     refused = cotune(folder, "profile")
     assert refused.code == 7
     assert "would read as top1 52.75, if that is of held-out data" in refused.err
+
+
+def test_a_start_of_which_no_line_fits_shows_its_last_three_lines(folder: Path) -> None:
+    (folder / "train.py").write_text("for turn in range(9):\n    print(f'turn {turn}: goodness ~ {turn + 0.5}')\n")
+    text = "name: doubt\nrun: python train.py {steps} {batch_size}\nlength: 9 steps of 4\n"
+    (folder / "cotune.yaml").write_text(text + "search: {workers: [1], batch_size: [4]}\n")
+    refused = cotune(folder, "profile")
+    assert refused.code == 7
+    last = ", ".join(f"'turn {turn}: goodness ~ {turn + 0.5}'" for turn in (6, 7, 8))
+    assert f"its last lines were {last}" in " ".join(refused.err.split())

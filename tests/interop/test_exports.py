@@ -74,6 +74,15 @@ def test_torchrun_trains_what_was_planned(tmp_path: Path) -> None:
     assert len(TRAINED.findall(start(["sh", "run.sh"], tmp_path))) == 1
 
 
+def test_a_job_in_tokens_is_exported_in_tokens(tmp_path: Path) -> None:
+    text = MEETING + "length: 51200 tokens\nsequence: 16\n"
+    (tmp_path / "meet.py").write_text(MEET)
+    file = exported(planned(tmp_path, text), "torchrun", "run.sh")
+    first = file.read_text().splitlines()
+    assert any("tokens" in line for line in first[:4]), first[:4]
+    assert not any("epoch" in line for line in first if line.startswith("#")), first
+
+
 @pytest.mark.xdist_group("slurm")
 @pytest.mark.skipif(bool(missing()), reason=f"needs Slurm ({', '.join(missing())}): apt-get install slurm-wlm munge")
 def test_slurm_takes_and_runs_the_batch_script(tmp_path: Path) -> None:

@@ -19,6 +19,12 @@ class LogLine(NamedTuple):
 
 
 LINES = [
+    # scripts of people who tried cotune
+    LogLine("own", "epoch 3 | dev-PPL -> 18.60", "ppl", 18.6),
+    LogLine("own", "epoch 3 | dev-PPL -> 18.60", "accuracy", None),
+    LogLine("own", "epoch 3 | train-PPL -> 18.60", "ppl", None),
+    LogLine("own", "Epoch 3 RMSE(train): 0.8120 RMSE(val): 0.9973", "rmse", 0.9973),
+    LogLine("own", "Epoch => 3 RMSE[test]=0.9973", "rmse", 0.9973),
     # Hugging Face Trainer: github.com/tloen/alpaca-lora/issues/268, the last as transformers 5 prints it
     LogLine("transformers", "{'loss': 2.3911, 'learning_rate': 0.00029922, 'epoch': 0.01}", "loss", 2.3911),
     LogLine("transformers", "{'loss': 2.3911, 'learning_rate': 0.00029922, 'epoch': 0.01}", "eval_loss", None),

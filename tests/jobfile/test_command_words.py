@@ -72,3 +72,10 @@ def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path
         "python -u -m package.train": True,
     }.items():
         assert shares_work(Job("job", tuple(command.split()), folder=str(tmp_path))) is shares, command
+
+
+def test_a_batch_in_a_variable_is_answered_with_the_command_that_sets_it() -> None:
+    job = Job("a", ("python", "train.py"), env=(("A", "1"), ("TRAIN_BATCH", "{batch_size}")))
+    with pytest.raises(UsageError, match=r"write: env TRAIN_BATCH=\{batch_size\} python train.py \(or"):
+        require_settable(job, "cotune.yaml")
+    require_settable(Job("a", ("env", "TRAIN_BATCH={batch_size}", "python", "train.py")), "cotune.yaml")

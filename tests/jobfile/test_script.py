@@ -246,6 +246,21 @@ def test_a_draft_asks_for_what_its_pattern_reads_whatever_names_the_script_has(t
     assert "loss<=LEVEL" not in text
 
 
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        ('print(f"epoch {e} | dev-PPL -> {ppl:.2f}")', "# target: val_perplexity<=LEVEL "),
+        ('print(f"Epoch {e} RMSE(val): {rmse:.4f}")', "# target: val_rmse<=LEVEL "),
+        ('print(f"{e}: goodness {g:.4f}")', "# target: {metric: ..., at_most: ...} "),
+    ],
+)
+def test_a_draft_names_the_metric_that_is_read_and_else_none(tmp_path: Path, said: str, target: str) -> None:
+    (tmp_path / "fit.py").write_text(said)
+    drafted = draft(("python", "fit.py", "{batch_size}"), tmp_path, "job", 100, 4)
+    assert target in drafted.text
+    assert drafted.lacks_target
+
+
 def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import numpy\n")
     drafted = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4)

@@ -79,7 +79,7 @@ def test_one_own_probe_tells_how_much_slower_this_machine_is() -> None:
     assert np.abs(np.log(outlook.epoch_seconds / truth)).max() < 0.1
     assert outlook.spread[2] >= FACTOR_DOUBT
     assert "measured" not in set(outlook.seconds_source[1:])
-    assert "9 samples of theirs on ray" in outlook.notes[-1]
+    assert "with 1 config of its own: 9 samples of theirs on ray" in outlook.notes[-1]
 
 
 def test_without_a_measurement_of_its_own_everything_is_assumed_and_wide() -> None:

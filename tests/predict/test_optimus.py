@@ -94,7 +94,7 @@ def test_refitted_as_points_come_the_end_settles() -> None:
     ("losses", "words"),
     [
         ([1.0, 0.8], "2 came so far"),
-        ([1.0, 1.1, 1.2, 1.3, 1.4], "does not fall"),
+        ([1.0, 1.1, 1.2, 1.3, 1.4], "the loss does not get better"),
         ([1.0, 0.3, 0.9, 0.35, 0.95, 0.4, 0.85, 0.3], "not smooth"),
     ],
 )
@@ -121,6 +121,8 @@ def test_a_run_under_way_is_told_when_it_will_meet_its_target() -> None:
     target = 0.95 - 1 / (0.5 * 20 + 1.5)
     assert epochs_to(JOB, run(8), target).epoch == pytest.approx(20, rel=0.05)
     assert epochs_to(JOB, run(0), target).epoch is None
+    worse = replace(run(8), curve=tuple(replace(point, accuracy=0.9 - point.accuracy) for point in run(8).curve))
+    assert epochs_to(JOB, worse, 0.99).reason == "accuracy does not get better"
     assert "never gets" in epochs_to(JOB, run(12), 0.99).reason
     assert epochs_to(Job("loss", better="lower"), run(2), 0.1).epoch is None
 
@@ -170,10 +172,10 @@ def test_a_forecast_by_optimus_tells_when_its_curves_have_converged_or_why_not()
 
     quick, slow = (sample(b, [0.9 - 1 / (pace * e + 1.2) for e in range(1, 16)]) for b, pace in ((16, 1.0), (64, 0.3)))
     rough = sample(256, [0.1, 0.7, 0.1, 0.65, 0.05, 0.6, 0.15, 0.7])
-    assert reason(quick).endswith("its loss has converged after 14 epochs")
-    assert reason(quick, slow).endswith("its loss has converged after 14 to 21 epochs")
-    assert "at batch 256 the loss is not smooth" in reason(rough)
-    assert "14 to 21 epochs; at batch 256 the loss is not smooth" in reason(quick, slow, rough)
+    assert reason(quick).endswith("its accuracy has converged after 14 epochs")
+    assert reason(quick, slow).endswith("its accuracy has converged after 14 to 21 epochs")
+    assert "at batch 256 accuracy is not smooth" in reason(rough)
+    assert "14 to 21 epochs; at batch 256 accuracy is not smooth" in reason(quick, slow, rough)
 
 
 def test_samples_without_servers_are_still_fitted() -> None:

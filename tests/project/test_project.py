@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
@@ -31,7 +31,7 @@ from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store
 from cotune.store.views import job_summaries
-from cotune.types import Config, Evaluation, Forecast, Goal, Job, Sample, Terms
+from cotune.types import Config, Evaluation, Failure, Forecast, Goal, Job, Sample, Terms
 from lab.worlds import world
 
 JOB = """\
@@ -336,3 +336,25 @@ def test_what_copies_that_never_met_have_learnt_is_no_part_of_any_forecast(folde
     assert alone.config.workers == 1
     assert any("several workers are left out" in note for note in alone.notes)
     assert [(ended.outcome, ended.last.accuracy) for ended in found.runs] == [("met", run.accuracy)]
+
+
+@pytest.mark.parametrize(
+    ("measured_as", "evaluated", "asked", "said"),
+    [
+        (("loss", "lower"), True, "accuracy>=0.8", "(its samples tell loss, and not accuracy: ask for that instead)"),
+        (("rmse", "lower"), True, "rmse>=0.2", "(its samples tell rmse as better when lower, and not when higher: ask"),
+        (("accuracy", "higher"), False, "ppl<=8", "(1 sample is of an earlier form of this job: "),
+    ],
+)
+def test_a_job_that_was_measured_by_another_metric_says_by_which_one_an_evaluation_told(
+    tmp_path: Path, measured_as: tuple[str, Literal["higher", "lower"]], evaluated: bool, asked: str, said: str
+) -> None:
+    (tmp_path / "cotune.yaml").write_text(JOB)
+    with cotune.open(tmp_path / "cotune.yaml", store=tmp_path / "store.db", target=asked) as project:
+        before = replace(project.settings.job, metric=measured_as[0], better=measured_as[1])
+        config = Config.data_parallel(32, 1, "t4")
+        failed = Sample(config, failure=Failure("it ended with code 2"), id="one")
+        project.store.save(before, measured(config, "one") if evaluated else failed)
+        with pytest.raises(NotFound) as refused:
+            project.plan()
+    assert said in str(refused.value)

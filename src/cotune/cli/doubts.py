@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from cotune.cli.output import note
 from cotune.errors import Infeasible
-from cotune.jobfile.command import copied_script
-from cotune.jobfile.metric_names import is_share
+from cotune.jobfile.command import copied_script, may_take_seed
+from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
+from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.space import Configs
-from cotune.types import Evaluation, Job, Sample
+from cotune.types import Job, Sample
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 _TELLING = 3  # evaluations: two may differ by luck
+_FIRST = 2  # evaluations of a run, when nobody can tell how steeply it learns
+_DEVIATIONS = 3.0  # by which repeats hardly ever lie apart
 
 
 def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
@@ -29,7 +35,8 @@ def doubt_target(settings: Settings, samples: Sequence[Sample]) -> None:
     if target is None or not shown:
         return
     if min(job.sign * value for value in shown) >= job.sign * target:
-        note(f"every evaluation so far meets {target:g}: {_range(job, shown)}; is the target in the same unit?")
+        if not _is_against_its_name(job):
+            note(f"every evaluation so far meets {target:g}: {_range(job, shown)}; is the target in the same unit?")
     elif out_of_reach(job, target, samples):
         note(_unreachable(job, target, shown))
 
@@ -57,6 +64,23 @@ def _range(job: Job, shown: Sequence[float]) -> str:
 
 def _shown(samples: Sequence[Sample]) -> list[float]:
     return [point.accuracy for sample in samples for point in sample.curve]
+
+
+def doubt_direction(settings: Settings) -> None:
+    """Say that a target is taken the other way round than a metric of that name is better."""
+    job, target = settings.job, settings.goal.target
+    if target is None or not _is_against_its_name(job):
+        return
+    usual, taken, meant = ("lower", ">=", "<=") if job.better == "higher" else ("higher", "<=", ">=")
+    level = f"at_{'most' if usual == 'lower' else 'least'}: {target:g}"
+    note(
+        f"{job.metric} is usually better when {usual}, and the target is taken as {job.metric}{taken}{target:g}; "
+        f"if it is not meant so, write {job.metric}{meant}{target:g} ({level})"
+    )
+
+
+def _is_against_its_name(job: Job) -> bool:
+    return better(job.metric) not in (None, job.better)
 
 
 def doubt_unit(settings: Settings) -> None:
@@ -88,6 +112,15 @@ def doubt_copies(job: Job, configs: Configs) -> None:
         note(f"{script} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
 
 
+def doubt_seed(job: Job, seed: int | None) -> None:
+    """Say that a seed other than the usual one does not reach a script that sets its own."""
+    if seed and not may_take_seed(job):
+        note(
+            f"the command has no {{seed}}, so --seed {seed} changes nothing that the script seeds itself; "
+            "COTUNE_SEED is set, for scripts that read it"
+        )
+
+
 def doubt_batches(job: Job, configs: Configs) -> None:
     """Say which global batches hold more examples than an epoch has, as a loader may make less or nothing of them."""
     batches = sorted(set(configs.global_batch[configs.valid].tolist()))
@@ -100,28 +133,50 @@ def doubt_batches(job: Job, configs: Configs) -> None:
 
 def doubt_axes(job: Job, samples: Sequence[Sample]) -> None:
     """Ask whether an axis changes what is learnt, which would be a recipe and no layout; or the workers do."""
-    shown = [(sample, point) for sample in samples for point in sample.curve]
-    for name in sorted({name for sample, _ in shown for name, _ in sample.config.axes}):
-        if gap := _gap(shown, name):
+    for name in sorted({name for sample in samples if sample.curve for name, _ in sample.config.axes}):
+        if gap := _gap(samples, name):
             by = f"{job.metric} differs by {gap:.2g} with {name}"
             note(f"{by}, at the same batch and epoch: an axis should change time alone; leave one {name} to search")
-    together = [(sample, point) for sample, point in shown if sample.config.waits]
+    together = [sample for sample in samples if sample.config.waits]
     if not job.workers_matter and (gap := _gap(together, "workers")):
         by = f"{job.metric} differs by {gap:.2g} with the workers, at the same global batch and epoch"
         note(f"{by}: is {{batch_size}} what one worker takes, and is the learning rate that of the global batch?")
 
 
-def _gap(shown: Sequence[tuple[Sample, Evaluation]], axis: str) -> float | None:
+def _gap(samples: Sequence[Sample], axis: str) -> float | None:
     """Return by how much evaluations differ with an axis, or the workers, alone; None where luck may be all of it.
 
     Runs are alike that were told the same length: where the rate falls to their end, others are not.
     """
-    span = max((point.accuracy for _, point in shown), default=0.0) - min((p.accuracy for _, p in shown), default=0.0)
-    alike: dict[tuple[object, ...], dict[object, float]] = {}
-    for sample, point in shown:
+    shown = _shown(samples)
+    span = max(shown, default=0.0) - min(shown, default=0.0)
+    alike: dict[tuple[object, ...], dict[object, _Later]] = {}
+    for sample in samples:
         axes = dict(sample.config.axes)
         value = sample.config.workers if axis == "workers" else axes.pop(axis, None)
-        key = (sample.config.global_batch, sample.length, point.epoch, *axes.items())
-        alike.setdefault(key, {})[value] = point.accuracy
-    gaps = [max(found.values()) - min(found.values()) for found in alike.values() if len(found) > 1]
+        for later in _later(sample):
+            key = (sample.config.global_batch, sample.length, later.epoch, *axes.items())
+            alike.setdefault(key, {})[value] = later
+    gaps = [_beyond_luck(list(found.values())) for found in alike.values() if len(found) > 1]
     return statistics.median(gaps) if len(gaps) >= _TELLING and statistics.median(gaps) > _TELLING_GAP * span else None
+
+
+class _Later(NamedTuple):
+    """An evaluation after the first ones of a run, and how much the metric changed in a whole logarithm of epochs."""
+
+    epoch: float
+    accuracy: float
+    slope: float
+
+
+def _later(sample: Sample) -> Iterator[_Later]:
+    for before, point in pairwise(sample.curve[_FIRST - 1 :]):
+        if 0 < before.epoch < point.epoch:
+            change = abs(point.accuracy - before.accuracy)
+            yield _Later(point.epoch, point.accuracy, change / math.log(point.epoch / before.epoch))
+
+
+def _beyond_luck(found: Sequence[_Later]) -> float:
+    """Return how far evaluations lie apart, 0 where repeats of one run might: these come early or late."""
+    gap = max(one.accuracy for one in found) - min(one.accuracy for one in found)
+    return gap if gap > _DEVIATIONS * luck(()).deviation() * max(one.slope for one in found) else 0.0

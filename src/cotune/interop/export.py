@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from cotune import registry
+from cotune import progress, registry
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile.command import reads_environment
 from cotune.jobfile.names import require_exportable
@@ -205,9 +205,10 @@ def _hourly(max_cost: float | None, cluster: Cluster, forecast: Forecast | None)
 
 def _about(launch: Launch, forecast: Forecast | None, per_node: int | None) -> tuple[str, ...]:
     config = launch.config
-    lines = [f"{launch.job.name}: {config}, {launch.epochs} epochs"]
+    lines = [f"{launch.job.name}: {config}, {progress.words(launch.job, config, launch.epochs)}"]
     if forecast is not None and launch.epochs < forecast.epochs:
-        lines.append("nothing here stops it at its target: nine forecasts of ten need no more epochs than these")
+        unit = launch.job.counting.unit
+        lines.append(f"nothing here stops it at its target: nine forecasts of ten need no more {unit} than these")
     if forecast is not None:
         seconds, cost = forecast.seconds, forecast.cost
         time = f"{duration(seconds.mid)} ({duration(seconds.low)}..{duration(seconds.high)})"

@@ -64,6 +64,11 @@ def copied_script(job: Job) -> str | None:
     return None if found is None or found.meets or shares_work(job) else found.name
 
 
+def may_take_seed(job: Job) -> bool:
+    """Return whether a seed may reach what a script seeds itself, as far as can be read."""
+    return _is_module(job) or takes(job, "seed") or reads_environment(job, "import cotune", "from cotune")
+
+
 def may_keep_checkpoints(job: Job) -> bool:
     """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
     found = _script(job)
@@ -115,9 +120,12 @@ def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
     if any(takes(job, name) for name in ("batch_size", "micro_batch", "global_batch")):
         return
     _refuse_misspelt(job, source, axes)
+    variable = next((f"{name}={value}" for name, value in job.env if _PLACEHOLDER.search(value)), None)
+    instead = ("env", variable, *own) if variable else _with_batch(own)
+    what = "env is handed on as it is, and the command" if variable else "the command"
     raise UsageError(
-        f"{source}: the command has no {{batch_size}}, so cotune cannot set the batch; "
-        f"write: {line(_with_batch(own))} (or let the script read COTUNE_BATCH_SIZE)"
+        f"{source}: {what} has no {{batch_size}}, so cotune cannot set the batch; "
+        f"write: {line(instead)} (or let the script read COTUNE_BATCH_SIZE)"
     )
 
 

@@ -74,6 +74,11 @@ class Draft:
         found = re.search(r"^# target: (\S+LEVEL)", self.text, re.MULTILINE)
         return found[1] if found else None
 
+    @property
+    def lacks_target(self) -> bool:
+        """Return whether the target is left to the user."""
+        return "\n# target: " in self.text
+
 
 def draft(command: Sequence[str], folder: Path, name: str, examples: int | None, cores: int) -> Draft:
     """Return a job file for a command, with what its script says of itself."""
@@ -186,7 +191,7 @@ def _target(script: Script | None) -> str:
         sign = "<=" if metric_names.better(printed.metric) == "lower" else ">="
         return f"# target: {printed.metric}{sign}LEVEL      # as {script.name} prints it"
     if script is not None and printed is None and not script.evaluates_accuracy:
-        return "# target: loss<=LEVEL      # by the name that the job tells it by"
+        return "# target: {metric: ..., at_most: ...}      # or at_least; by the name that the job tells it by"
     if script is not None and printed is not None and printed.pattern.endswith("%"):
         return f"target: {{metric: accuracy, at_least: 95}}      # per cent, as {script.name} prints it"
     return "target: {metric: accuracy, at_least: 0.95}"

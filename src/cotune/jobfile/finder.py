@@ -1,12 +1,12 @@
 """Finding the pattern that would read a job's output, or nothing: a wrong number is worse than none.
 
-A number belongs to the name right before it on its line (`loss: 0.3`, `'loss': 0.3`, `valid loss 0.3`), never to one
-that follows it or stands elsewhere. A name is held-out by its own words (`val_loss`) or by the part of the line that it
-is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is told within an
-epoch is not believed, since its number is of a part of the training data. Two numbers that could be meant are none.
-A line that begins with a bare count (`[3/20]`) counts epochs if it tells a held-out value, else it may count steps.
-`Accuracy: 981/1000 (98.1%)` tells per cent, and without them nothing. Where no line both counts and tells, a held-out
-value belongs to the last line before it that counts.
+A number belongs to the name right before it on its line (`loss: 0.3`, `'loss': 0.3`, `valid loss -> 0.3`), never to one
+that follows it or stands elsewhere. A name is held-out by its own words (`val_loss`, `loss(val)`) or by the part of
+the line that it is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is
+told within an epoch is not believed, since its number is of a part of the training data. Two numbers that could be
+meant are none. A line that begins with a bare count (`[3/20]`) counts epochs if it tells a held-out value, else it may
+count steps. `Accuracy: 981/1000 (98.1%)` tells per cent, and without them nothing. Where no line both counts and
+tells, a held-out value belongs to the last line before it that counts.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from cotune.worker.report import as_word
 
 _MOST_LETTERS = 2000  # of a line: the time to look for numbers grows with their square
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w]|\.\d|,\d{3})")
-_NAME = r"[A-Za-z][\w/@.\-]*(?:'s)?"
-_LABEL = re.compile(rf"(?<![\w/@.\-])(?P<name>(?:{_NAME} ){{0,2}}{_NAME})(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$")
-_EPOCH = re.compile(r"(?<![\w/])(?P<name>epoch|pass|round|ep)s?(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$", re.IGNORECASE)
-_STEP = re.compile(
-    r"(?<![\w/])(?P<name>(?:global[_ ])?(?:step|iter|iteration)|num_updates)s?(?P<gap>['\"]?\s*[:=]?\s*['\"\[(]?\s*)$",
-    re.IGNORECASE,
-)
+_WHOSE = "val|valid|validation|eval|evaluation|dev|test"
+_NAME = rf"[A-Za-z][\w/@.\-]*(?:'s)?(?:[(\[](?i:{_WHOSE}|train|training)[)\]])?"  # `RMSE(val)`
+_GAP = r"['\"]?\s*(?:[-=]>|[:=])?\s*['\"\[(]?\s*$"  # between a name and its number
+_LABEL = re.compile(rf"(?<![\w/@.\-])(?P<name>(?:{_NAME} ){{0,2}}{_NAME}){_GAP}")
+_EPOCH = re.compile(rf"(?<![\w/])(?P<name>epoch|pass|round|ep)s?{_GAP}", re.IGNORECASE)
+_STEP = re.compile(rf"(?<![\w/])(?P<name>(?:global[_ ])?(?:step|iter|iteration)|num_updates)s?{_GAP}", re.IGNORECASE)
 _BARE = re.compile(r"^\s*(?P<opening>[\[(]\s*)(?P<count>\d+)\s*/\s*\d+")  # of so many, without a name
 _TRAINING = re.compile(r"(?<![A-Za-z])(?:train|training)(?![A-Za-z])", re.IGNORECASE)
-_HELD_OUT = re.compile(r"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|dev|test)(?![A-Za-z])", re.IGNORECASE)
+_HELD_OUT = re.compile(rf"(?<![A-Za-z])(?:{_WHOSE})(?![A-Za-z])", re.IGNORECASE)
 _WITHIN = re.compile(r"\d\s*/\s*\d|\d+%\|", re.IGNORECASE)  # of so many steps
 _OF = re.compile(r"\s*/\s*\d[\d.]*(?:\s*[(=]?\s*(?P<share>\d[\d.]*)\s?%)?")  # right answers of so many, and per cent
 _FILLERS = {"avg", "average", "mean", "total", "lm", "value", "overall", "global", "set", "subset", "epoch", "averaged"}

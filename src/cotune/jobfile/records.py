@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cotune.errors import UsageError
 from cotune.jobfile.settings import Settings, loads
 from cotune.space import Space
 from cotune.types import Cluster, Device, Goal, Job
@@ -24,6 +25,8 @@ def settings_of(
     folder: Path,
 ) -> Settings:
     """Return the settings of a job given as a record, or as the job file would say it."""
+    if not isinstance(goal, Goal | Mapping | None):
+        raise UsageError(f"a goal is a Goal or what a job file would say of it, not {goal!r:.80}")
     said = {**_job(job), "engine": engine, **(goal if isinstance(goal, Mapping) else {})}
     if search is not None:
         said["search"] = {axis.name: axis.values for axis in search.axes} if isinstance(search, Space) else search
@@ -46,6 +49,8 @@ def settings_of(
 def _job(job: Job | str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, Any]:
     if isinstance(job, Mapping):
         return dict(job)
+    if not isinstance(job, Job | Sequence | None):
+        raise UsageError(f"a job is a Job, its command or what a job file would say of it, not {job!r:.80}")
     if not isinstance(job, Job):
         return {"run": job if job is None or isinstance(job, str) else list(job)}
     return {"name": job.name, "run": list(job.command) or None, "examples": job.examples, "env": dict(job.env) or None}

@@ -33,6 +33,7 @@ from cotune.predict.samples import trusted
 from cotune.safety import redact
 from cotune.space import Configs
 from cotune.types import Cluster, Job, Sample
+from cotune.units import counted
 
 UNKNOWN_DOUBT = 0.5  # of ln seconds on another machine that was never measured
 SAME_MACHINE_DOUBT = 0.15
@@ -110,7 +111,7 @@ class History:
             usable = [sample for sample in usable if _says_something(sample, alike)]
             if alike and usable:
                 old += [PastSample(sample, alike.same_pace) for sample in usable]
-                told.append(f"{len(usable)} samples of {other.name} {alike.differs}")
+                told.append(f"{counted(len(usable), 'sample')} of {other.name} {alike.differs}")
         return cls(job, cluster, tuple(old), tuple(told))
 
     def __bool__(self) -> bool:
@@ -166,7 +167,7 @@ class History:
         return SAME_MACHINE_DOUBT if all(one.same_pace for one in self.old) else UNKNOWN_DOUBT
 
     def _note(self, configs: int) -> str:
-        own = f"with {configs} configs of its own" if configs else "without a measurement of its own"
+        own = f"with {counted(configs, 'config')} of its own" if configs else "without a measurement of its own"
         return f"from history, {own}: {'; '.join(self.told)}"
 
 

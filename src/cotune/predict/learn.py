@@ -30,6 +30,7 @@ from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
 from cotune.predict.resolution import evaluations, resolved, step_of
+from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import engine_start, load_words, starts
@@ -37,6 +38,7 @@ from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
+from cotune.units import counted
 
 _FEW_CONFIGS = 4096
 _KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
@@ -88,7 +90,7 @@ class Forecaster:
         workers = configs.workers.astype(np.float64)
         notes = self.reason
         if impossible.any():
-            notes += (f"{int(impossible.sum())} configs are left out: {self.too_large[0]} ran out of memory",)
+            notes += (f"{counted(int(impossible.sum()), 'config')} left out: {self.too_large[0]} ran out of memory",)
         if broken.any():
             first, others = configs[int(broken.argmax())], int(broken.sum()) - 1
             what = f"{first} and {others} more are" if others else f"{first} is"
@@ -295,6 +297,7 @@ def _seconds(
         outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
         return outlook, f"time by {found.reason}"
     model = fit_seconds(chosen, job, known, per_node)
+    require_seconds(name, model, known)
     errors = model.errors if isinstance(model, WithErrors) else seconds_errors(chosen, job, known, per_node)
     how = model.remark if isinstance(model, WithRemark) else f"{name}, as asked"
     return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {how}"
@@ -319,6 +322,7 @@ def _accuracy(
         outlook = accuracy_outlook(model, job, alike, model.errors, recipes, assumed=model.assumed)
         return outlook, f"accuracy by {model.reason}{recipes}", False
     fitted = fit_accuracy(chosen, job, alike)
+    require_accuracy(name, fitted, job, alike)
     outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
     remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
     return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker

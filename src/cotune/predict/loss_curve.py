@@ -51,6 +51,7 @@ class LossCurve:
     explained: float
     points: int
     last: float  # epoch of the last point
+    metric: str = "the loss"  # what its losses are of, in words about it
 
     def loss(self, epochs: Floats) -> Floats:
         """Return the loss after some epochs."""
@@ -65,7 +66,7 @@ class LossCurve:
         first = float(self.loss(np.ones(1))[0])
         done = np.flatnonzero(self.loss(epochs) - self.loss(epochs + _OVER) < _FALL * first)
         if not len(done):
-            return Verdict(None, f"the loss would still be falling after {most} epochs")
+            return Verdict(None, f"{self.metric} would still be getting better after {most} epochs")
         return Verdict(float(epochs[done[0]]), f"from there ten epochs gain less than {_FALL:.0%} of the first loss")
 
     def reaches(self, target: float) -> Verdict:
@@ -82,9 +83,9 @@ class LossCurve:
         if self.points < LEAST_POINTS:
             return f"a curve takes {LEAST_POINTS} evaluations, and {self.points} came so far"
         if self.b0 <= 0:
-            return "the loss does not fall"
+            return f"{self.metric} does not get better"
         if self.explained < _SMOOTH:
-            return f"the loss is not smooth: a curve explains {max(self.explained, 0.0):.0%} of its changes"
+            return f"{self.metric} is not smooth: a curve explains {max(self.explained, 0.0):.0%} of its changes"
         return None
 
 

@@ -33,7 +33,7 @@ from cotune.devices import known
 from cotune.forecast import MemoryOutlook
 from cotune.space import SHARDING, Configs
 from cotune.types import Axes, Config, CountedModel, Floats, Job, Mask, Sample
-from cotune.units import gibibytes
+from cotune.units import counted, gibibytes
 
 Kind = tuple[str, int, Axes]
 _MARGIN = 0.05  # of all: a GPU's context, a neighbour
@@ -154,7 +154,7 @@ class MemoryLaw:
         need = f"would need about {gibibytes(most)} of the {gibibytes(limit)} a worker has"
         usual = float(self.limit_bytes(configs).max())
         where = f" when {configs.workers[row]} share a machine" if limit < usual else ""
-        return f"batch {configs.batch_size[row]} and above {need}{where}: {len(rows)} configs are left out"
+        return f"batch {configs.batch_size[row]} and above {need}{where}: {counted(len(rows), 'config')} left out"
 
     def most_bytes(self, configs: Configs) -> Floats:
         """Return what a worker of each config takes at most; NaN where nothing tells."""

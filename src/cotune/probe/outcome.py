@@ -13,6 +13,7 @@ from cotune.jobfile.script import Framework
 from cotune.jobfile.script import read as read_script
 from cotune.predict.samples import timed
 from cotune.probe.measure import Limits
+from cotune.run.reasons import last_lines
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
 
@@ -21,6 +22,7 @@ _FRAMEWORKS: dict[Framework, str] = {
     "lightning": "Lightning",
     "accelerate": "Accelerate",
 }
+_LAST, _MOST_SHOWN = 3, 120  # lines of a start of which nothing was heard, and letters of each
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
 
@@ -98,8 +100,8 @@ def readable(job: Job, sample: Sample) -> str:
                 "(`pattern:` in the job file)"
             )
     script = read_script(job.command, Path(job.folder))
-    if script is None or script.framework is None or job.hears:
-        return ""
-    return (
-        f"; it trains with {_FRAMEWORKS[script.framework]}: leave out pattern and log, and cotune puts its callback in"
-    )
+    if script is not None and script.framework is not None and not job.hears:
+        trainer = _FRAMEWORKS[script.framework]
+        return f"; it trains with {trainer}: leave out pattern and log, and cotune puts its callback in"
+    shown = [line[:_MOST_SHOWN] for line in last_lines(Path(sample.folder), 0, _LAST)]
+    return f"; its last lines were {', '.join(map(repr, shown))}" if shown and sample.unheard else ""

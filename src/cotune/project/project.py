@@ -23,7 +23,6 @@ from typing import Any, Self, Unpack
 from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, NotFound, UsageError
-from cotune.jobfile import settings as job_settings
 from cotune.jobfile.command import copied_script
 from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
@@ -34,13 +33,15 @@ from cotune.predict import AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.predict.history import History
 from cotune.probe.outcome import ProfileOutcome
+from cotune.project.not_measured import measured_otherwise, not_measured
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
 from cotune.project.profile import ProfileContext, ProfileOptions
-from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions
+from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions, require_run_words
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine
+from cotune.run.opening import require_engine
 from cotune.space import Space, check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
@@ -72,6 +73,7 @@ class Project:
         Samples are kept in the `store`, by default that of the folder's project. `display` shows progress.
         """
         self.folder = Path(folder) if folder is not None else Path.cwd()
+        require_engine(engine)
         self._engine = None if engine is None or isinstance(engine, str | Mapping) else engine
         named = engine if isinstance(engine, str | Mapping) else None
         self.replayed = replayed
@@ -111,7 +113,7 @@ class Project:
     @cached_property
     def settings(self) -> Settings:
         """Return what the job file says, with the metric that was measured and what is counted of its model."""
-        settings = self._settings if self.recorded else as_measured(self._settings, self.store)
+        settings = self._settings if self.recorded else as_measured(self._settings, self.store, self.display.note)
         if settings.model is None or settings.job.model is not None or settings.job.large is not None:
             return settings
         counted = self.store.counted_model(settings.job)
@@ -188,38 +190,11 @@ class Project:
     def require_enough(self, evidence: Evidence) -> None:
         """Refuse to plan where nothing is known of the job's speed, or too little of the accuracy that is asked for."""
         settings = self.settings
-        if not evidence.timed or (not evidence.samples and self._other_metrics()):
-            raise self._not_measured()
+        otherwise = not (evidence.samples or self.recorded) and measured_otherwise(settings, self.store)
+        if not evidence.timed or otherwise:
+            raise not_measured(settings, self.store, self.folder)
         if settings.space.needs_accuracy(settings.goal):
             evidence.require_accuracy(settings.job, settings.goal, settings.engine)
-
-    def _not_measured(self) -> NotFound:
-        job, others = self.settings.job, self.store.others(self.settings.job)
-        if not job.command and job_settings.find(self.folder) is None:
-            return job_settings.no_job_file(self.folder)
-        changed = f" ({others} samples are of an earlier form of this job: its command, data or metric changed)"
-        if metrics := self._other_metrics():
-            changed = f" (its samples tell {' and '.join(metrics)}, and not {job.metric}: ask for that instead)"
-        return NotFound(
-            f"no samples of job {job.name!r} in {self.store.label}{changed if others else ''}; measure it first",
-            remedy="profile",
-            job=job,
-        )
-
-    def _other_metrics(self) -> list[str]:
-        """Return by which other names the metric of this very job was measured."""
-        job = self.settings.job
-        if self.recorded or not self.settings.metric_named:
-            return []
-        known = [one for one in self.store.jobs() if one.name == job.name and one.definition.metric != job.metric]
-        return sorted(
-            {
-                one.definition.metric
-                for one in known
-                if replace(job, metric=one.definition.metric, better=one.definition.better).fingerprint
-                == one.fingerprint
-            }
-        )
 
     def profile(
         self,
@@ -292,6 +267,7 @@ class Project:
 
         A layout wins over the plan's, and what is asked here over its goal, which is then forecast anew.
         """
+        require_run_words(plan, layout, options)
         asked = {"target": target, "deadline": deadline, "epochs": epochs}
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(laid_over(self.settings, given)) if given else self

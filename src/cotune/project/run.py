@@ -83,6 +83,18 @@ class RunEvent:
 AS_PLANNED, USUAL = RunLayout(), RunOptions()
 
 
+def require_run_words(plan: object, layout: object, options: object) -> None:
+    """Refuse what is no plan, layout or options of a run, and show what would be."""
+    asked = (
+        ("plan", plan, Plan | None, "project.plan(...)"),
+        ("layout", layout, RunLayout, "RunLayout(workers=2)"),
+        ("options", options, RunOptions, "RunOptions(resume=True)"),
+    )
+    for name, value, kind, example in asked:
+        if not isinstance(value, kind):
+            raise UsageError(f"{name} of a run should be such as {example}, not {value!r:.80}")
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What runs of a job need: what its file says, its store and engine, where files go and what is shown.

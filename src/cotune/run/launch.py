@@ -8,7 +8,7 @@ recording is an engine whose clock jumps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be imported
     from pathlib import Path
@@ -100,6 +100,7 @@ def checkpoint_seconds(job: Job, most: float, epoch_seconds: float | None) -> fl
     return min(most, max(UNHEARD_SECONDS, _PART_OF_EPOCH * (epoch_seconds or 0.0)))
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Where launches run."""
 

@@ -7,7 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from cotune import registry
+from cotune.errors import UsageError
 from cotune.run.launch import Engine
+
+
+def require_engine(engine: object) -> None:
+    """Refuse what is no engine: a name that none has, or an object that lacks what engines do."""
+    named = next(iter(engine), None) if isinstance(engine, Mapping) else engine
+    if isinstance(named, str):
+        registry.require("engine", named)
+    elif named is not None and not isinstance(named, Engine):
+        words = "an engine is a name, a name with settings, or has start, stop, wait, now and close"
+        raise UsageError(f"{words}; this is {type(engine).__name__}: {engine!r:.80}")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from cotune.types import Cause, Failure
 
 _MEMORY_WORDS = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
 _MEMORY_ERRORS = ("MemoryError", "OutOfMemoryError", "_ArrayMemoryError")
+_REFUSED = re.compile(r"unrecognized arguments|arguments are required|no such option", re.IGNORECASE)  # by any config
 _SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSTOP)
 _LOG_BYTES = 4096
 
@@ -38,7 +39,8 @@ def reason(folder: Path, rank: int, memory_kills: int) -> Failure:
     said = text or last_line(folder, rank)
     if _MEMORY_WORDS.search(said):
         return _no_memory(rank, said)
-    return Failure(f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}")
+    cause = Cause.UNHEARD if _REFUSED.search(said) else Cause.JOB
+    return Failure(f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}", cause)
 
 
 def foreign(why: Failure, program: Program) -> Failure:
@@ -65,13 +67,18 @@ def memory_kills() -> int:
 
 def last_line(folder: Path, rank: int) -> str:
     """Return the last line that a rank wrote, or nothing."""
+    return next(iter(last_lines(folder, rank, 1)), "")
+
+
+def last_lines(folder: Path, rank: int, count: int) -> list[str]:
+    """Return the last lines that a rank wrote, as many as there are, without empty ones."""
     try:
         with (folder / f"rank-{rank}.log").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
             lines = file.read().decode(errors="replace").split("\n")
     except FileNotFoundError:
-        return ""
-    return next((_one_line(line) for line in reversed(lines) if line.strip()), "")
+        return []
+    return [_one_line(line) for line in lines if line.strip()][-count:]
 
 
 def _no_memory(rank: int, said: str) -> Failure:

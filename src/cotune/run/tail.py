@@ -6,9 +6,11 @@ import json
 import math
 import os
 import re
+from array import array
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cotune.jobfile.pattern import group_of
 from cotune.run.launch import Reported
@@ -18,33 +20,94 @@ from cotune.worker.report import PROGRESS, TERMS
 
 _NAME_LETTERS = 200  # of a metric
 _WARNING_LETTERS = 500
+_KNOWN_BY = 4096  # bytes of a file's beginning, and as many before a place
 _LINE_END = re.compile(rb"[\r\n]+")
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where reading goes on in a file, and by what the file is known again."""
+
+    offset: int = 0
+    inode: int = 0
+    around: bytes = b""  # its first bytes, and the last before the offset
+
+    @classmethod
+    def of(cls, file: BinaryIO, offset: int) -> _Place:
+        """Return the place at an offset of a file."""
+        return cls(offset, os.fstat(file.fileno()).st_ino, _around(file, offset))
+
+    def is_in(self, file: BinaryIO) -> bool:
+        """Return whether a file is the one of this place: not another of its name, nor cut or written anew."""
+        state = os.fstat(file.fileno())
+        same = state.st_ino == self.inode and state.st_size >= self.offset
+        return self.offset == 0 or (same and _around(file, self.offset) == self.around)
+
+
+def _around(file: BinaryIO, offset: int) -> bytes:
+    file.seek(0)
+    first = file.read(min(offset, _KNOWN_BY))
+    file.seek(max(0, offset - _KNOWN_BY))
+    return first + file.read(min(offset, _KNOWN_BY))
+
+
 class Tail:
-    """The lines that are added to a file from now on, or the `whole` of it; `written` by the wall clock."""
+    """The lines that are added to a file from now on, or the `whole` of it; `written` by the wall clock.
+
+    A file that is replaced, cut or written anew is read from its beginning, less the first lines of it that were read
+    before: some scripts write all of their log again with each line.
+    """
 
     def __init__(self, path: Path, *, whole: bool = False) -> None:
         self._path = path
-        self._offset = path.stat().st_size if path.exists() and not whole else 0
-        self._rest = b""
+        self._place, self._rest = _Place(), b""
+        self._untouched: int | None = None  # when the file was written, while nothing but what stood there is in it
+        self._read, self._upto = array("q"), 0  # the lines read, and how many of them the file has had since it began
         self.written = 0.0
+        if path.exists() and not whole:
+            with path.open("rb") as file:
+                state = os.fstat(file.fileno())
+                self._place, self._untouched = _Place.of(file, state.st_size), state.st_mtime_ns
 
     def lines(self, *, last: bool) -> Iterator[str]:
         """Yield the whole lines added since the last call, and the torn one too if it is the `last` call."""
         try:
             with self._path.open("rb") as file:
-                self.written = os.fstat(file.fileno()).st_mtime
-                file.seek(self._offset)
-                added = file.read()
+                added = self._added(file)
         except FileNotFoundError:
+            self._begin_again()
             return
-        self._offset += len(added)
         *whole, self._rest = _LINE_END.split(self._rest + added)
         if last and self._rest:
             whole.append(self._rest)
         for line in whole:
-            yield line.decode(errors="replace")
+            if not self._is_repeated(hash(line)):
+                yield line.decode(errors="replace")
+
+    def _added(self, file: BinaryIO) -> bytes:
+        """Return what was added to a file since it was read, all of it where it is no longer the same."""
+        state = os.fstat(file.fileno())
+        self.written = state.st_mtime
+        written_alike = state.st_size == self._place.offset and self._untouched not in (None, state.st_mtime_ns)
+        if written_alike or not self._place.is_in(file):
+            self._begin_again()
+        file.seek(self._place.offset)
+        added = file.read()
+        if added:
+            self._place, self._untouched = _Place.of(file, self._place.offset + len(added)), None
+        return added
+
+    def _begin_again(self) -> None:
+        self._place, self._untouched, self._rest, self._upto = _Place(), None, b"", 0
+
+    def _is_repeated(self, line: int) -> bool:
+        """Return whether a line, as its hash, stood at the same place before the file was written anew; note it."""
+        repeated = self._upto < len(self._read) and self._read[self._upto] == line
+        if not repeated:
+            del self._read[self._upto :]
+            self._read.append(line)
+        self._upto += 1
+        return repeated
 
 
 Count = Callable[[Mapping[str, float]], float | None]

@@ -49,7 +49,7 @@ class Cause(StrEnum):
     JOB = "job"  # its own error, which would come again
     MEMORY = "memory"  # the config needs more than there is
     APART = "apart"  # its workers never met: each trained alone, as those of any other config would
-    UNHEARD = "unheard"  # it said nothing that we could read, and no other config would with the same pattern
+    UNHEARD = "unheard"  # it refused its arguments, or said nothing that we could read, as any config would
     OUTSIDE = "outside"  # a kill, silence, a lost node: it may go on from its checkpoint
     INTERRUPTED = "interrupted"  # no fault of the config, which may be tried again
     NOT_RECORDED = "not recorded"  # a recording does not say
@@ -132,7 +132,7 @@ class Sample:
 
     @property
     def unheard(self) -> bool:
-        """Return whether it ended without a word that could be read."""
+        """Return whether it ended without a word that could be read, as any other config would."""
         return self.failure is not None and self.failure.cause is Cause.UNHEARD
 
     @property

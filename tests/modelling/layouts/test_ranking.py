@@ -82,6 +82,15 @@ def test_accelerate_gets_fsdp2_and_refuses_what_it_does_not_have() -> None:
             accelerate(layout, setting())
 
 
+@pytest.mark.parametrize(("data_parallel", "machines"), [(8, 1), (64, 8)])
+def test_accelerate_on_several_machines_is_told_where_the_first_is(data_parallel: int, machines: int) -> None:
+    text = accelerate(Layout(data_parallel, 1, 1, 3, 2, 4), setting())
+    config = yaml.safe_load(text)
+    assert config["num_machines"] == machines
+    assert ("--machine_rank RANK_OF_NODE --main_process_ip FIRST_NODE" in text) == (machines > 1)
+    assert ({"main_process_ip", "main_process_port"} <= config.keys()) == (machines > 1)
+
+
 @environments.needs("logs")
 def test_accelerate_reads_the_file_itself(tmp_path: Path) -> None:
     (tmp_path / "layout.yaml").write_text(accelerate(Layout(8, 2, 1, 3, 2, 4), setting()))

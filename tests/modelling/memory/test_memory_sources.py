@@ -91,3 +91,30 @@ def test_a_module_that_is_no_transformer_is_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(InvalidFile, match="tracing"):
         from_module(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("vocab_size", "NaN"),
+        ("num_hidden_layers", "1e400"),
+        ("num_hidden_layers", '"abc"'),
+        ("num_hidden_layers", "-2"),
+        ("num_hidden_layers", "0"),
+        ("num_attention_heads", "2.5"),
+        ("num_key_value_heads", "true"),
+        ("intermediate_size", "[1, 2]"),
+        ("head_dim", "-1"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_by_its_key(tmp_path: Path, key: str, value: str) -> None:
+    text = json.dumps(MISTRAL | {key: "PUT"}).replace('"PUT"', value)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InvalidFile, match=rf"has {key} .*: a whole number from 1 to 1,000,000,000 was expected"):
+        read_architecture(str(tmp_path))
+
+
+def test_what_a_config_leaves_open_is_as_usual() -> None:
+    found = from_config(MISTRAL | {"num_key_value_heads": None, "head_dim": None, "num_local_experts": 0})
+    assert (found.kv_heads, found.head_size, found.experts) == (32, 0, 1)
+    assert from_config(MISTRAL | {"hidden_size": 4096.0}).hidden == 4096

@@ -56,5 +56,6 @@ def init(
         if own != given:
             say(f"cotune starts the workers itself, so {given[0]} was left out: run is {line(words)}")
         level = drafted.open_target
-        first = f"a level for the target (in {file.name}, or --target '{level}'), then " if level else ""
+        what = f"a level for the target (in {file.name}, or --target '{level}')" if level else f"target in {file.name}"
+        first = f"{what}, then " if drafted.lacks_target else ""
         say(f"next: {first}cotune profile, then cotune plan, then cotune run")

@@ -12,9 +12,11 @@ from cotune.cli import options
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.predict.input_law import InputLaw
+from cotune.predict.samples import timed
 from cotune.project.planner import Planner
 from cotune.project.project import Project
 from cotune.types import Forecast, Goal, Job
@@ -59,8 +61,7 @@ def predict(
         with job_project(settings, store) as project:
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)
-    law = InputLaw.of(project.settings.job, known.samples)
-    _print(project.settings, planner, law, everything=everything, json=json)
+    _print(project.settings, planner, known, everything=everything, json=json)
 
 
 def _planner(project: Project, known: Evidence, predictors: Predictors) -> Planner:
@@ -69,9 +70,12 @@ def _planner(project: Project, known: Evidence, predictors: Predictors) -> Plann
     return project.with_goal(goal).planner(known, predictors, accuracy=True)
 
 
-def _print(settings: Settings, planner: Planner, law: InputLaw | None, *, everything: bool, json: bool) -> None:
+def _print(settings: Settings, planner: Planner, known: Evidence, *, everything: bool, json: bool) -> None:
+    law = InputLaw.of(settings.job, known.samples)
     assessed, notes = planner.assess(), planner.outlook.notes
     rows = np.flatnonzero(np.isfinite(assessed.seconds))
+    if not len(rows):
+        raise _nothing(planner, known)
     shown = rows if everything or len(rows) <= SHOWN else rows[np.linspace(0, len(rows) - 1, SHOWN).astype(int)]
     forecasts = [assessed.forecast(int(row)) for row in shown]
     waits = [None] * len(forecasts) if law is None else law.epoch(settings.job, [one.config for one in forecasts])
@@ -87,6 +91,16 @@ def _print(settings: Settings, planner: Planner, law: InputLaw | None, *, everyt
     if law is not None and law.per_example:
         shares = [float(wait) / one.epoch_seconds.mid for one, wait in zip(forecasts, waits, strict=True)]
         say(f"of an epoch {min(shares):.0%} to {min(1.0, max(shares)):.0%} is waiting for input (loading {law.how})")
+
+
+def _nothing(planner: Planner, known: Evidence) -> NotFound:
+    """Return that nothing of what was asked for can run, as far as is known, with the batches that did."""
+    batches = sorted({sample.config.batch_size for sample in timed(known.all_samples)})
+    why = "".join(f" ({line})" for line in planner.outlook.notes if "left out" in line)
+    asked = planner.outlook.configs[0]
+    others = f" and {planner.outlook.configs.length - 1} more" if planner.outlook.configs.length > 1 else ""
+    ran = ", ".join(map(str, batches))
+    return NotFound(f"no forecast of {asked}{others}, which cannot run as far as is known{why}; batches {ran} did")
 
 
 def _document(job: Job, forecast: Forecast, epochs: int) -> dict[str, Any]:

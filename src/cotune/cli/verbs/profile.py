@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from cotune.cli import options
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_copies, doubt_open_target, doubt_target, doubt_unit
+from cotune.cli.doubts import (
+    doubt_axes,
+    doubt_batches,
+    doubt_copies,
+    doubt_direction,
+    doubt_open_target,
+    doubt_seed,
+    doubt_target,
+    doubt_unit,
+)
 from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
@@ -64,7 +73,9 @@ def profile(
         note(words)
     doubt_batches(settings.job, settings.space.configs())
     doubt_copies(settings.job, settings.space.configs())
+    doubt_seed(settings.job, seed)
     with job_project(settings, store) as project:
+        doubt_direction(project.settings)
         doubt_unit(project.settings)
         doubt_open_target(project.settings)
         outcome = project.profile(

@@ -11,6 +11,7 @@ import shlex
 from cotune.interop.export import PORT, LaunchOrder, comment, dump, exports, going_on, torchrun_words
 
 USE = "the command in the first lines of {file}"
+ON_EACH_NODE = "--machine_rank RANK_OF_NODE --main_process_ip FIRST_NODE"
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
 
 
@@ -40,4 +41,4 @@ def write(order: LaunchOrder) -> str:
 
 
 def _machines(order: LaunchOrder) -> str:
-    return " --machine_rank RANK_OF_NODE --main_process_ip FIRST_NODE" if order.nodes > 1 else ""
+    return f" {ON_EACH_NODE}" if order.nodes > 1 else ""

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import yaml
 
 from cotune.errors import UsageError
+from cotune.interop.export import PORT
+from cotune.interop.exporters.accelerate import ON_EACH_NODE
 from cotune.modelling.layouts.layout import Layout
 from cotune.modelling.layouts.setting import Setting
 
@@ -49,13 +51,14 @@ def accelerate(layout: Layout, setting: Setting) -> str:
         raise UsageError(
             f"Accelerate's FSDP2 has no pipelines and shards gradients at least ({layout})", remedy="shards_accelerate"
         )
-    per_node = setting.machine.per_node
+    machines = max(layout.gpus // setting.machine.per_node, 1)
     config: dict[str, object] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "FSDP",
-        "num_machines": max(layout.gpus // per_node, 1),
+        "num_machines": machines,
         "num_processes": layout.gpus,
         "machine_rank": 0,
+        **({"main_process_ip": "HEAD", "main_process_port": PORT} if machines > 1 else {}),
         "rdzv_backend": "static",
         "same_network": True,
         "use_cpu": False,
@@ -76,7 +79,8 @@ def accelerate(layout: Layout, setting: Setting) -> str:
             "parallelism_config_tp_size": layout.tp,
         }
     script = f"per_device_train_batch_size {layout.micro_batch}, gradient_accumulation_steps {layout.accumulate}"
-    return f"# in the script: {script}\n{yaml.safe_dump(config, sort_keys=False)}"
+    several = f"# accelerate launch --config_file THIS_FILE {ON_EACH_NODE} ...\n" if machines > 1 else ""
+    return f"# in the script: {script}\n{several}{yaml.safe_dump(config, sort_keys=False)}"
 
 
 EXPORTS: dict[str, Callable[[Layout, Setting], str]] = {"torchtitan": torchtitan, "accelerate": accelerate}

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ _KEYS = {  # Llama's name of a field first, then those of others
 }
 _FFN = ("moe_intermediate_size", "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_MOST = 10**9  # layers, heads, words or numbers of a vector
 _TIED = frozenset(("gpt2", "gpt_bigcode", "opt", "bloom", "gemma", "gemma2"))  # unless their config says otherwise
 _PLAIN = frozenset(
     ("gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "codegen", "starcoder2", "phi")
@@ -64,25 +65,39 @@ def from_name(name: str) -> Architecture:
 
 def from_config(config: Mapping[str, Any], name: str = "model") -> Architecture:
     """Return the shape that a Hugging Face config describes."""
-    config = config.get("text_config") or config
+    inner = config.get("text_config")
+    config = inner if isinstance(inner, Mapping) and inner else config
     kind = str(config.get("model_type", ""))
-    found = {field: _first(config, keys) for field, keys in _KEYS.items()}
-    missing = [_KEYS[field][0] for field, value in found.items() if value is None]
+    missing = [keys[0] for keys in _KEYS.values() if all(config.get(key) is None for key in keys)]
     if missing:
         raise InvalidFile(f"the config of {name} has no {', '.join(missing)}: is it a language model's?")
-    layers, hidden, heads, vocab = (int(found[field] or 0) for field in ("layers", "hidden", "heads", "vocab"))
+    count = partial(_count, config, name)
+    layers, hidden, heads, vocab = (count(_KEYS[field]) for field in ("layers", "hidden", "heads", "vocab"))
     plain = kind in _PLAIN
-    experts = int(_first(config, _EXPERTS) or 1)
-    shared = 1 if config.get("multi_query") else int(config.get("num_key_value_heads") or heads)
+    experts = count(_EXPERTS, 1)
     return Architecture(
-        name=str(config.get("_name_or_path") or name), layers=layers, hidden=hidden, heads=heads, kv_heads=shared,
-        ffn=int(_first(config, _FFN) or 4 * hidden), vocab=vocab,
+        name=str(config.get("_name_or_path") or name), layers=layers, hidden=hidden, heads=heads,
+        kv_heads=1 if config.get("multi_query") else count(("num_key_value_heads",), heads),
+        ffn=count(_FFN, 4 * hidden), vocab=vocab,
         tied=bool(config.get("tie_word_embeddings", kind in _TIED)),
-        experts=experts, experts_active=int(config.get("num_experts_per_tok") or 1) if experts > 1 else 1,
-        gated=not plain, head_size=int(config.get("head_dim") or 0),
-        positions=int(config.get("n_positions") or 0) if kind in ("gpt2", "gpt_bigcode") else 0,
+        experts=experts, experts_active=count(("num_experts_per_tok",), 1) if experts > 1 else 1,
+        gated=not plain, head_size=count(("head_dim",), 0),
+        positions=count(("n_positions",), 0) if kind in ("gpt2", "gpt_bigcode") else 0,
         upcasts_logits=not plain,
     )  # fmt: skip
+
+
+def _count(config: Mapping[str, Any], name: str, keys: tuple[str, ...], usual: int | None = None) -> int:
+    """Return the whole number that a config has by one of its keys, else the usual one; refuse what is none."""
+    key = next((key for key in keys if config.get(key) is not None), keys[0])
+    value = config.get(key)
+    if usual is not None and not value:
+        return usual
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not 0 < number <= _MOST or number != int(number):
+        words = f"the config of {name} has {key} {value!r:.40}"
+        raise InvalidFile(f"{words}: a whole number from 1 to {_MOST:,} was expected")
+    return int(number)
 
 
 def from_module(module: nn.Module, name: str = "") -> Architecture:
@@ -124,10 +139,6 @@ def _with_block(shape: Architecture, matrices: list[tuple[int, ...]]) -> Archite
 def _alike(part: nn.Module) -> int:
     """Return how many children are of the most frequent kind."""
     return max(Counter(type(child).__name__ for child in part.children()).values(), default=0)
-
-
-def _first(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((config[key] for key in keys if config.get(key) is not None), None)
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for dee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -62,7 +62,7 @@ class Optimus:
         found = curves(job, samples, least_points=2)
         perfect = _perfect(job, found)
         by_batch = by_global_batch(found)
-        fitted = tuple(_kept(tuple(same), perfect) for same in by_batch.values())
+        fitted = tuple(replace(_kept(tuple(same), perfect), metric=job.metric) for same in by_batch.values())
         return _Learning(tuple(by_batch), fitted, perfect)
 
 
@@ -73,7 +73,8 @@ def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
         return Verdict(None, f"no evaluation of {job.metric} yet")
     perfect = max(_perfect(job, [curve]), job.sign * target)
     steps = job.examples / max(sample.config.global_batch, 1) if job.examples else None
-    found = _joined([curve], perfect, steps or 1.0).reaches(perfect - job.sign * target)
+    fitted = replace(_joined([curve], perfect, steps or 1.0), metric=job.metric)
+    found = fitted.reaches(perfect - job.sign * target)
     if found.epoch is None or steps is None:
         return found
     return Verdict(found.epoch / steps, f"{found.reason}, after {found.epoch:,.0f} steps")
@@ -94,14 +95,15 @@ class _Learning:
 
     @property
     def remark(self) -> str:
-        """Return when the loss is at its end, or why that cannot be told."""
+        """Return when the metric is at its end, or why that cannot be told."""
         verdicts = [curve.converges() for curve in self.fitted]
         ends = [verdict.epoch for verdict in verdicts if verdict.epoch is not None]
         doubts = [f"at batch {b} {v.reason}" for b, v in zip(self.batches, verdicts, strict=True) if v.epoch is None]
         if not ends:
             return doubts[0]
         first, last = min(ends), max(ends)
-        words = f"its loss has converged after {f'{first:.0f} to ' if first < last else ''}{last:.0f} epochs"
+        when = f"{f'{first:.0f} to ' if first < last else ''}{last:.0f} epochs"
+        words = f"its {self.fitted[0].metric} has converged after {when}"
         return "; ".join([words, *doubts[:1]])
 
 
