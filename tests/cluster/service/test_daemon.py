@@ -205,3 +205,17 @@ def test_a_job_whose_measuring_was_killed_from_outside_is_measured_again(tmp_pat
     with open_store(store) as opened:
         assert Queue(opened).get(id).state.value == "done", said
     assert (folder / "killed").exists()
+
+
+def test_a_relative_store_serves_jobs_of_other_folders(tmp_path: Path) -> None:
+    named, by_environment = job(tmp_path, "named", "epochs: 2"), job(tmp_path, "by_environment", "epochs: 2")
+    ids = [cotune(tmp_path, "submit", "named", "--store", "team.db", "--json").json["job"]]
+    service = serving(tmp_path, "team.db", "--drain")
+    said = [service.communicate()[1]]
+    ids.append(cotune(tmp_path, "submit", "by_environment", "--store", "sqlite:///team.db", "--json").json["job"])
+    command = [sys.executable, "-m", "cotune", "serve", "--slots", "2", "--drain"]
+    told = {**environment(tmp_path), "COTUNE_STORE": "team.db"}
+    said.append(subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True, check=False).stderr)
+    with open_store(str(tmp_path / "team.db")) as opened:
+        assert [Queue(opened).get(id).state.value for id in ids] == ["done", "done"], said
+    assert not [*named.glob("*.db"), *by_environment.glob("*.db")]
