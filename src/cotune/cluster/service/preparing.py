@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
-from cotune.cluster.service.preparers import Preparers, run_folder
+from cotune.cluster.service.preparers import PreparationEnd, Preparers, run_folder
 from cotune.cluster.service.queued import JobInLine, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.cluster.service.term import TermQueue
@@ -36,8 +36,8 @@ class Preparing:
         Who was planned just now is given workers first: what its preparation wrote is read before the next begins.
         """
         before, over = self.preparers.reserved, self.preparers.ended()
-        for job, code in over:
-            self._reap(job, code)
+        for end in over:
+            self._reap(end)
         if not over:
             waiting = [job for job in queued if not job.standing.held and job.id not in self.preparers.ids]
             self._begin_next(waiting, cluster, free)
@@ -77,22 +77,27 @@ class Preparing:
             words = explained(error) if isinstance(error, CotuneError) else f"cannot be prepared: {error}"
             self._notes.become(job.id, State.FAILED, words)
 
-    def _reap(self, job: QueuedJob, code: int) -> None:
-        """Take in that a preparation ended; one that wrote nothing is tried again a few times."""
+    def _reap(self, end: PreparationEnd) -> None:
+        """Take in that a preparation ended; one that came to nothing is tried again a few times."""
+        job = end.job
         if self._unmeasured.pop(job.id, None) is not None:  # it was measured: others of its project may need no more
             self._unmeasured = {id: folder for id, folder in self._unmeasured.items() if folder != job.file.folder}
         after = self._notes.queue.get(job.id)
         if after.state not in (State.PROFILING, State.STOPPING):
             return
         asked = after.state is State.STOPPING
-        if code == UNMEASURED and not asked:
+        if end.code == UNMEASURED and not asked:
             self._unmeasured[job.id] = job.file.folder
             self._notes.change(job.id, states.put_back, "waits to be measured")
             return
         self._tries[job.id] = self._tries.get(job.id, 0) + (0 if asked else 1)
         if not asked and self._tries[job.id] >= TRIES:
-            words = f"measuring it ended {self._tries[job.id]} times without a word (exit status {code})"
+            words = f"measuring it ended {self._tries[job.id]} times {_last_words(end)}"
             self._notes.become(job.id, State.FAILED, words)
             return
-        words = after.reason if asked else f"its measuring was ended (status {code})"
+        words = after.reason if asked else f"its measuring was ended {_last_words(end)}"
         self._notes.change(job.id, states.put_back, words)
+
+
+def _last_words(end: PreparationEnd) -> str:
+    return f"(status {end.code}): {end.last_line}" if end.last_line else f"without a word (status {end.code})"
