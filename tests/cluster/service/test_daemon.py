@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.jobs import checkpointing, cotune, environment
+from cli.jobs import checkpointing, cotune, environment, script
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import State
 from cotune.store import open_store
 
 NOTE = "open('starts.txt', 'a').write(os.environ['COTUNE_FENCE'] + f' {epochs} {first}\\n')"
@@ -219,3 +220,42 @@ def test_a_relative_store_serves_jobs_of_other_folders(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "team.db")) as opened:
         assert [Queue(opened).get(id).state.value for id in ids] == ["done", "done"], said
     assert not [*named.glob("*.db"), *by_environment.glob("*.db")]
+
+
+@pytest.mark.parametrize(("priority", "checkpoints"), [(-100, True), (0, False)])
+def test_measuring_stops_no_job_of_higher_priority_and_none_without_a_checkpoint(
+    tmp_path: Path, priority: int, checkpoints: bool
+) -> None:
+    store = str(tmp_path / "store.db")
+    gate = "[time.sleep(0.02) for _ in iter(lambda: epochs == 12 and not os.path.exists('go'), False)]"
+    long, other = job(tmp_path, "long", "epochs: 12", each=gate), job(tmp_path, "other", "epochs: 2")
+    file = (other / "cotune.yaml").read_text().replace("train.py", "other.py")
+    (other / "cotune.yaml").write_text(file.replace("epochs: 2", "target: accuracy=0.5"))  # else "long" tells enough
+    (other / "train.py").rename(other / "other.py")
+    if not checkpoints:
+        script(long, setup=f"first = 0; {NOTE}", after=gate)
+    ids = [cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]]
+    service = serving(tmp_path, store, "--slots", "1", "--drain")
+    for _ in until(service, "running", ids[0]):
+        pass
+    asked = ("--priority", str(priority), "--json")
+    ids.append(cotune(tmp_path, "submit", "other", "--store", store, *asked).json["job"])
+    for _ in until(service, ids[1], "must come free"):
+        pass
+    told = cotune(tmp_path, "why", ids[1], "--store", store).out
+    assert "1 worker must come free" in told
+    ids.append(cotune(tmp_path, "submit", "long", "--store", store, "--json", "--priority", "-200").json["job"])
+    for _ in until(service, "waiting", ids[2], "planned"):
+        pass
+    (long / "go").touch()
+    said = service.communicate()[1]
+    with open_store(store) as opened:
+        queue = Queue(opened)
+        assert [queue.get(id).state.value for id in ids] == ["done", "met", "done"], said
+        events = queue.events()
+    runs = [event.job for event in events if event.state is State.RUNNING]
+    assert sorted(runs) == sorted(ids), "each was started once"
+    measured = {event.job: event.number for event in events if event.words == "to be measured"}
+    assert list(measured) == ids[:2]
+    began = next(event.number for event in events if event.job == ids[2] and event.state is State.RUNNING)
+    assert measured[ids[1]] < began, "who comes first in line is measured before others start"

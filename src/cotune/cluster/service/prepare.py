@@ -21,7 +21,7 @@ from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import is_alike, on_cluster
-from cotune.cluster.service.preparing import TRIES, UNMEASURED
+from cotune.cluster.service.preparing import TRIES, UNMEASURED, time_left
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
@@ -133,10 +133,7 @@ class Preparation:
         settings = on_cluster(settings, self.cluster)
         goal = settings.goal
         if goal.deadline is not None:
-            left = goal.deadline - (self.queue.now() - self.job.submitted)
-            if left <= 0:
-                raise Infeasible("its deadline passed before it could be planned", "deadline")
-            goal = replace(goal, deadline=left)
+            goal = replace(goal, deadline=time_left(self.job, goal.deadline, self.queue.now()))
         return replace(settings, goal=goal)
 
     def _measure(self, settings: Settings, store: Store) -> None:

@@ -15,10 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.cluster.policy import capacity
 from cotune.cluster.service.device_types import types_of
 from cotune.cluster.service.queued import QueuedJob
-from cotune.jobfile.settings import Settings
 from cotune.run.tail import Tail
 from cotune.safety import private
 from cotune.store import rows
@@ -85,13 +83,8 @@ class Preparers:
         types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
         self._begin(job, cluster, {})
 
-    def measure(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
-        """Begin to measure a job: on what is free, half of all at least, and never more than the job can use."""
-        settings, there = job.file.settings(), capacity(cluster)
-        most = _most_units(settings)
-        units = {
-            kind: min(max(free[kind], -(-there[kind] // 2)), there[kind], most) for kind in types_of(settings, cluster)
-        }
+    def measure(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
+        """Begin to measure a job on so many units of each type."""
         self._begin(job, cluster, units)
 
     def _begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
@@ -151,13 +144,6 @@ class Preparers:
 def run_folder(job: QueuedJob) -> Path:
     """Return where the files of a job's starts go: in the folder of its own project."""
     return Path(job.folder) if job.folder else work_folder(Path(job.file.folder)) / RUNS / job.id
-
-
-def _most_units(settings: Settings) -> int:
-    """Return the workers and servers that the widest config of a job has."""
-    axes = {axis.name: axis.values for axis in settings.space.axes if axis.name in ("workers", "servers")}
-    widest = [max(value for value in values if isinstance(value, int)) for values in axes.values()]
-    return sum(widest) if "workers" in axes else sys.maxsize
 
 
 def _last_line(log: Tail) -> str:
