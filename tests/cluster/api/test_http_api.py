@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -260,3 +263,33 @@ def test_pages_of_other_sites_cannot_use_it(service: Service) -> None:
     given = {"sec_fetch_site": "cross-site"}
     assert service.here.post("/api/v1/jobs", {"text": TEXT}, **given).status == 403
     assert "access-control-allow-origin" not in service.here.get("/api/v1/jobs", origin="https://evil.example").headers
+
+
+def test_scripts_are_read_by_one_request_at_a_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 ends two threads that parse at once: AST constructor recursion depth mismatch."""
+    at_once, most, parse = 0, 0, ast.parse
+
+    def watched(text: str) -> ast.Module:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        switched.wait(0.01)  # another thread may come in here, if any can
+        at_once -= 1
+        return parse(text)
+
+    switched = threading.Event()
+    monkeypatch.setattr(ast, "parse", watched)
+    (service.root / "train.py").write_text("lr = 0.1\n")
+    clients = [service.here for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda client: client.post("/api/v1/jobs", {"text": TEXT}), clients))
+    assert [answer.status for answer in answers] == [201] * 8
+    assert most == 1
+
+
+@pytest.mark.parametrize("text", ["-" * 9000 + "1", "a" + ".b" * 90_000])
+def test_a_script_too_deep_to_be_read_is_told_as_the_scripts_fault(service: Service, text: str) -> None:
+    (service.root / "train.py").write_text(text)
+    answer = service.here.post("/api/v1/jobs", {"text": TEXT})
+    assert answer.status == 422
+    assert answer.json["error"] == f"{service.root / 'train.py'} is nested too deeply for Python to read"
