@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune
 from cotune.cluster.loop import Changes
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
@@ -87,3 +88,12 @@ def test_a_look_ahead_counts_the_start_of_those_that_do_not_run_yet() -> None:
     seen = spans([runs, starts], Joint(), Cluster((Device(SLOT, 2),)), 0.0)
     assert seen["runs"][1] == pytest.approx((5.0, 5.0, 5.0))
     assert seen["starts"][1] == pytest.approx((13.0, 13.0, 13.0))
+
+
+def test_a_check_refuses_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    open_store(str(file)).close()
+    assert cotune(tmp_path, "serve", "--check", "--store", str(file)).code == 0
+    checked = cotune(tmp_path, "serve", "--check", "--store", f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert checked.code == 4
+    assert "cannot open or write the store" in checked.err
