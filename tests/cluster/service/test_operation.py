@@ -97,3 +97,10 @@ def test_a_check_refuses_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     checked = cotune(tmp_path, "serve", "--check", "--store", f"sqlite:///file:{file}?mode=ro&uri=true")
     assert checked.code == 4
     assert "cannot open or write the store" in checked.err
+
+
+def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    looked = cotune(tmp_path, "queue", "--store", "empty.db")
+    assert (looked.code, (tmp_path / "empty.db").stat().st_size) == (3, 0)
+    assert "is an empty file and no store yet" in looked.err
