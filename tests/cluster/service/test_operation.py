@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import cotune
+from cotune.cli.remedies import explained
 from cotune.cluster.loop import Changes
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
@@ -22,6 +23,7 @@ from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.work import Steady
+from cotune.errors import NotFound
 from cotune.run.environment import free_ports
 from cotune.store import open_store
 from cotune.types import Cluster, Config, Device, Sample
@@ -113,3 +115,15 @@ def test_nobody_waits_for_a_pipe_instead_of_a_file(tmp_path: Path, words: tuple[
     refused = cotune(tmp_path, *words)
     assert refused.code == 4
     assert "pipe is not a regular file" in refused.err
+
+
+def test_advice_names_the_job_file_where_it_is_not_found_by_itself(tmp_path: Path) -> None:
+    text = "name: digits\nrun: python train.py {batch_size} {epochs}\nexamples: 1440\nepochs: 2\n"
+    (tmp_path / "train.py").touch()
+    for name in ("cotune.yaml", "k.yaml"):
+        (tmp_path / name).write_text(text)
+    found, other = (JobSnapshot.take(tmp_path / name) for name in ("cotune.yaml", "k.yaml"))
+    assert (found.named, other.named) == ("", "k.yaml")
+    unmeasured = NotFound("no samples", remedy="profile")
+    assert explained(unmeasured, found.named) == "no samples: cotune profile"
+    assert explained(unmeasured, other.named) == "no samples: cotune profile --file k.yaml"

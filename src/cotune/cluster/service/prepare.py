@@ -91,9 +91,9 @@ class Preparation:
         except Infeasible as error:
             nearest = [forecast_document(near) for near in error.nearest if isinstance(near, Forecast)]
             result = {"nearest": nearest, **error.document(nearest)}
-            self._move(State.DECLINED, explained(error), result=result)
+            self._move(State.DECLINED, explained(error, self.job.file.named), result=result)
         except CotuneError as error:
-            self._move(State.FAILED, explained(error))
+            self._move(State.FAILED, explained(error, self.job.file.named))
         else:
             words = f"planned {belief.wants}: {duration(belief.interval[1])} forecast"
             self._move(State.WAITING, words, belief=belief.document())
