@@ -259,3 +259,17 @@ def test_measuring_stops_no_job_of_higher_priority_and_none_without_a_checkpoint
     assert list(measured) == ids[:2]
     began = next(event.number for event in events if event.job == ids[2] and event.state is State.RUNNING)
     assert measured[ids[1]] < began, "who comes first in line is measured before others start"
+
+
+def test_a_job_says_once_that_it_failed_and_that_it_began_anew_where_it_had_no_checkpoint(tmp_path: Path) -> None:
+    store, folder = str(tmp_path / "store.db"), job(tmp_path, "unlucky", "epochs: 12")
+    once = "os.path.exists('killed') and sys.exit('no luck'), open('killed', 'w').close(), os.kill(os.getpid(), 9)"
+    script(folder, setup=f"first = 0; {NOTE}", after=f"epochs == 12 and ({once})")
+    id = cotune(tmp_path, "submit", "unlucky", "--store", store, "--json").json["job"]
+    said = serving(tmp_path, store, "--drain").communicate()[1]
+    with open_store(store) as opened:
+        found, events = Queue(opened).get(id), Queue(opened).events(id)
+    assert found.state is State.FAILED, said
+    assert not found.reason.startswith("failed")
+    assert [event.words for event in events if event.words.endswith("; it begins anew, without a checkpoint")]
+    assert cotune(tmp_path, "why", id, "--store", store).out.startswith(f"unlucky is failed: {found.reason}")

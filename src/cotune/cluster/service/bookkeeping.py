@@ -305,7 +305,9 @@ class Bookkeeper:
         )
         if smaller:
             self._log("smaller", units=self.cluster.units)
-        self._notes.change(id, states.lost, f"{failure}; it goes on from its checkpoint")
+        kept = has_checkpoint(served.folder)
+        after = "it goes on from its checkpoint" if kept else "it begins anew, without a checkpoint"
+        self._notes.change(id, states.lost, f"{failure}; {after}")
         return AfterLoss.WAITS if smaller or failure.room is not None else AfterLoss.STARTS
 
     def _room(self, where: EngineDevice) -> int | None:
@@ -354,7 +356,7 @@ class Bookkeeper:
         patient = replace(served.active.job, deadline=None)
         left = [*self._remaining(), Remaining(patient, 1.0, belief.spread, belief.start)]
         (_, (_, _, high)) = self._spans(left).get(job.id, ((0.0,) * 3, (math.inf,) * 3))
-        words = "declined: its deadline cannot be kept beside the others'"
+        words = "its deadline cannot be kept beside the others'"
         nearest = None
         if math.isfinite(high):
             whole = high + self._queue.now() - job.submitted
