@@ -355,3 +355,10 @@ def test_what_the_server_says_is_a_line_of_the_log(tmp_path: Path, capsys: pytes
         "level": "warning",
         "words": "Invalid HTTP request received.",
     }
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J"])
+def test_a_token_needs_a_name_that_shows(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="a token has a name of letters that show"):
+        access.add(tmp_path / "tokens", name, "read", "")
+    assert not (tmp_path / "tokens").exists()
