@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -272,13 +273,13 @@ def test_scripts_are_read_by_one_request_at_a_time(service: Service, monkeypatch
     """CPython 3.11 ends two threads that parse at once: AST constructor recursion depth mismatch."""
     at_once, most, parse = 0, 0, ast.parse
 
-    def watched(text: str) -> ast.Module:
+    def watched(*words: Any) -> ast.Module:
         nonlocal at_once, most
         at_once += 1
         most = max(most, at_once)
         switched.wait(0.01)  # another thread may come in here, if any can
         at_once -= 1
-        return parse(text)
+        return parse(*words)
 
     switched = threading.Event()
     monkeypatch.setattr(ast, "parse", watched)
