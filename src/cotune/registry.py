@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from cotune.errors import NotFound, UsageError, suggestion
-from cotune.safety import yaml_text
+from cotune.safety import python_text, yaml_text
 
 KINDS = {  # what one is called, and its folder
     "predictor": "predictors",
@@ -131,7 +131,7 @@ class Description:
 def describe(kind: str, name: str) -> Description:
     """Return all that an algorithm's source says of it, without importing it."""
     entry = _entries(kind)[name]
-    tree = ast.parse(entry.source)
+    tree = python_text.parse(entry.source, entry.module)
     made = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == entry.cls)
     settings = tuple(
         (node.target.id, ast.unparse(node.value))
@@ -175,7 +175,7 @@ def _entries(kind: str) -> dict[str, Entry]:
     known = dict(others)
     for module, file in _files(KINDS[kind]):
         source = file.read_text(encoding="utf-8")
-        tree = ast.parse(source)
+        tree = python_text.parse(source, module)
         listed = _listed(tree)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and (node.name in listed or _snake(node.name) == file.name[:-3]):
@@ -201,7 +201,8 @@ def _outside(point: EntryPoint) -> tuple[str, Entry]:
     if found is None or found.origin is None:
         raise NotFound(f"the entry point {point.name} = {point.value} names a module that is not installed")
     source = Path(found.origin).read_text(encoding="utf-8")
-    made = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == point.attr]
+    tree = python_text.parse(source, point.module)
+    made = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == point.attr]
     if not made:
         raise NotFound(f"the entry point {point.name} = {point.value} names no class of that module")
     return point.name, Entry(point.module, point.attr, _first_line(made[0]), source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -296,6 +296,15 @@ def require_store(url: URL) -> None:
     """Refuse to look at a store that is not there: looking must not make one."""
     if url.get_backend_name() == "sqlite" and not Path(url.database or ":memory:").is_file():
         raise NotFound(f"no store at {url.database}; name one with --store, or make it: cotune profile, cotune submit")
+    if url.get_backend_name() == "sqlite" and not any(_sizes(Path(str(url.database)))):
+        raise NotFound(f"{url.database} is an empty file and no store yet: cotune profile or submit makes it one")
+
+
+def _sizes(path: Path) -> Iterator[int]:
+    """Yield the bytes of a store's file and of its journal."""
+    for file in (path, path.with_name(path.name + "-wal")):
+        if file.is_file():
+            yield file.stat().st_size
 
 
 def check_predictors(*names: str) -> None:

@@ -15,11 +15,14 @@ _LIKELY = 0.5  # chance from which a goal may be asked for with less confidence
 _WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
 
 
-def explained(error: CotuneError) -> str:
-    """Return what is wrong, and what to do about it here."""
+def explained(error: CotuneError, file: str = "") -> str:
+    """Return what is wrong, and what to do about it here, with a job file that verbs do not find by themselves."""
+    advice = _WORDS.get(error.remedy, "")
     if isinstance(error, Infeasible):
-        return f"{error}{_WORDS.get(error.remedy, '')}{more_measuring(error)}"
-    return f"{_with_flag(error)}{_WORDS.get(error.remedy, '')}"
+        words, advice = str(error), advice + more_measuring(error)
+    else:
+        words = _with_flag(error)
+    return words + (advice.replace("cotune profile", f"cotune profile --file {quote(file)}") if file else advice)
 
 
 def listed(error: Infeasible) -> str:

@@ -23,6 +23,7 @@ from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
+from cotune.safety.regular import require_regular
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Cluster, Job, Sample
@@ -152,7 +153,9 @@ class Intake:
 
 def settings_of(path: Path, engine: str | None) -> Settings:
     """Return what a job file says, or the one in a folder; it must have something to run."""
-    settings = job_settings.load(path / job_settings.FILE_NAME if path.is_dir() else path, {"engine": engine})
+    file = path / job_settings.FILE_NAME if path.is_dir() else path
+    require_regular(file)
+    settings = job_settings.load(file, {"engine": engine})
     if not settings.job.command:
         raise NotFound(f"{path} has no command to run: say `run:`")
     return settings

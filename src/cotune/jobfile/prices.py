@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cotune.errors import InvalidFile, NotFound
 from cotune.safety import yaml_text
+from cotune.safety.regular import require_regular
 
 FILE = "prices.yaml"
 _CATALOGUE = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "Price", "SpotPrice")
@@ -87,6 +88,7 @@ def read(path: Path, *, spot: bool = False) -> tuple[Price, ...]:
         if not catalogues:
             raise NotFound(f"{path} holds no vms.csv, as SkyPilot's catalogues are called")
         return tuple(price for file in catalogues for price in read(file, spot=spot))
+    require_regular(path)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cotune.jobfile.script import MOST_BYTES
+from cotune.safety import python_text
 from cotune.types import LearningRate, RateScaling, rule_power
 
 _RATE = re.compile(r"(?:^|_)lr(?:$|_)|learning_?rate", re.IGNORECASE)
@@ -40,7 +41,7 @@ def _parsed(command: Sequence[str], folder: Path) -> ast.Module:
     if path is None or not path.is_file() or path.stat().st_size > MOST_BYTES:
         return ast.Module([], [])
     try:
-        return ast.parse(path.read_text(errors="replace"))
+        return python_text.parse(path.read_text(errors="replace"), str(path))
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module([], [])
 

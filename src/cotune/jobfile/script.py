@@ -23,7 +23,7 @@ from typing import Literal
 
 from cotune.jobfile import metric_names
 from cotune.jobfile.script_talk import computed_metrics, printed_lines, workers_meet
-from cotune.safety import yaml_text
+from cotune.safety import python_text, yaml_text
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
 Framework = Literal["transformers", "lightning", "accelerate"]
@@ -117,7 +117,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     framework: Framework | None = None
     meets, prints, computed = True, tuple[str, ...](), tuple[str, ...]()
     try:
-        tree = ast.parse(text)
+        tree = python_text.parse(text, str(path))
         stated, framework = list(_stated(tree, path.name, _asked(command))), _framework(tree, text)
         meets, prints = framework is not None or workers_meet(path, tree, text), printed_lines(tree)
         computed = computed_metrics(tree)

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import platformdirs
 from pydantic_core import from_json
@@ -58,6 +58,17 @@ def locate(given: str | None, start: Path) -> URL:
     if asked:
         return _asked(asked)
     return _file(work_folder(start) / FILE)
+
+
+def absolute(url: URL) -> URL:
+    """Return a store's URL as a process in another folder has to be told it."""
+    name = url.database or ":memory:"
+    if url.get_backend_name() != "sqlite" or ":memory:" in name:
+        return url
+    if name.startswith("file:"):
+        path = Path(unquote(name.removeprefix("file:"))).absolute()
+        return url.set(database=f"file:{quote(str(path))}")
+    return url.set(database=str(Path(name).absolute()))
 
 
 def work_folder(start: Path) -> Path:

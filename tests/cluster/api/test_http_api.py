@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +20,7 @@ pytest.importorskip("fastapi", reason="needs cotune[dashboard] (pip install fast
 from cluster.api.requests_to_app import Client
 from cotune.cluster.api import tokens as access
 from cotune.cluster.api.app import create
+from cotune.cluster.api.listening import ApiAddress, answering
 from cotune.cluster.api.middleware import RequestLimits
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import MOST_BYTES
@@ -260,3 +267,99 @@ def test_pages_of_other_sites_cannot_use_it(service: Service) -> None:
     given = {"sec_fetch_site": "cross-site"}
     assert service.here.post("/api/v1/jobs", {"text": TEXT}, **given).status == 403
     assert "access-control-allow-origin" not in service.here.get("/api/v1/jobs", origin="https://evil.example").headers
+
+
+def test_scripts_are_read_by_one_request_at_a_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 ends two threads that parse at once: AST constructor recursion depth mismatch."""
+    at_once, most, parse = 0, 0, ast.parse
+
+    def watched(*words: Any) -> ast.Module:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        switched.wait(0.01)  # another thread may come in here, if any can
+        at_once -= 1
+        return parse(*words)
+
+    switched = threading.Event()
+    monkeypatch.setattr(ast, "parse", watched)
+    (service.root / "train.py").write_text("lr = 0.1\n")
+    clients = [service.here for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda client: client.post("/api/v1/jobs", {"text": TEXT}), clients))
+    assert [answer.status for answer in answers] == [201] * 8
+    assert most == 1
+
+
+@pytest.mark.parametrize("text", ["-" * 9000 + "1", "a" + ".b" * 90_000])
+def test_a_script_too_deep_to_be_read_is_told_as_the_scripts_fault(service: Service, text: str) -> None:
+    (service.root / "train.py").write_text(text)
+    answer = service.here.post("/api/v1/jobs", {"text": TEXT})
+    assert answer.status == 422
+    assert answer.json["error"] == f"{service.root / 'train.py'} is nested too deeply for Python to read"
+
+
+def test_what_nobody_foresaw_is_answered_in_json_and_logged_in_one_line(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(Queue, "submit", broken)
+    answer = service.here.post("/api/v1/jobs", {"text": TEXT})
+    assert answer.status == 500
+    assert answer.json["error"] == "the service cannot answer this (SystemError); its log says more"
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["request"]) == ("trouble", "POST /api/v1/jobs")
+    assert told["words"] == "SystemError: AST constructor recursion depth mismatch"
+    assert "in broken" in told["trace"]
+
+
+def test_parameters_that_are_not_there_are_refused_and_those_that_are_named(service: Service) -> None:
+    client = service.here
+    id = client.post("/api/v1/jobs", {"text": TEXT}).json["job"]
+    refused = client.get(f"/api/v1/jobs/{id}/wait?timeout=1")
+    assert refused.status == 422
+    assert refused.json["error"] == "no parameter 'timeout' of /api/v1/jobs/{id}/wait; there are seconds"
+    assert client.get("/api/v1/jobs?sate=queued").json["error"].endswith("did you mean 'state'?")
+    assert client.post(f"/api/v1/jobs/{id}/hold?force=1").json["error"].endswith("there are none")
+    assert client.get("/api/v1/jobs?state=queued&state=held").status == 422
+    assert client.get("/?from=mail").status == 200
+
+
+def test_every_refusal_has_the_same_key(service: Service) -> None:
+    client, deep = service.here, b"[" * 100_000
+    refused = [
+        client.get("/api/v1/elsewhere"),
+        client.ask("DELETE", "/api/v1/jobs"),
+        client.ask("POST", "/api/v1/jobs", body=deep, content_type="application/json"),
+    ]
+    assert [answer.status for answer in refused] == [404, 405, 400]
+    assert all(list(answer.json) == ["error", "exit_code"] for answer in refused)
+    assert refused[1].headers["allow"]
+
+
+def test_what_the_server_says_is_a_line_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    access.add(tmp_path / "tokens", "ada", "read", "")
+    address = ApiAddress(port=0, tokens=tmp_path / "tokens")
+    with answering(address, str(tmp_path / "store.db")) as url:
+        port = urlsplit(url).port
+        with socket.create_connection(("127.0.0.1", port)) as asking:
+            asking.sendall(b"\0\0\r\n\r\n")
+            while asking.recv(1024):
+                pass
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line) | {"at": ""} == {
+        "at": "",
+        "event": "http",
+        "level": "warning",
+        "words": "Invalid HTTP request received.",
+    }
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J"])
+def test_a_token_needs_a_name_that_shows(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="a token has a name of letters that show"):
+        access.add(tmp_path / "tokens", name, "read", "")
+    assert not (tmp_path / "tokens").exists()

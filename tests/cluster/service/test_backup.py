@@ -112,3 +112,32 @@ def test_the_files_of_the_jobs_that_ended_first_go_where_all_take_too_much(
         assert [folder.exists() for folder in folders] == [False, True, True]
         assert tidy_ended(queue, None, 2500.0) == 0
         assert tidy_ended(queue, 0.0, 2500.0) == 2
+
+
+def test_a_backup_that_finds_no_room_leaves_nothing_and_the_next_one_is_made(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "team.db")).close()
+    before = sorted(tmp_path.iterdir())
+    command = [sys.executable, "-m", "cotune", "backup", "copy.db", "--store", "team.db"]
+    full = subprocess.run(
+        ["bash", "-c", 'ulimit -f 48 && exec "$@"', "bash", *command],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert full.returncode == 4, full.stderr
+    assert "copy.db" in full.stderr
+    assert sorted(tmp_path.iterdir()) == before
+    made = cotune(tmp_path, *command[3:])
+    assert made.code == 0, made.err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["copy.db", "team.db"]
+
+
+def test_a_backup_does_not_write_through_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "team.db")).close()
+    (tmp_path / "link.db").symlink_to("elsewhere.db")
+    refused = cotune(tmp_path, "backup", "link.db", "--store", "team.db")
+    assert refused.code == 2
+    assert "is there already" in refused.err
+    assert not (tmp_path / "elsewhere.db").exists()

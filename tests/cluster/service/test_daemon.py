@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.jobs import checkpointing, cotune, environment
+from cli.jobs import checkpointing, cotune, environment, script
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import State
 from cotune.store import open_store
 
 NOTE = "open('starts.txt', 'a').write(os.environ['COTUNE_FENCE'] + f' {epochs} {first}\\n')"
@@ -205,3 +206,70 @@ def test_a_job_whose_measuring_was_killed_from_outside_is_measured_again(tmp_pat
     with open_store(store) as opened:
         assert Queue(opened).get(id).state.value == "done", said
     assert (folder / "killed").exists()
+
+
+def test_a_relative_store_serves_jobs_of_other_folders(tmp_path: Path) -> None:
+    named, by_environment = job(tmp_path, "named", "epochs: 2"), job(tmp_path, "by_environment", "epochs: 2")
+    ids = [cotune(tmp_path, "submit", "named", "--store", "team.db", "--json").json["job"]]
+    service = serving(tmp_path, "team.db", "--drain")
+    said = [service.communicate()[1]]
+    ids.append(cotune(tmp_path, "submit", "by_environment", "--store", "sqlite:///team.db", "--json").json["job"])
+    command = [sys.executable, "-m", "cotune", "serve", "--slots", "2", "--drain"]
+    told = {**environment(tmp_path), "COTUNE_STORE": "team.db"}
+    said.append(subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True, check=False).stderr)
+    with open_store(str(tmp_path / "team.db")) as opened:
+        assert [Queue(opened).get(id).state.value for id in ids] == ["done", "done"], said
+    assert not [*named.glob("*.db"), *by_environment.glob("*.db")]
+
+
+@pytest.mark.parametrize(("priority", "checkpoints"), [(-100, True), (0, False)])
+def test_measuring_stops_no_job_of_higher_priority_and_none_without_a_checkpoint(
+    tmp_path: Path, priority: int, checkpoints: bool
+) -> None:
+    store = str(tmp_path / "store.db")
+    gate = "[time.sleep(0.02) for _ in iter(lambda: epochs == 12 and not os.path.exists('go'), False)]"
+    long, other = job(tmp_path, "long", "epochs: 12", each=gate), job(tmp_path, "other", "epochs: 2")
+    file = (other / "cotune.yaml").read_text().replace("train.py", "other.py")
+    (other / "cotune.yaml").write_text(file.replace("epochs: 2", "target: accuracy=0.5"))  # else "long" tells enough
+    (other / "train.py").rename(other / "other.py")
+    if not checkpoints:
+        script(long, setup=f"first = 0; {NOTE}", after=gate)
+    ids = [cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]]
+    service = serving(tmp_path, store, "--slots", "1", "--drain")
+    for _ in until(service, "running", ids[0]):
+        pass
+    asked = ("--priority", str(priority), "--json")
+    ids.append(cotune(tmp_path, "submit", "other", "--store", store, *asked).json["job"])
+    for _ in until(service, ids[1], "must come free"):
+        pass
+    told = cotune(tmp_path, "why", ids[1], "--store", store).out
+    assert "1 worker must come free" in told
+    ids.append(cotune(tmp_path, "submit", "long", "--store", store, "--json", "--priority", "-200").json["job"])
+    for _ in until(service, "waiting", ids[2], "planned"):
+        pass
+    (long / "go").touch()
+    said = service.communicate()[1]
+    with open_store(store) as opened:
+        queue = Queue(opened)
+        assert [queue.get(id).state.value for id in ids] == ["done", "met", "done"], said
+        events = queue.events()
+    runs = [event.job for event in events if event.state is State.RUNNING]
+    assert sorted(runs) == sorted(ids), "each was started once"
+    measured = {event.job: event.number for event in events if event.words == "to be measured"}
+    assert list(measured) == ids[:2]
+    began = next(event.number for event in events if event.job == ids[2] and event.state is State.RUNNING)
+    assert measured[ids[1]] < began, "who comes first in line is measured before others start"
+
+
+def test_a_job_says_once_that_it_failed_and_that_it_began_anew_where_it_had_no_checkpoint(tmp_path: Path) -> None:
+    store, folder = str(tmp_path / "store.db"), job(tmp_path, "unlucky", "epochs: 12")
+    once = "os.path.exists('killed') and sys.exit('no luck'), open('killed', 'w').close(), os.kill(os.getpid(), 9)"
+    script(folder, setup=f"first = 0; {NOTE}", after=f"epochs == 12 and ({once})")
+    id = cotune(tmp_path, "submit", "unlucky", "--store", store, "--json").json["job"]
+    said = serving(tmp_path, store, "--drain").communicate()[1]
+    with open_store(store) as opened:
+        found, events = Queue(opened).get(id), Queue(opened).events(id)
+    assert found.state is State.FAILED, said
+    assert not found.reason.startswith("failed")
+    assert [event.words for event in events if event.words.endswith("; it begins anew, without a checkpoint")]
+    assert cotune(tmp_path, "why", id, "--store", store).out.startswith(f"unlucky is failed: {found.reason}")

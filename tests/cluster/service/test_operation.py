@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune
+from cotune.cli.remedies import explained
 from cotune.cluster.loop import Changes
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
@@ -20,6 +23,7 @@ from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.work import Steady
+from cotune.errors import NotFound
 from cotune.run.environment import free_ports
 from cotune.store import open_store
 from cotune.types import Cluster, Config, Device, Sample
@@ -87,3 +91,39 @@ def test_a_look_ahead_counts_the_start_of_those_that_do_not_run_yet() -> None:
     seen = spans([runs, starts], Joint(), Cluster((Device(SLOT, 2),)), 0.0)
     assert seen["runs"][1] == pytest.approx((5.0, 5.0, 5.0))
     assert seen["starts"][1] == pytest.approx((13.0, 13.0, 13.0))
+
+
+def test_a_check_refuses_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    open_store(str(file)).close()
+    assert cotune(tmp_path, "serve", "--check", "--store", str(file)).code == 0
+    checked = cotune(tmp_path, "serve", "--check", "--store", f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert checked.code == 4
+    assert "cannot open or write the store" in checked.err
+
+
+def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    looked = cotune(tmp_path, "queue", "--store", "empty.db")
+    assert (looked.code, (tmp_path / "empty.db").stat().st_size) == (3, 0)
+    assert "is an empty file and no store yet" in looked.err
+
+
+@pytest.mark.parametrize("words", [("serve", "pipe"), ("prices", "import", "pipe")])
+def test_nobody_waits_for_a_pipe_instead_of_a_file(tmp_path: Path, words: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused = cotune(tmp_path, *words)
+    assert refused.code == 4
+    assert "pipe is not a regular file" in refused.err
+
+
+def test_advice_names_the_job_file_where_it_is_not_found_by_itself(tmp_path: Path) -> None:
+    text = "name: digits\nrun: python train.py {batch_size} {epochs}\nexamples: 1440\nepochs: 2\n"
+    (tmp_path / "train.py").touch()
+    for name in ("cotune.yaml", "k.yaml"):
+        (tmp_path / name).write_text(text)
+    found, other = (JobSnapshot.take(tmp_path / name) for name in ("cotune.yaml", "k.yaml"))
+    assert (found.named, other.named) == ("", "k.yaml")
+    unmeasured = NotFound("no samples", remedy="profile")
+    assert explained(unmeasured, found.named) == "no samples: cotune profile"
+    assert explained(unmeasured, other.named) == "no samples: cotune profile --file k.yaml"

@@ -17,8 +17,10 @@ from fastapi import Depends, FastAPI, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from cotune import __version__
 from cotune.cluster.api.middleware import AccessMiddleware
@@ -30,7 +32,8 @@ from cotune.cluster.service.queued import MOST_PRIORITY
 from cotune.cluster.service.snapshot import MOST_BYTES
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.dashboard.beats import as_json
-from cotune.errors import CotuneError, Infeasible, InvalidFile, NotFound, UsageError
+from cotune.errors import CotuneError, Infeasible, InvalidFile, NotFound, UsageError, suggestion
+from cotune.safety.printable import printable
 
 THREADS = 8  # that answer at the same time, fewer than the connections of a store
 MOST_STREAMS = 64
@@ -38,6 +41,12 @@ _LOOK = 0.5  # seconds between two looks for what is new
 _BEAT = 15.0  # seconds after which a stream says that it still lives
 _MOST_EVENTS = 1000  # in one look
 _MOST_LIMIT = 1_000_000
+
+
+class UnknownKey(UsageError):
+    """A parameter in an address that its route does not take."""
+
+
 _STATUS: dict[type[CotuneError], int] = {
     NotFound: 404,
     IllegalMove: 409,
@@ -46,6 +55,7 @@ _STATUS: dict[type[CotuneError], int] = {
     Forbidden: 403,
     QuotaFull: 429,
     Infeasible: 409,
+    UnknownKey: 422,
 }
 
 
@@ -122,6 +132,7 @@ def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, l
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
+        dependencies=[Depends(_known_keys)],
     )
     access = QueueAccess(queue, tuple(root.resolve() for root in roots))
     _errors(app)
@@ -147,6 +158,18 @@ def _admin(request: Request) -> Caller:
     return require(request.state.caller, AccessScope.ADMIN)
 
 
+def _known_keys(request: Request) -> None:
+    """Refuse a parameter that is not there: whoever misspells one would wait for what never comes."""
+    route = request.scope["route"]
+    if not isinstance(route, APIRoute) or not route.include_in_schema:
+        return
+    known = [field.alias for field in route.dependant.query_params]
+    unknown = next((name for name in request.query_params if name not in known), None)
+    if unknown is not None:
+        there = f"there are {', '.join(known)}{suggestion(unknown, known)}" if known else "there are none"
+        raise UnknownKey(f"no parameter {printable(unknown)[:80]!r} of {route.path}; {there}")
+
+
 Reader = Annotated[Caller, Depends(_reader)]
 Submitter = Annotated[Caller, Depends(_submitter)]
 Admin = Annotated[Caller, Depends(_admin)]
@@ -157,6 +180,15 @@ def _errors(app: FastAPI) -> None:
     async def told(_: Request, error: CotuneError) -> Response:
         status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
         return JSONResponse({"error": str(error), "exit_code": error.exit_code}, status)
+
+    @app.exception_handler(HTTPException)
+    async def nowhere(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": str(error.detail), "exit_code": 2}, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> Response:
+        words = f"the service cannot answer this ({type(error).__name__}); its log says more"
+        return JSONResponse({"error": words, "exit_code": 1}, 500)
 
     @app.exception_handler(RequestValidationError)
     async def refused(_: Request, error: RequestValidationError) -> Response:

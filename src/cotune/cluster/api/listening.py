@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.cluster.api.tokens import TokenFile, read
+from cotune.cluster.service.daemon import log
 from cotune.errors import UsageError, missing_extra
 
 PORT = 8791
@@ -59,10 +61,15 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
     from cotune.store import open_store
 
     tokens = address.token_file()  # what is wrong with it is said now
-    with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns():
+    with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns(), _logged():
         app = create(Queue(opened), TokenFile(tokens), address.folders, local=loopback(address.host))
         settings = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=_PATIENCE, server_header=False
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=_PATIENCE,
+            server_header=False,
         )
         server = uvicorn.Server(settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
@@ -73,6 +80,25 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(2 * _PATIENCE)
+
+
+class LogLines(logging.Handler):
+    """Writes what the server says into the log of the service."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log("http", level=record.levelname.lower(), words=record.getMessage())
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    said, handler = logging.getLogger("uvicorn.error"), LogLines()
+    said.addHandler(handler)
+    said.propagate = False
+    try:
+        yield
+    finally:
+        said.removeHandler(handler)
+        said.propagate = True
 
 
 @contextmanager

@@ -7,6 +7,7 @@ this server as its host. Bodies are read whole before anything else is done with
 from __future__ import annotations
 
 import asyncio
+import traceback
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cotune.cluster.api.page import PATHS
 from cotune.cluster.api.tokens import EVERYBODY_HERE, Caller, TokenFile
+from cotune.cluster.service.daemon import log
 from cotune.dashboard.access import host_of, loopback, with_headers
 
 OPEN_PATHS = frozenset({"/api/v1/openapi.json", "/api/v1/health"})  # that say nothing of anybody's jobs
@@ -59,7 +61,11 @@ class AccessMiddleware:
             return
         if caller is not None:
             scope.setdefault("state", {})["caller"] = caller
-        await self.app(scope, _replayed(body, receive), with_headers(send))
+        try:
+            await self.app(scope, _replayed(body, receive), with_headers(send))
+        except Exception as error:  # it was answered; whatever it is, one request's fault is nobody else's
+            asked, words = f"{scope['method']} {scope['path']}", f"{type(error).__name__}: {error}"
+            log("trouble", request=asked, words=words, trace=traceback.format_exc())
 
     def _caller(self, scope: Scope) -> Caller | None:
         headers = Headers(scope=scope)

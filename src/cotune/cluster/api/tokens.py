@@ -24,6 +24,7 @@ from pathlib import Path
 
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.safety import private
+from cotune.safety.printable import is_printable
 
 _BYTES = 32
 _OTHERS = 0o077
@@ -113,7 +114,9 @@ def read(path: Path) -> list[AccessToken]:
 def add(path: Path, name: str, scope: str, team: str) -> str:
     """Add a token to a file, and return it: it is told once, and kept nowhere."""
     known = read(path) if path.exists() else []
-    if not name or any(token.name == name for token in known):
+    if not name.strip() or not is_printable(name):
+        raise UsageError(f"a token has a name of letters that show, not {name!r}: whose it is")
+    if any(token.name == name for token in known):
         raise UsageError(f"a token named {name!r} is there already; revoke it first, or choose another name")
     if scope not in _ORDER:
         raise UsageError(f"no scope {scope!r}; there are {', '.join(_ORDER)}{suggestion(scope, _ORDER)}")

@@ -20,7 +20,7 @@ from typing import Any
 from cotune.checkpoints import has_checkpoint
 from cotune.cluster.live import AfterLoss, LiveWorld, Queued, Serving, Withdrawn
 from cotune.cluster.loop import Footing
-from cotune.cluster.policy import Active, capacity
+from cotune.cluster.policy import Active
 from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.cluster_in_use import ClusterDocument, ClusterInUse
@@ -28,6 +28,7 @@ from cotune.cluster.service.device_types import is_alike, less
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
 from cotune.cluster.service.losses import Losses
 from cotune.cluster.service.lost_units import EngineDevice, LostUnits
+from cotune.cluster.service.measuring_room import MeasuringRoom
 from cotune.cluster.service.outcomes import outcome_of, result_document
 from cotune.cluster.service.preparers import Preparers, run_folder
 from cotune.cluster.service.preparing import Preparing
@@ -99,8 +100,20 @@ class Bookkeeper:
     @property
     def footing(self) -> Footing:
         """Return who decides now, over the units that are not set aside for measuring."""
-        present = self.cluster.present
-        return Footing(self.policy, less(present, self._preparing.preparers.reserved), present)
+        present, aside = self.cluster.present, self._preparing.preparers.reserved + self._claimed()
+        return Footing(self.policy, less(present, aside), present)
+
+    def _claimed(self) -> Counter[str]:
+        """Return what has come free for a job that waits to be measured; higher priorities have it first."""
+        claim = self._preparing.claim
+        if claim is None or any(one.config is None and one.job.priority > claim.priority for one in self._actives()):
+            return Counter()
+        free = self._measuring_room().free
+        return Counter({kind: min(units, free[kind]) for kind, units in claim.units.items()})
+
+    def _measuring_room(self, *, crowded: bool = False) -> MeasuringRoom:
+        jobs = self.world.jobs.values() if self.world else ()
+        return MeasuringRoom.of(self.cluster.present, self._preparing.preparers.reserved, jobs, crowded=crowded)
 
     @property
     def occupancy(self) -> ClusterDocument:
@@ -180,32 +193,33 @@ class Bookkeeper:
                 self.world.wake()
 
     def _prepare(self) -> None:
-        """Go on measuring and planning: beside those who wait for workers, on no more than it has to have."""
-        held: Counter[str] = Counter()
-        for active in self._actives():
-            if active.config is not None:
-                held[active.config.device] += active.held
-        arriving = any(job.state is State.WAITING and not job.standing.held for job in self._open.values())
-        waiting = arriving or any(active.config is None for active in self._actives())
+        """Go on measuring and planning: beside those who wait for workers, on no more than it has to have.
+
+        Those who arrive are decided about first: else they might be stopped as they start.
+        """
+        waiting = any(active.config is None for active in self._actives())
         queued = [job for job in self._open.values() if job.state is State.QUEUED]
-        present = self.cluster.present
-        free = capacity(less(present, held))
-        news = self._preparing.go_on(queued, present, dict.fromkeys(free, 0) if waiting else free)
+        room = None if self._next_ones() else self._measuring_room(crowded=waiting)
+        news = self._preparing.go_on(queued, self.cluster.present, room)
         if self._lost_units.came_back():
             news = True
             self._log("larger", units=self.cluster.units)
         if news and self.world is not None:
             self.world.wake()
 
-    def _arriving(self) -> list[Queued]:
+    def _next_ones(self) -> set[str]:
+        """Return the jobs that arrive next."""
         room = self._terms.most_at_once - len(self._handed)
         waiting = [
             job
             for job in self._open.values()
             if job.state is State.WAITING and not job.standing.held and job.id not in self._handed
         ]
+        return {job.id for job in nsmallest(max(room, 0), waiting, key=lambda job: job.turn)}
+
+    def _arriving(self) -> list[Queued]:
         found = []
-        next_ones = {job.id for job in nsmallest(max(room, 0), waiting, key=lambda job: job.turn)}
+        next_ones = self._next_ones()
         for job in self._queue.jobs(ids=next_ones) if next_ones else ():
             del self._open[job.id]
             try:
@@ -291,7 +305,9 @@ class Bookkeeper:
         )
         if smaller:
             self._log("smaller", units=self.cluster.units)
-        self._notes.change(id, states.lost, f"{failure}; it goes on from its checkpoint")
+        kept = has_checkpoint(served.folder)
+        after = "it goes on from its checkpoint" if kept else "it begins anew, without a checkpoint"
+        self._notes.change(id, states.lost, f"{failure}; {after}")
         return AfterLoss.WAITS if smaller or failure.room is not None else AfterLoss.STARTS
 
     def _room(self, where: EngineDevice) -> int | None:
@@ -340,7 +356,7 @@ class Bookkeeper:
         patient = replace(served.active.job, deadline=None)
         left = [*self._remaining(), Remaining(patient, 1.0, belief.spread, belief.start)]
         (_, (_, _, high)) = self._spans(left).get(job.id, ((0.0,) * 3, (math.inf,) * 3))
-        words = "declined: its deadline cannot be kept beside the others'"
+        words = "its deadline cannot be kept beside the others'"
         nearest = None
         if math.isfinite(high):
             whole = high + self._queue.now() - job.submitted

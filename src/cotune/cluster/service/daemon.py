@@ -41,7 +41,7 @@ from cotune.errors import CotuneError
 from cotune.identity import timestamp
 from cotune.run.launch import Launch
 from cotune.store import Store, rows
-from cotune.store.location import locate
+from cotune.store.location import absolute, locate
 from cotune.store.spool import OutagePolicy
 from cotune.types import Cluster
 
@@ -77,7 +77,7 @@ class Service:
     """One process that works a store's queue off while it leads."""
 
     def __init__(self, url: str | None, options: ServiceOptions) -> None:
-        self._url = locate(url, Path())
+        self._url = absolute(locate(url, Path()))  # jobs are prepared in folders of their own
         self._options = options
         ServiceRules().changed(options.policy)  # what is wrong is said now, and not when the first job comes
         ClusterInUse(options.whole, options.placement)

@@ -109,7 +109,8 @@ def why_words(job: QueuedJob, ahead: Sequence[QueuedJob], leader: Leader | None)
         return f"{job.name} is {job.state} and no service runs on this store: cotune serve --store URL starts one"
     running = [one for one in ahead if one.state is State.RUNNING]
     if job.state is State.QUEUED:
-        return f"{job.name} is queued behind {len(ahead) - len(running)} that come first to be measured and planned"
+        first = len(ahead) - len(running)
+        return f"{job.name} is queued behind {first} that come first to be measured and planned ({job.reason})"
     if job.state is State.WAITING:
         taken = sum(one.workers for one in running)
         measured = sum(one.state is State.PROFILING for one in ahead)

@@ -18,9 +18,9 @@ def outcome_of(served: Serving, cluster: Cluster, seconds: float | None = None) 
     """Return what became of a job `seconds` after it was submitted, by default what it waited and ran here."""
     sample, active = whole(served), served.active
     if active.declined:
-        return State.DECLINED, "declined: its deadline cannot be kept beside the others'"
+        return State.DECLINED, "its deadline cannot be kept beside the others'"
     if served.failure is not None or sample is None:
-        return State.FAILED, f"failed: {served.failure or 'it never started'}"
+        return State.FAILED, str(served.failure or "it never started")
     took = active.waited + active.executed if seconds is None else seconds
     goal = served.queued.goal
     starts = (*served.queued.earlier, *served.starts)

@@ -21,7 +21,7 @@ from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import is_alike, on_cluster
-from cotune.cluster.service.preparing import TRIES, UNMEASURED
+from cotune.cluster.service.preparing import TRIES, UNMEASURED, time_left
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
@@ -91,9 +91,9 @@ class Preparation:
         except Infeasible as error:
             nearest = [forecast_document(near) for near in error.nearest if isinstance(near, Forecast)]
             result = {"nearest": nearest, **error.document(nearest)}
-            self._move(State.DECLINED, explained(error), result=result)
+            self._move(State.DECLINED, explained(error, self.job.file.named), result=result)
         except CotuneError as error:
-            self._move(State.FAILED, explained(error))
+            self._move(State.FAILED, explained(error, self.job.file.named))
         else:
             words = f"planned {belief.wants}: {duration(belief.interval[1])} forecast"
             self._move(State.WAITING, words, belief=belief.document())
@@ -133,10 +133,7 @@ class Preparation:
         settings = on_cluster(settings, self.cluster)
         goal = settings.goal
         if goal.deadline is not None:
-            left = goal.deadline - (self.queue.now() - self.job.submitted)
-            if left <= 0:
-                raise Infeasible("its deadline passed before it could be planned", "deadline")
-            goal = replace(goal, deadline=left)
+            goal = replace(goal, deadline=time_left(self.job, goal.deadline, self.queue.now()))
         return replace(settings, goal=goal)
 
     def _measure(self, settings: Settings, store: Store) -> None:

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.cluster.policy import capacity
 from cotune.cluster.service.device_types import types_of
 from cotune.cluster.service.queued import QueuedJob
-from cotune.jobfile.settings import Settings
+from cotune.run.tail import Tail
 from cotune.safety import private
 from cotune.store import rows
 from cotune.store.location import RUNS, work_folder
@@ -35,6 +34,16 @@ class Preparer:
     job: QueuedJob
     process: subprocess.Popen[bytes]
     units: Mapping[str, int]
+    log: Tail  # of what it writes
+
+
+@dataclass(frozen=True, slots=True)
+class PreparationEnd:
+    """How the process that prepared a job ended: its exit status, and the last line it wrote, if any."""
+
+    job: QueuedJob
+    code: int
+    last_line: str
 
 
 class Preparers:
@@ -74,13 +83,8 @@ class Preparers:
         types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
         self._begin(job, cluster, {})
 
-    def measure(self, job: QueuedJob, cluster: Cluster, free: Mapping[str, int]) -> None:
-        """Begin to measure a job: on what is free, half of all at least, and never more than the job can use."""
-        settings, there = job.file.settings(), capacity(cluster)
-        most = _most_units(settings)
-        units = {
-            kind: min(max(free[kind], -(-there[kind] // 2)), there[kind], most) for kind in types_of(settings, cluster)
-        }
+    def measure(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
+        """Begin to measure a job on so many units of each type."""
         self._begin(job, cluster, units)
 
     def _begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
@@ -96,6 +100,7 @@ class Preparers:
             str(min(units.values(), default=0)),
             told,
         ]
+        tail = Tail(folder / LOG)
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -106,15 +111,15 @@ class Preparers:
                 cwd=job.file.folder if Path(job.file.folder).is_dir() else None,
                 start_new_session=True,
             )
-        self._running[job.id] = Preparer(job, process, units)
+        self._running[job.id] = Preparer(job, process, units, tail)
 
-    def ended(self) -> list[tuple[QueuedJob, int]]:
-        """Return the jobs whose process has ended since, with its exit status."""
+    def ended(self) -> list[PreparationEnd]:
+        """Return how processes have ended since."""
         over = [one for one in self._running.values() if one.process.poll() is not None]
         for one in over:
             del self._running[one.job.id]
             _close(one)
-        return [(one.job, one.process.returncode) for one in over]
+        return [PreparationEnd(one.job, one.process.returncode, _last_line(one.log)) for one in over]
 
     def stop(self, id: str) -> None:
         """End a preparation; its workers end with it."""
@@ -141,11 +146,9 @@ def run_folder(job: QueuedJob) -> Path:
     return Path(job.folder) if job.folder else work_folder(Path(job.file.folder)) / RUNS / job.id
 
 
-def _most_units(settings: Settings) -> int:
-    """Return the workers and servers that the widest config of a job has."""
-    axes = {axis.name: axis.values for axis in settings.space.axes if axis.name in ("workers", "servers")}
-    widest = [max(value for value in values if isinstance(value, int)) for values in axes.values()]
-    return sum(widest) if "workers" in axes else sys.maxsize
+def _last_line(log: Tail) -> str:
+    written = [line.strip() for line in log.lines(last=True)]
+    return next((line for line in reversed(written) if line), "")
 
 
 def _close(one: Preparer) -> None:

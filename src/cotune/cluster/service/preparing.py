@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
-from cotune.cluster.service.preparers import Preparers, run_folder
+from cotune.cluster.service.measuring_room import MeasuringClaim, MeasuringNeed, MeasuringRoom
+from cotune.cluster.service.preparers import PreparationEnd, Preparers, run_folder
 from cotune.cluster.service.queued import JobInLine, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError, Infeasible
 from cotune.types import Cluster
+from cotune.units import counted
 
 TRIES = 5  # to measure a job whose measuring process was killed
 UNMEASURED = 75  # exit status of a process that was to plan a job which has to be measured first
@@ -26,73 +29,132 @@ class Preparing:
     """
 
     def __init__(self, notes: TermQueue, preparers: Preparers) -> None:
-        self._notes, self.preparers = notes, preparers
+        self.notes, self.preparers = notes, preparers
         self._tries: dict[str, int] = {}
         self._unmeasured: dict[str, str] = {}  # jobs, and the folders of their projects
+        self._needs: dict[str, tuple[Cluster, MeasuringNeed, QueuedJob]] = {}
+        self.claim: MeasuringClaim | None = None
 
-    def go_on(self, queued: Iterable[JobInLine], cluster: Cluster, free: Mapping[str, int]) -> bool:
+    def go_on(self, queued: Iterable[JobInLine], cluster: Cluster, room: MeasuringRoom | None) -> bool:
         """Reap those that have ended, or begin with the next; say whether other units are set aside now.
 
-        Who was planned just now is given workers first: what its preparation wrote is read before the next begins.
+        Who was planned just now is given workers first: what its preparation wrote is read before the next begins,
+        and without room none is measured in this pass.
         """
-        before, over = self.preparers.reserved, self.preparers.ended()
-        for job, code in over:
-            self._reap(job, code)
+        before, over = (self.preparers.reserved, self.claim), self.preparers.ended()
+        for end in over:
+            self._reap(end)
         if not over:
             waiting = [job for job in queued if not job.standing.held and job.id not in self.preparers.ids]
-            self._begin_next(waiting, cluster, free)
-        return self.preparers.reserved != before
+            self._begin_next(sorted(waiting, key=lambda job: job.turn), cluster, room)
+        return (self.preparers.reserved, self.claim) != before
 
-    def _begin_next(self, waiting: Sequence[JobInLine], cluster: Cluster, free: Mapping[str, int]) -> None:
-        known = {job.id for job in waiting if job.id in self._unmeasured}
-        while known and self.preparers.can_measure:
-            first = min((job for job in waiting if job.id in known), key=lambda job: job.turn)
-            known.remove(first.id)
-            self._begin(first.id, "to be measured", lambda job: self.preparers.measure(job, cluster, free))
+    def _begin_next(self, waiting: Sequence[JobInLine], cluster: Cluster, room: MeasuringRoom | None) -> None:
+        known = [job for job in waiting if job.id in self._unmeasured]
+        if room is not None:
+            self._measure_next(known, cluster, room)
+        elif self.claim is not None and self.claim.job not in [job.id for job in known]:
+            self.claim = None
         unread = [job for job in waiting if job.id not in self._unmeasured] if len(known) < _AHEAD else []
         if unread and self.preparers.can_plan:
-            first = min(unread, key=lambda job: job.turn)
-            self._begin(first.id, "read, to be planned", lambda job: self.preparers.plan(job, cluster))
+            with self._own_fault(unread[0].id):
+                self._begin(unread[0].id, "read, to be planned", lambda job: self.preparers.plan(job, cluster))
+
+    def _measure_next(self, known: Sequence[JobInLine], cluster: Cluster, room: MeasuringRoom) -> None:
+        self.claim = None
+        for job in known:
+            if not self.preparers.can_measure:
+                return
+            with self._own_fault(job.id):
+                room = self._measure(job, cluster, room)
+
+    def _measure(self, job: JobInLine, cluster: Cluster, room: MeasuringRoom) -> MeasuringRoom:
+        """Begin to measure a job, or have it wait for its turn; return the room that is left for the next."""
+        need = self._need(job.id, cluster)
+        units = room.units(need, job.priority)
+        if units is not None:
+            self._begin(job.id, "to be measured", lambda job: self.preparers.measure(job, cluster, units))
+            return room.without(units)
+        words = (
+            f"waits to be measured: {counted(need.least, 'worker')} must come free, "
+            "or a job of no higher priority to a checkpoint"
+        )
+        if job.reason != words:
+            self.notes.change(job.id, lambda standing: standing, words, reason=words)
+        claimed = dict.fromkeys(need.kinds, need.least)
+        self.claim = self.claim or MeasuringClaim(job.id, job.priority, claimed)
+        return room.without(claimed)
+
+    def _need(self, id: str, cluster: Cluster) -> MeasuringNeed:
+        """Return what measuring a job takes, or raise that its deadline has passed."""
+        known = self._needs.get(id)
+        if known is None or known[0] != cluster:
+            job = self.notes.queue.get(id)
+            known = self._needs[id] = (cluster, MeasuringNeed.of(job.file.settings(), cluster), job)
+        _, need, job = known
+        if job.deadline is not None:
+            time_left(job, job.deadline, self.notes.queue.now())
+        return need
 
     def forget(self, id: str) -> None:
         """Let go of a job that has ended."""
         self._tries.pop(id, None)
         self._unmeasured.pop(id, None)
+        self._needs.pop(id, None)
 
     def end(self) -> None:
         """Put back those whose measuring was cut short."""
-        for job in self._notes.queue.jobs(states=[State.PROFILING]):
-            self._notes.change(job.id, states.put_back, "its measuring was ended: the service went down")
+        for job in self.notes.queue.jobs(states=[State.PROFILING]):
+            self.notes.change(job.id, states.put_back, "its measuring was ended: the service went down")
 
     def _begin(self, id: str, words: str, begin: Callable[[QueuedJob], None]) -> None:
-        job = self._notes.queue.get(id)
+        job = self.notes.queue.get(id)
+        self.notes.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
+        begin(job)
+
+    @contextmanager
+    def _own_fault(self, id: str) -> Iterator[None]:
+        """Have a job be declined, or fail, by what is raised of it: the others go on."""
         try:
-            self._notes.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
-            begin(job)
+            yield
         except IllegalMove:
             return
         except Infeasible as error:
-            self._notes.become(job.id, State.DECLINED, explained(error), result={"nearest": [], **error.document([])})
+            self.notes.become(id, State.DECLINED, explained(error), result={"nearest": [], **error.document([])})
         except (CotuneError, OSError) as error:
             words = explained(error) if isinstance(error, CotuneError) else f"cannot be prepared: {error}"
-            self._notes.become(job.id, State.FAILED, words)
+            self.notes.become(id, State.FAILED, words)
 
-    def _reap(self, job: QueuedJob, code: int) -> None:
-        """Take in that a preparation ended; one that wrote nothing is tried again a few times."""
+    def _reap(self, end: PreparationEnd) -> None:
+        """Take in that a preparation ended; one that came to nothing is tried again a few times."""
+        job = end.job
+        self._needs.pop(job.id, None)
         if self._unmeasured.pop(job.id, None) is not None:  # it was measured: others of its project may need no more
             self._unmeasured = {id: folder for id, folder in self._unmeasured.items() if folder != job.file.folder}
-        after = self._notes.queue.get(job.id)
+        after = self.notes.queue.get(job.id)
         if after.state not in (State.PROFILING, State.STOPPING):
             return
         asked = after.state is State.STOPPING
-        if code == UNMEASURED and not asked:
+        if end.code == UNMEASURED and not asked:
             self._unmeasured[job.id] = job.file.folder
-            self._notes.change(job.id, states.put_back, "waits to be measured")
+            self.notes.change(job.id, states.put_back, "waits to be measured")
             return
         self._tries[job.id] = self._tries.get(job.id, 0) + (0 if asked else 1)
         if not asked and self._tries[job.id] >= TRIES:
-            words = f"measuring it ended {self._tries[job.id]} times without a word (exit status {code})"
-            self._notes.become(job.id, State.FAILED, words)
+            words = f"measuring it ended {self._tries[job.id]} times {_last_words(end)}"
+            self.notes.become(job.id, State.FAILED, words)
             return
-        words = after.reason if asked else f"its measuring was ended (status {code})"
-        self._notes.change(job.id, states.put_back, words)
+        words = after.reason if asked else f"its measuring was ended {_last_words(end)}"
+        self.notes.change(job.id, states.put_back, words)
+
+
+def time_left(job: QueuedJob, deadline: float, now: float) -> float:
+    """Return the seconds that are left of a deadline, or raise that it has passed."""
+    left = deadline - (now - job.submitted)
+    if left <= 0:
+        raise Infeasible("its deadline passed before it could be planned", "deadline")
+    return left
+
+
+def _last_words(end: PreparationEnd) -> str:
+    return f"(status {end.code}): {end.last_line}" if end.last_line else f"without a word (status {end.code})"

@@ -81,6 +81,12 @@ class JobSnapshot:
         """Return the snapshot as plain JSON."""
         return {**asdict(self), "asked": dict(self.asked), "target": dict(self.target) if self.target else None}
 
+    @property
+    def named(self) -> str:
+        """Return the name that a verb in the job's folder must be given; none where it finds the file by itself."""
+        source = Path(self.source)
+        return "" if source.name == job_settings.FILE_NAME or not source.is_file() else source.name
+
     def settings(self) -> Settings:
         """Return what the file says, with what was asked laid over it."""
         return _loaded(self.text, self.asked, self.source, Path(self.folder))

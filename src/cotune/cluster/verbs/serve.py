@@ -22,6 +22,7 @@ from cotune.cluster.service.checking import checked
 from cotune.cluster.service.daemon import Service, ServiceOptions, log
 from cotune.cluster.service.device_types import alike, served_cluster
 from cotune.cluster.service.outcomes import outcome_of
+from cotune.cluster.service.states import State
 from cotune.documents import config_document, goal_document
 from cotune.errors import CotuneError, EngineError, Missed, UsageError
 from cotune.plan.rates import cost_of
@@ -125,7 +126,7 @@ def serve(
             try:
                 for active in drive(chosen, intake.pool, world, Count(), _tell):
                     served = world.jobs[active.number]
-                    note(f"[{world.now():.1f} s] {active.job.name}: {outcome_of(served, intake.cluster)[1]}")
+                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
                 note("interrupted: what was measured is kept, and the same command goes on from there")
@@ -183,8 +184,14 @@ def _tell(changes: Changes) -> None:
         note(f"[{changes.at:.1f} s] {active.job.name}: {active.config}")
 
 
+def _outcome(served: Serving, cluster: Cluster) -> tuple[State, str]:
+    """Return what became of a job, and the words that tell it without its state beside them."""
+    state, words = outcome_of(served, cluster)
+    return state, f"{state}: {words}" if state in (State.FAILED, State.DECLINED) else words
+
+
 def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
-    outcome, words = outcome_of(served, cluster)
+    outcome, words = _outcome(served, cluster)
     sample, active = whole(served), served.active
     return {
         "job": active.job.name,
