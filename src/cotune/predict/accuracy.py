@@ -29,7 +29,6 @@ more, none is expected.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -41,11 +40,12 @@ from cotune.checkpoints import Resumable
 from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict.annealing import Annealing
+from cotune.predict.evaluation_noise import evaluation_noise
 from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
 from cotune.predict.predictors.curve import fallen, natural_ceiling
 from cotune.predict.recipes import Recipes
-from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curves, neighbours
+from cotune.predict.samples import LearningCurve, by_global_batch, curves, neighbours
 from cotune.predict.validation import AccuracyErrors
 from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
@@ -61,14 +61,10 @@ _LATER = 0.35  # of what single evaluations miss later on: the best so far is st
 _UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
 _UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
 _RUN = 0.015  # of the range, of one evaluation between runs
-_LEAST_NOISE = 0.003  # of the range
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _EARLY = 0.5  # epochs: a place in the first one
-_LATER_PART = 0.5  # of a curve, in which it is flat enough to show its noise
-_ALL_BATCHES = 2.0  # evaluations that all batches together are worth where the noise of one is asked for
-_FEW_REPEATS = 16  # of a batch: of more, each is held against the next alone
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
@@ -321,7 +317,7 @@ def accuracy_outlook(
     found = curves(job, samples)
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
-    noise = np.maximum(_jitter(found), max(_LEAST_NOISE * span, _scatter(found)))
+    noise = evaluation_noise(found, span)
     pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
     later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
     ceiling = natural_ceiling(job, values)
@@ -346,46 +342,3 @@ def _factor(errors: AccuracyErrors, span: float) -> float:
     usual = errors.away * np.hypot(_PACE * errors.slope, _LEVEL * span)
     surprise = float((np.minimum(np.abs(errors.batch) / usual, _WILD) ** 2).mean()) / _USUAL_SURPRISE**2
     return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))
-
-
-def _jitter(found: Sequence[LearningCurve]) -> Floats:
-    """Return the noise of one evaluation at each batch: what its own curves say, shrunk to what all do."""
-    whole = [np.concatenate([_bends(curve) for curve in same]) for same in by_global_batch(found).values()]
-    told = np.array([len(bends) for bends in whole], dtype=np.float64)
-    if not told.any():
-        return np.zeros(len(whole))
-    usual = _deviation(np.concatenate(whole))
-    own = np.array([_deviation(bends) if len(bends) else usual for bends in whole])
-    return np.asarray((told * own + _ALL_BATCHES * usual) / (told + _ALL_BATCHES))
-
-
-def _deviation(bends: Floats) -> float:
-    return float(1.4826 * np.median(bends))
-
-
-@lru_cache(CURVES)
-def _bends(curve: LearningCurve) -> Floats:
-    """Return by how much evaluations of a curve's later half are off the line between their neighbours."""
-    later = curve.epochs >= _LATER_PART * curve.epochs[-1]
-    later[-4:] = True
-    logs, values = np.log(curve.epochs[later]), curve.accuracy[later]
-    if len(values) < 3:
-        return np.zeros(0)
-    share = (logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2])
-    off = values[1:-1] - (1 - share) * values[:-2] - share * values[2:]
-    return np.asarray(np.abs(off) / np.sqrt(1 + share**2 + (1 - share) ** 2))
-
-
-def _scatter(found: Sequence[LearningCurve]) -> float:
-    """Return the deviation between repeated curves of one batch at the epochs they share, late in the longest of all.
-
-    Early on runs differ in pace, which is told by their luck.
-    """
-    late = _LATER_PART * max(float(curve.epochs[-1]) for curve in found)
-    gaps = [
-        np.abs(one.accuracy[shared[1]] - other.accuracy[shared[2]])[shared[0] >= late].mean() / np.sqrt(2) * 1.25
-        for same in by_global_batch(found).values()
-        for one, other in (itertools.combinations(same, 2) if len(same) <= _FEW_REPEATS else itertools.pairwise(same))
-        if ((shared := np.intersect1d(one.epochs, other.epochs, return_indices=True))[0] >= late).any()
-    ]
-    return float(np.mean(gaps)) if gaps else 0.0
