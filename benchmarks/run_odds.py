@@ -18,6 +18,7 @@ import numpy as np
 
 from calibration import sample_config, start_of
 from cotune.errors import CotuneError
+from cotune.lab.verbs.bench import recording_folders
 from cotune.predict import LAWS, forecaster
 from cotune.predict.run_odds import RunClock, RunLaw
 from cotune.recording import Recording, read
@@ -71,7 +72,7 @@ def followed(law: RunLaw, run: Floats, target: float) -> Iterator[float]:
 def main(folders: list[Path]) -> None:
     rng = np.random.default_rng(0)
     means = []
-    for folder in sorted(place for root in folders for place in root.iterdir() if place.is_dir()):
+    for folder in recording_folders(folders):
         recording = read(folder)
         found = list(scores(recording, rng)) if recording.times and recording.curves else []
         if found:

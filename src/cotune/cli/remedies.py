@@ -42,7 +42,8 @@ def _helping(error: Infeasible) -> list[str]:
     if isinstance(job, Job) and isinstance(relaxed, Goal):
         cost = "" if relaxed.max_cost is None else f" --max-cost {relaxed.max_cost:g}"
         same = "" if job.command else " (with the same --recording)"
-        helping.append(f"would be met: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
+        how = "would be met" if error.facts.get("shown", True) else "may be met, further than curves were seen"
+        helping.append(f"{how}: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
     if likely := _less_sure(error):
         helping.append(likely)
     if measuring := more_measuring(error):

@@ -26,6 +26,7 @@ class Binding:
     """The constraint that binds: in words, by how much of its unit, and what would do instead, if that is known.
 
     `amounts` is what each config takes (or reaches, negated) at the confidence asked for; the least is nearest.
+    `shown` says that what would do was shown by curves as long as it takes.
     """
 
     constraint: str
@@ -34,6 +35,7 @@ class Binding:
     unit: str = ""
     relaxed: Goal | None = None
     amounts: Floats | None = None
+    shown: bool = True
 
 
 _MARGINS = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # beyond what binds, of a goal that is offered instead
@@ -56,6 +58,7 @@ def infeasible(job: Job, found: Assessment) -> Infeasible:
         job=job,
         goal=found.goal,
         relaxed=binding.relaxed,
+        shown=binding.shown,
         lines=(asked, binding.words, *shown),
     )
 
@@ -150,20 +153,20 @@ def _binding(job: Job, found: Assessment) -> Binding:
 
 
 def _binding_target(job: Job, found: Assessment, target: float, reached: Floats, shown: Floats) -> Binding:
-    """Return by how much the target is out of reach of what each config reaches; no more is offered than was shown.
+    """Return by how much the target is out of reach of what each config reaches.
 
-    The best of many extrapolations is mostly one that is too good.
+    The best of many extrapolations is mostly one that is too good: what is offered beyond what was shown only may be.
     """
     best = min(float(reached.max()), found.sign * target)  # between two draws it may seem to be just enough
     short = found.sign * target - best
     level = f"{job.metric} {found.sign * best:.4g}"
     words = f"{level} is the best that can be counted on within {_length(job, found.goal)}"
     by = f"{short:.2g}" if short else "a trifle"
-    most = min(best, float(shown.max()))
-    easier = [found.sign * _rounded(most - share * abs(most), math.floor) for share in _MARGINS if np.isfinite(most)]
+    easier = (found.sign * _rounded(best - share * abs(best), math.floor) for share in _MARGINS)
     offered = (replace(found.goal, target=level) for level in easier)
     relaxed = next((goal for goal in offered if would_do(found, goal)), None)
-    return Binding("target", f"the target binds: {words}, {by} short", short, job.metric, relaxed, -reached)
+    sure = relaxed is not None and found.sign * (relaxed.target or 0.0) <= float(shown.max())
+    return Binding("target", f"the target binds: {words}, {by} short", short, job.metric, relaxed, -reached, sure)
 
 
 def _offered(found: Assessment, **least: float) -> Goal | None:

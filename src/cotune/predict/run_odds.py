@@ -6,9 +6,9 @@
 
 s lies on a grid. Most runs are as lucky as others of their job; a few are of another kind (a changed script, other
 data), which the wide part finds out. What evaluations miss of the law for the best s does not average out, so that they
-count as WITNESSES at most, the later ones more. What is missed late, where the law is flat, stays as a level; where it
-is steep, the run is behind. Where the learning rate falls to the end of the run, the law is that of annealed ends and
-the run is below it on the way (`annealing.py`).
+count as WITNESSES at most, the later ones more; while there are few, the law misses them by more. What is missed late,
+where the law is flat, stays as a level; where it is steep, the run is behind. Where the learning rate falls to the end
+of the run, the law is that of annealed ends and the run is below it on the way (`annealing.py`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from cotune.types import Floats, Quantity
 class RunOddsPrior:
     """What is assumed of a run before it has shown anything.
 
-    Noise and level were compared by `benchmarks/run_odds.py`, where own recordings, Zeus and MLPerf each prefer the
-    same; the others were set by hand on small runs of our own, and hardly matter there.
+    Noise, few and level were compared by `benchmarks/run_odds.py`, where own recordings, Zeus and MLPerf each prefer
+    the same or nearly so; the others were set by hand on small runs of our own, and hardly matter there.
     """
 
     usual: float = 0.9  # share of runs that are like others of their job
     wide: float = 0.8  # deviation of s of those that are not
     least: float = 0.1  # of the others, at least
     noise: float = 0.03  # of the law's range: what it misses at best
+    few: float = 3.0  # n evaluations are missed by 1 + this / n times as much: the first ones tell little
     witnesses: float = 8.0
     level: float = 1 / 30  # of the law's range for each ln epoch: what is flatter than that shows a run's level
     pace: float = 0.1  # deviation of ln seconds of the epochs to come
@@ -169,5 +170,6 @@ class RunLaw:
         epochs, values = np.array(fine)[few].T
         later = np.exp(np.linspace(-1.0, 0.0, len(few)))
         shown = self._shown(epochs)
-        missed = ((shown - values[None, :]) ** 2) @ (later / later.sum()) / self._span**2 + PRIOR.noise**2
+        noise = PRIOR.noise * (1 + PRIOR.few / len(few))
+        missed = ((shown - values[None, :]) ** 2) @ (later / later.sum()) / self._span**2 + noise**2
         return np.asarray(-0.5 * min(len(few), PRIOR.witnesses) * np.log(missed))
