@@ -64,7 +64,7 @@ _RUN = 0.015  # of the range, of one evaluation between runs
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
-_EARLY = 0.5  # epochs: a place in the first one
+_EARLY = 0.5  # of the epochs to the first evaluation
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
@@ -130,7 +130,7 @@ class AccuracyOutlook:
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        early = self.model.predict(alike, np.array([_EARLY]))
+        early = self.model.predict(alike, np.array([_EARLY * self.step]))
         luck = self._between_runs(near)
         below, above = _apart(median, early, np.hypot(luck, self.pace * near.far))
         if self.fixed_rate:
@@ -173,7 +173,9 @@ class AccuracyOutlook:
         """
         largest = max(self.found, key=lambda curve: curve.global_batch)
         config = Config.data_parallel(largest.batch_size, max(1, largest.global_batch // largest.batch_size))
-        law, early = (self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([_EARLY])))
+        law, early = (
+            self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([_EARLY * self.step]))
+        )
         above = _apart(law, early, np.array([self.luck.deviation(1.0)]))[1]
         larger = (alike.global_batch > largest.global_batch)[:, None]
         return np.where(larger, np.maximum(lucky, above + (law - median) / Z90), np.inf)
@@ -278,13 +280,11 @@ def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, LearningCurve]
 def _apart(median: Floats, early: Floats, pace: Floats) -> tuple[Floats, Floats]:
     """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation.
 
-    Of a single epoch, what the law expects `early` in it tells how steep the curve is.
+    What the law expects `early`, on the way to the first evaluation, tells how steep the curve is before that.
     """
-    count = median.shape[1]
-    alone = count == 1
-    law = np.maximum.accumulate(np.hstack([early, median]) if alone else median, axis=1)
-    logs = np.log([_EARLY, 1.0] if alone else np.arange(1.0, count + 1))
-    own, whole = law[:, -count:], logs[-count:]
+    law = np.maximum.accumulate(np.hstack([early, median]), axis=1)
+    logs = np.log([_EARLY, *range(1, law.shape[1])])
+    own, whole = law[:, 1:], logs[1:]
     # One deviation being as far as nine runs in ten are from the median, over what these are: curves are not straight.
     slower, quicker = (_at(law, logs, whole + luck * pace[:, None]) for luck in (-Z90, Z90))
     return (own - slower) / Z90, (quicker - own) / Z90
