@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from cotune.checkpoints import has_checkpoint
-from cotune.cluster.live import AfterLoss, LiveWorld, Queued, Serving, Withdrawn
+from cotune.cluster.journal import AfterLoss, Withdrawn
+from cotune.cluster.live import LiveWorld
+from cotune.cluster.live_job import Queued, Serving
 from cotune.cluster.loop import Footing
 from cotune.cluster.policy import Active
 from cotune.cluster.service import states

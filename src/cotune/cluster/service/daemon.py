@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from cotune import __version__
-from cotune.cluster.live import LiveWorld, Queued
+from cotune.cluster.live import LiveWorld
+from cotune.cluster.live_job import Queued
 from cotune.cluster.loop import drive
 from cotune.cluster.policy import capacity
 from cotune.cluster.service.bookkeeping import Bookkeeper

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cotune.cluster.live import Queued, Serving
+from cotune.cluster.live_job import Queued, Serving
 from cotune.cluster.policy import Active
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.preparers import run_folder
