@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cotune import registry
-from cotune.cluster.live import LiveWorld, Queued, whole
+from cotune.cluster.live import LiveWorld
+from cotune.cluster.live_job import Queued, whole
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.policy import Submission

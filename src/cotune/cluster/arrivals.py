@@ -15,7 +15,7 @@ from cotune.checkpoints import has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
-from cotune.cluster.live import Queued
+from cotune.cluster.live_job import Queued
 from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import alike
 from cotune.display import Terminal

@@ -3,144 +3,33 @@
     jobs ─arrive▶ LiveWorld ─drive▶ policy ─▶ engine ─▶ samples
 
 Loop and policies are those of a simulation (`cluster/loop.py`); only the world is another: its
-clock is the engine's, and what a job has done is what it reports. Work is the share of the
-whole training, since another global batch may need other epochs:
-
-    done = sum over starts of epochs trained / epochs needed at that start's global batch
-
-A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew. Whoever keeps the
-books of the jobs (`Journal`) is told before anything is started or stopped, and may refuse it.
+clock is the engine's, and what a job has done (`live_job`) is what it reports. Whoever keeps the books of the jobs
+(`journal`) is told before anything is started or stopped, and may refuse it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
-from cotune.checkpoints import has_checkpoint
+from cotune.cluster.journal import AfterLoss, Journal, NoJournal, Withdrawn
+from cotune.cluster.live_job import Queued, Serving
 from cotune.cluster.loop import Moment
+from cotune.cluster.next_start import next_start
 from cotune.cluster.node_packing import Count, Placer
-from cotune.cluster.policy import Active, Submission
+from cotune.cluster.policy import Active
 from cotune.errors import CotuneError
-from cotune.identity import new_id, timestamp
-from cotune.run.attempt import ENOUGH, Growing, Stop, StopRule
+from cotune.identity import new_id
+from cotune.run.attempt import ENOUGH, Growing, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
-from cotune.run.supervise import going_on
-from cotune.types import RECORDED, STOP_GRACE, Cause, Config, Failure, Goal, Job, Sample
+from cotune.types import Cause, Failure, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
 _GAPS = 20.0  # times the longest silence of a start so far, before it counts as hanging
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A job that is handed in: what it is, what it asks for, and what is believed of it."""
-
-    job: Job
-    goal: Goal
-    submission: Submission
-    needed: Mapping[int, float]  # epochs that a training takes, by global batch
-    spread: float = 0.0  # standard deviation of the logarithm of its seconds
-    earlier: tuple[Sample, ...] = ()  # starts of it before it came here; the last left a checkpoint to go on from
-    silence: float | None = None  # seconds without a word that are too many
-    stop_grace: float = STOP_GRACE
-    device: str | None = None  # what its configs call a unit of the cluster, where that is another name
-    engine: str | None = None  # by name, where not all have the same
-    folder: Path | None = None  # where its files go
-    promised: bool = False  # it was admitted before, and is not sent away any more
-
-
-@dataclass
-class Serving:
-    """A job that has arrived: its present start, and all that went before."""
-
-    queued: Queued
-    active: Active
-    folder: Path
-    starts: list[Sample] = field(default_factory=list)
-    growing: Growing | None = None
-    done_before: float = 0.0  # by the starts before the present one
-    stopping: Stop | None = None
-    failure: Failure | None = None
-    heard: float | None = None  # on the engine's clock, once its code runs
-    withdrawn: bool = False  # somebody asked for it to stop: it leaves as it is
-
-    @property
-    def sample(self) -> Sample | None:
-        """Return the latest start as it stands."""
-        return self.growing.sample if self.growing else self.starts[-1] if self.starts else None
-
-    @property
-    def finished(self) -> bool:
-        """Say whether nothing is left to train."""
-        sample, goal = whole(self), self.queued.goal
-        if sample is None or self.failure is not None:
-            return False
-        met = goal.prefer != "accurate" and self.queued.job.meets(goal.target, sample.accuracy)
-        return met or sample.epochs >= goal.cap
-
-    @property
-    def done(self) -> float:
-        """Return the share of the training that is done; the end itself is told by the engine."""
-        if self.growing is None:
-            return self.done_before
-        sample = self.growing.sample
-        trained = max(sample.epochs - self.growing.launch.trained, 0.0)
-        return min(self.done_before + trained / self.queued.needed[sample.config.global_batch], 1.0)
-
-
-class Withdrawn(CotuneError):
-    """A job that may not be started: somebody has cancelled or held it meanwhile."""
-
-
-class AfterLoss(Enum):
-    """What becomes of a job that has lost workers."""
-
-    FAILS = "fails"
-    STARTS = "starts"  # again at once, as it was
-    WAITS = "waits"  # for the policy to decide: the cluster is smaller
-
-
-class Journal(Protocol):
-    """Who keeps the books of what is started and stopped."""
-
-    def starting(self, served: Serving, config: Config) -> int | None:
-        """Note a start; return its fencing number, or raise where it may not be."""
-        ...
-
-    def stopping(self, served: Serving, words: str) -> None:
-        """Note that a job is asked to come to a checkpoint."""
-        ...
-
-    def stopped(self, served: Serving) -> None:
-        """Note that nothing of a job runs any more, and that it may be started again."""
-        ...
-
-    def lost(self, served: Serving, failure: Failure) -> AfterLoss:
-        """Note that workers were lost; say what becomes of the job."""
-        ...
-
-
-class NoJournal:
-    """Nobody keeps books: a job that loses a worker has failed."""
-
-    def starting(self, served: Serving, config: Config) -> int | None:  # noqa: ARG002
-        return None
-
-    def stopping(self, served: Serving, words: str) -> None:
-        pass
-
-    def stopped(self, served: Serving) -> None:
-        pass
-
-    def lost(self, served: Serving, failure: Failure) -> AfterLoss:  # noqa: ARG002
-        return AfterLoss.FAILS
 
 
 class LiveWorld:
@@ -204,7 +93,7 @@ class LiveWorld:
         served = self.jobs[active.number]
         if served.withdrawn or self._halted:
             return
-        launch, sample = self._launch(served, active)
+        launch, sample = next_start(served, self._placer.held(active), self._engine_name)
         served.stopping = None
         active.ready = self._now + active.restart
         try:
@@ -310,30 +199,6 @@ class LiveWorld:
             arrived.append(active)
         return arrived
 
-    def _launch(self, served: Serving, active: Active) -> tuple[Launch, Sample]:
-        """Return the next start of a job in the config that it was given."""
-        assert active.config is not None
-        queued, config = served.queued, _called(active.config, served.queued.device)
-        target = None if queued.goal.prefer == "accurate" else queued.goal.target
-        name = new_id()
-        launch = Launch(
-            name, queued.job, config, queued.goal.cap, served.folder, target, stop_grace=queued.stop_grace,
-            nodes=tuple(node for node, units in self._placer.held(active) for _ in range(units)),
-        )  # fmt: skip
-        sample = Sample(
-            config, purpose="run", id=name, started=timestamp(),
-            engine=queued.engine or self._engine_name,
-            folder=str(served.folder), seed=0, goal=queued.goal,
-        )  # fmt: skip
-        before = next(reversed((*queued.earlier, *served.starts)), None)
-        if before is None or not (self._engine_name == RECORDED or has_checkpoint(served.folder)):
-            served.done_before = 0.0
-            return launch, sample
-        before = replace(before, goal=queued.goal)
-        if not served.starts:
-            served.done_before = min(before.epochs / queued.needed[config.global_batch], 1.0)
-        return going_on(launch, before, config)
-
     def _take(self, event: Event | None, stopped: Serving | None = None) -> None:
         """Take in what the engine tells; a job that ended without being stopped leaves."""
         running = {one.growing.launch.id: (one, one.growing) for one in self.jobs.values() if one.growing}
@@ -386,21 +251,5 @@ class LiveWorld:
         self._over.append(served.active)
 
 
-def _called(config: Config, device: str | None) -> Config:
-    """Return a config with its units called as the job calls them."""
-    if device is None:
-        return config
-    return replace(config, stages=tuple(replace(stage, device=device) for stage in config.stages))
-
-
 def _unfinished(launch: Launch, sample: Sample) -> bool:
     return not launch.job.meets(launch.target, sample.accuracy) and sample.epochs < launch.epochs
-
-
-def whole(served: Serving) -> Sample | None:
-    """Return the last start of a job with the learning curve of all of them, and their seconds together."""
-    starts = (*served.queued.earlier, *served.starts)
-    if not starts:
-        return None
-    curve = tuple(point for start in starts for point in start.curve)
-    return replace(starts[-1], curve=curve, seconds=sum(start.seconds for start in starts))

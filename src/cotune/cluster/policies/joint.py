@@ -1,7 +1,7 @@
 """As many deadlines as can be kept, at the least GPU time, batch and workers together.
 
 Room is promised as late as possible before each deadline (`promises`), so that what is free now stays free for those in
-a hurry. What a decision does with that is in `ledger`. Jobs are of three kinds:
+a hurry. Who is promised room is in `admission`, what everybody then holds in `allocation`. Jobs are of three kinds:
 
     due         its promise has begun: it holds what was promised, before everybody else
     promised    it may get on before, whoever is due next first, and its promise then begins later
@@ -35,6 +35,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cotune.bounds import Count, Fraction, NotNegative, Positive
+from cotune.cluster.admission import admit
+from cotune.cluster.allocation import Allocation
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active
 from cotune.cluster.promises import TIGHT, next_change
@@ -65,7 +67,7 @@ class Joint:
 
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         """Return whether a job's deadline is promised for certain; it may be kept even if it is not."""
-        return new.job.deadline is None or Ledger(self, active, cluster).admit(new)
+        return new.job.deadline is None or admit(Ledger(self, active, cluster, new), new)
 
     def gives_up(self, active: Active) -> bool:
         """Return whether a job that has no firm promise can no longer be in time."""
@@ -112,7 +114,7 @@ class Joint:
         return min(max(turns, steps_up(active, promise, ladder)), steps_down(active, ladder, self.slack))
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
-        return Ledger(self, active, cluster).serve()
+        return Allocation(Ledger(self, active, cluster)).configs()
 
     def margin(self, spread: float) -> float:
         """Return the standard deviations above a forecast that are set aside for it."""

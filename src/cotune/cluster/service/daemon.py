@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from cotune import __version__
-from cotune.cluster.live import LiveWorld, Queued
+from cotune.cluster.live import LiveWorld
+from cotune.cluster.live_job import Queued
 from cotune.cluster.loop import drive
 from cotune.cluster.policy import capacity
 from cotune.cluster.service.bookkeeping import Bookkeeper
@@ -141,8 +142,6 @@ class Service:
         queue.change_rules(options.policy, by="cotune serve")
         preparers = Preparers(url, leadership.term, options.profilers)
         cluster = ClusterInUse(options.whole, options.placement)
-        books = Bookkeeper(TermQueue(queue, leadership.term), preparers, cluster=cluster, log=log)
-        log("rules", **books.rules.document())
 
         def engine_of(launch: Launch) -> tuple[str, Any]:
             return books.engine_of(launch.folder)
@@ -165,11 +164,14 @@ class Service:
 
         try:
             with RoutedEngines(engine_of) as engines:
+                notes = TermQueue(queue, leadership.term)
+                books = Bookkeeper(notes, preparers, engines, cluster=cluster, log=log)
+                log("rules", **books.rules.document())
+                journal, placer = books.journal, cluster.placer
                 world = LiveWorld(
-                    engines, arrivals, Path(), store.save, engine_name="local", journal=books, placer=cluster.placer
+                    engines, arrivals, Path(), store.save, engine_name="local", journal=journal, placer=placer
                 )
-                books.world, books.engines = world, engines
-                books.begin()
+                books.begin(world)
                 watch, footing = self._decisions.watch, lambda: books.footing
                 for active in drive(books.policy, cluster.whole, world, cluster.placer, watch, footing=footing):
                     books.left(active)

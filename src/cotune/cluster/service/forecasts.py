@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
+from cotune.cluster.live_job import Serving
 from cotune.cluster.policy import Policy, Submission
 from cotune.cluster.simulate import simulate
 from cotune.cluster.work import Steady
@@ -26,6 +28,13 @@ class Remaining:
     left: float  # of the whole, 1 at first
     spread: float
     restart: float = 0.0  # seconds that its next start takes; none where it runs already
+
+    @classmethod
+    def of(cls, served: Serving) -> Self:
+        """Return what is left of a job in the world: the rest of its start too, where it is starting."""
+        active = served.active
+        start = max(active.ready - active.synced, 0.0) if active.running else active.restart
+        return cls(active.job, 1.0 - served.done, served.queued.spread, start)
 
 
 def spans(

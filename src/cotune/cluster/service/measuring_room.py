@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cotune.checkpoints import has_checkpoint, trained
-from cotune.cluster.live import Serving
+from cotune.cluster.live_job import Serving
 from cotune.cluster.policy import capacity
 from cotune.cluster.service.device_types import less, types_of
 from cotune.jobfile.settings import Settings

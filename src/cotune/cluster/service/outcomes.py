@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cotune.cluster.live import Serving, whole
+from cotune.cluster.live_job import Serving, whole
 from cotune.cluster.service.states import State
 from cotune.documents import config_document
 from cotune.plan.rates import cost_of

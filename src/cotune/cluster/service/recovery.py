@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cotune.cluster.live import Queued, Serving
+from cotune.cluster.live_job import Queued, Serving
 from cotune.cluster.policy import Active
 from cotune.cluster.service.belief import Belief
+from cotune.cluster.service.handing_over import earlier_starts
 from cotune.cluster.service.preparers import run_folder
 from cotune.cluster.service.queued import QueuedJob
 from cotune.errors import CotuneError
@@ -32,7 +33,7 @@ def completed(store: Store, job: QueuedJob) -> tuple[Serving, Belief] | None:
         record = Record.read(folder, 0)
     except (CotuneError, ValueError, KeyError, TypeError):
         return None
-    starts = [sample for sample in store.samples(belief.job, "run") if sample.folder == str(folder)]
+    starts = earlier_starts(store, belief.job, folder)
     if record is None or record.status != "done" or not starts:
         return None
     last = _as_reported(starts[-1], folder_reports(job))

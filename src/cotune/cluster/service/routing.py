@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from cotune.cluster.service.lost_units import EngineDevice
 from cotune.run.launch import Ended, Engine, Event, Launch
 from cotune.run.opening import opened_engine
 
@@ -61,10 +62,10 @@ class RoutedEngines:
             if self.now() >= until:
                 return None
 
-    def room(self, name: str, settings: Mapping[str, Any], device: str) -> int | None:
+    def room(self, where: EngineDevice) -> int | None:
         """Return how many workers of a device an engine holds when nothing else runs there; None if it cannot tell."""
-        told = getattr(self._open.get(_key(name, settings)), "room", None)
-        return None if told is None else int(told(device))
+        told = getattr(self._open.get(_key(where.engine, where.settings)), "room", None)
+        return None if told is None else int(told(where.device))
 
     def close(self) -> None:
         self._stack.close()

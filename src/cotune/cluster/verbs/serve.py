@@ -15,7 +15,8 @@ from cotune.cli.options import Engine, Json, Seed, StoreUrl, runs_folder
 from cotune.cli.output import emit_json, end_with, note, say, table
 from cotune.cluster.api.listening import ApiAddress, answering
 from cotune.cluster.arrivals import Intake, Stores, settings_of
-from cotune.cluster.live import LiveWorld, Serving, whole
+from cotune.cluster.live import LiveWorld
+from cotune.cluster.live_job import Serving, whole
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.service.checking import checked

@@ -1,0 +1,58 @@
+"""Who keeps the books of live jobs: told before anything is started or stopped, and free to refuse a start."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from cotune.cluster.live_job import Serving
+from cotune.errors import CotuneError
+from cotune.types import Config, Failure
+
+
+class Withdrawn(CotuneError):
+    """A job that may not be started: somebody has cancelled or held it meanwhile."""
+
+
+class AfterLoss(Enum):
+    """What becomes of a job that has lost workers."""
+
+    FAILS = "fails"
+    STARTS = "starts"  # again at once, as it was
+    WAITS = "waits"  # for the policy to decide: the cluster is smaller
+
+
+class Journal(Protocol):
+    """Who keeps the books of what is started and stopped."""
+
+    def starting(self, served: Serving, config: Config) -> int | None:
+        """Note a start; return its fencing number, or raise where it may not be."""
+        ...
+
+    def stopping(self, served: Serving, words: str) -> None:
+        """Note that a job is asked to come to a checkpoint."""
+        ...
+
+    def stopped(self, served: Serving) -> None:
+        """Note that nothing of a job runs any more, and that it may be started again."""
+        ...
+
+    def lost(self, served: Serving, failure: Failure) -> AfterLoss:
+        """Note that workers were lost; say what becomes of the job."""
+        ...
+
+
+class NoJournal:
+    """Nobody keeps books: a job that loses a worker has failed."""
+
+    def starting(self, served: Serving, config: Config) -> int | None:  # noqa: ARG002
+        return None
+
+    def stopping(self, served: Serving, words: str) -> None:
+        pass
+
+    def stopped(self, served: Serving) -> None:
+        pass
+
+    def lost(self, served: Serving, failure: Failure) -> AfterLoss:  # noqa: ARG002
+        return AfterLoss.FAILS
