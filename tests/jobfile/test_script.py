@@ -200,6 +200,36 @@ def test_a_draft_reads_what_the_script_prints(tmp_path: Path, printing: str, lin
     assert (found["epoch"], found["accuracy"]) == ("12", "0.875")
 
 
+@pytest.mark.parametrize(
+    ("printing", "line", "epoch", "accuracy"),
+    [
+        ('print(f"epoch {x:.1f}  top1 {y:.2f}%")', "epoch 1.5  top1 81.25%", "1.5", "81.25"),
+        ('print("epoch %.2f: top1 %.2f" % (x, y))', "epoch 1.50: top1 81.25", "1.50", "81.25"),
+        ('print("epoch {:.1f} top1 {:.3f}".format(x, y))', "epoch 1.5 top1 0.875", "1.5", "0.875"),
+        ('logging.info("epoch %g top1 %.3f", x, y)', "epoch 1.5 top1 0.875", "1.5", "0.875"),
+        ('print(f"epoch {x:.2e} top1 {y:.2e}")', "epoch 1.50e+00 top1 8.75e-01", "1.50e+00", "8.75e-01"),
+        ('print(f"epoch {epoch:{w}} top1 {y:.2f}")', "epoch   12 top1 0.87", "12", "0.87"),
+        ('print(f"epoch {epoch:3d} top1 {y:.2f}")', "epoch  12 top1 0.87", "12", "0.87"),
+    ],
+)
+def test_a_draft_reads_numbers_in_the_format_that_the_script_prints_them(
+    tmp_path: Path, printing: str, line: str, epoch: str, accuracy: str
+) -> None:
+    (tmp_path / "train.py").write_text(f"import logging\n{printing}\n")
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    pattern = job_settings.loads(text, {}, "draft", tmp_path).job.pattern
+    found = re.search(pattern or "", line)
+    assert found is not None
+    assert (found["epoch"], found["accuracy"]) == (epoch, accuracy)
+
+
+@pytest.mark.parametrize("spec", ["", ":d", ":03d", ":.0f", ":{w}"])
+def test_a_draft_reads_whole_epochs_where_no_format_shows_parts_of_them(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "train.py").write_text(f'print(f"epoch {{epoch{spec}}} top1 {{y:.2f}}")')
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    assert r"(?P<epoch>\d+)" in text
+
+
 def test_a_draft_reads_lines_that_logging_fills_in_and_evaluations_on_lines_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("""
 import logging
