@@ -57,6 +57,29 @@ def test_the_batch_of_one_worker_and_the_steps_go_by_many_names(batch: str, leng
     assert _read(text, tmp_path).flags == {"batch_size": batch, "lr": "--lr", "steps": length}
 
 
+@pytest.mark.parametrize("file", ["train.py", "train/__main__.py"])
+def test_a_module_of_the_folder_is_read_as_its_script_is(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "pkg" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{ARGPARSE}\nimport cotune\nprint(f'epoch {{epoch}} accuracy {{top1:.3f}}')\n")
+    drafted = draft(("python", "-u", "-m", "pkg.train", "--out", "runs"), tmp_path, "job", 100, 4)
+    assert drafted.command[-6:] == ("--batch-size", "{batch_size}", "--lr", "{lr}", "--epochs", "{epochs}")
+    assert "pattern: 'epoch" in drafted.text
+    assert f"as {path.name} prints it" in drafted.text
+
+
+def test_a_module_from_elsewhere_is_not_read_and_a_script_before_it_is(tmp_path: Path) -> None:
+    _read(ARGPARSE, tmp_path)
+    (tmp_path / "fast.py").write_text(PLAIN)
+    launched = read(("python", "-m", "torch.distributed.run", "train.py"), tmp_path)
+    flagged = read(("python", "train.py", "-m", "fast"), tmp_path)
+    assert launched is not None
+    assert flagged is not None
+    assert {launched.name, flagged.name} == {"train.py"}
+    assert read(("python", "-m", "package.train"), tmp_path) is None
+    assert read(("python", "-m", "../train"), tmp_path) is None
+
+
 def test_arguments_of_a_framework_are_read(tmp_path: Path) -> None:
     found = _read(TRAINER, tmp_path)
     assert found.framework == "transformers"
@@ -172,6 +195,8 @@ def _read(text: str, folder: Path, *words: str) -> Script:
         ("import somebodys_library", True),
         ("from beside import fit", True),
         ("from plain import fit", False),
+        ("from . import beside", True),
+        ("from . import plain", False),
         ("for for", True),
     ],
 )

@@ -48,7 +48,7 @@ def workers_meet(script: Path, tree: ast.Module, text: str) -> bool:
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.module):  # from . import data
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
