@@ -323,6 +323,18 @@ def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_p
     assert any("train all of it alone" in remark for remark in drafted.remarks)
 
 
+def test_a_draft_names_the_placeholders_that_nothing_fills(tmp_path: Path) -> None:
+    _read(ARGPARSE, tmp_path)
+    command = ("python", "train.py", "--amp", "{amp}", "--seed", "{seed}", "--keep", "{{braces}}")
+    drafted = draft(command, tmp_path, "job", 100, 4)
+    assert "\n# amp: [..., ...] in search has the values for {amp}\n" in drafted.text
+    assert [remark for remark in drafted.remarks if "nothing fills" in remark] == [
+        "nothing fills {amp} of the command: give its values in the line search, amp: [..., ...], "
+        "or by --axis amp=...,... (write {{amp}} for the braces themselves)"
+    ]
+    job_settings.loads(drafted.text, {}, "draft", tmp_path)
+
+
 def test_a_draft_of_a_script_that_is_not_there_says_so(tmp_path: Path) -> None:
     drafted = draft(("python", "trian.py", "{batch_size}"), tmp_path, "job", 100, 4)
     assert any("no trian.py here" in remark for remark in drafted.remarks)

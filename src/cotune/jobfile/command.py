@@ -131,9 +131,15 @@ def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
 
 def _refuse_misspelt(job: Job, source: str, axes: Collection[str]) -> None:
     """Refuse a placeholder that is nearly one that there is."""
-    for name in _PLACEHOLDER.findall(" ".join(job.command)):
-        if name not in (*_NUMBERS, *axes) and (near := suggestion(name, _NUMBERS)):
+    for name in unfilled(job.command, axes):
+        if near := suggestion(name, _NUMBERS):
             raise UsageError(f"{source}: unknown placeholder {{{name}}}{near}")
+
+
+def unfilled(command: Sequence[str], axes: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the placeholders of a command that no number fills, nor any of these axes."""
+    asked = dict.fromkeys(_PLACEHOLDER.findall(" ".join(command)))
+    return tuple(name for name in asked if name not in (*_NUMBERS, *axes))
 
 
 def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
