@@ -1,6 +1,7 @@
 """How far long work is: a bar where somebody watches, and lines or nothing where nobody does.
 
-Terminal       what a program shows on stderr: a bar on a terminal, one line per step elsewhere
+Terminal       what a program shows on stderr: a bar on a terminal; elsewhere one line per step, and in a long one one
+               every few seconds in which it got further
 LoggedDisplay  what `import cotune` shows: a bar on a terminal or in a notebook, else nothing; remarks are logged
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 logger = logging.getLogger("cotune")
+_LINE_SECONDS = 5.0  # between two lines of the same step
 
 
 def note(text: str) -> None:
@@ -38,25 +40,44 @@ def console(stderr: bool = False) -> Console:
 
 
 class Progress:
-    """A bar with elapsed, left and spent on a terminal; one line per step elsewhere."""
+    """A bar with elapsed, left and spent on a terminal; elsewhere one line per step, more of one that is long."""
 
     def __init__(self, total: float) -> None:
         self.total = total
         self._begun = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
-        self._said = ""
+        self._said = ("", "")
+        self._said_at = self._begun
 
     def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
+        self,
+        done: float,
+        text: str,
+        left: float | None = None,
+        within: tuple[float, float] | None = None,
+        *,
+        detail: str = "",
     ) -> None:
-        """Show how far it is, what is going on, and the seconds left, with their interval, where they are known."""
-        tail = _left(left, within)
+        """Show how far it is, what is going on, and the seconds left, with their interval, where they are known.
+
+        `detail` is how far the step itself is, which may change many times a second.
+        """
+        words = f"{_detailed(text, detail)}{_left(left, within)}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=printable(text + tail))
-        elif text != self._said:
-            self._said = text
-            note(f"[{duration(round(time.monotonic() - self._begun, 2))}] {text}{tail}")
+            self._bar.update(self._task, completed=min(done, self.total), description=printable(words))
+        elif self._is_due(text, detail):
+            self._said, self._said_at = (text, detail), time.monotonic()
+            note(f"[{duration(round(self._said_at - self._begun, 2))}] {words}")
+
+    def _is_due(self, text: str, detail: str) -> bool:
+        """Return whether there is news to write a line of: another step, or one that got further for some seconds."""
+        waited = time.monotonic() - self._said_at >= _LINE_SECONDS
+        return text != self._said[0] or (waited and detail != self._said[1])
+
+
+def _detailed(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
 
 
 def _left(left: float | None, within: tuple[float, float] | None) -> str:
@@ -90,7 +111,13 @@ class Silent(Progress):
     """Progress that nobody watches."""
 
     def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
+        self,
+        done: float,
+        text: str,
+        left: float | None = None,
+        within: tuple[float, float] | None = None,
+        *,
+        detail: str = "",
     ) -> None:
         """Show nothing."""
 
@@ -103,11 +130,17 @@ class NotebookLine(Progress):
         self._line = line
 
     def update(
-        self, done: float, text: str, left: float | None = None, within: tuple[float, float] | None = None
+        self,
+        done: float,
+        text: str,
+        left: float | None = None,
+        within: tuple[float, float] | None = None,
+        *,
+        detail: str = "",
     ) -> None:
         """Write over the line."""
         share = f"{min(done / self.total, 1.0):4.0%} " if 0 < self.total < float("inf") else ""
-        self._line.update({"text/plain": f"{share}{text}{_left(left, within)}"}, raw=True)
+        self._line.update({"text/plain": f"{share}{_detailed(text, detail)}{_left(left, within)}"}, raw=True)
 
 
 class Display(Protocol):

@@ -278,6 +278,15 @@ def test_what_is_wrong_is_said_with_its_exit_code(tmp_path: Path) -> None:
     assert "no/folder" in nowhere.err
 
 
+def test_an_export_says_where_its_plan_was_made_for_another_goal(tmp_path: Path) -> None:
+    told = "made for accuracy at least 0.5; the job file and flags say accuracy at least 0.9"
+    planned(tmp_path, f"{JOB}target: accuracy>=0.9\n")
+    assert told in cotune(tmp_path, "export", "torchrun").err
+    assert told not in cotune(tmp_path, "export", "torchrun", "-w", "1", "-b", "16").err, "it follows no plan"
+    (tmp_path / "cotune.yaml").write_text(f"{JOB}target: accuracy>=0.5\n")
+    assert "following plan" not in cotune(tmp_path, "export", "torchrun").err
+
+
 def test_a_document_tells_what_was_exported(tmp_path: Path) -> None:
     document = cotune(planned(tmp_path), "export", "slurm", "--json").json
     assert document["schema"] == "cotune.export"

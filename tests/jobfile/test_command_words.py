@@ -74,6 +74,11 @@ def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path
         assert shares_work(Job("job", tuple(command.split()), folder=str(tmp_path))) is shares, command
 
 
+def test_a_module_of_the_folder_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os; batch = os.environ['COTUNE_BATCH_SIZE']")
+    require_settable(Job("job", ("python", "-m", "train"), folder=str(tmp_path)), "cotune.yaml")
+
+
 def test_a_batch_in_a_variable_is_answered_with_the_command_that_sets_it() -> None:
     job = Job("a", ("python", "train.py"), env=(("A", "1"), ("TRAIN_BATCH", "{batch_size}")))
     with pytest.raises(UsageError, match=r"write: env TRAIN_BATCH=\{batch_size\} python train.py \(or"):

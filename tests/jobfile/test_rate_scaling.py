@@ -33,6 +33,12 @@ def test_a_script_tells_whether_it_scales_its_rate(tmp_path: Path, text: str, sc
     assert scaling_of(None, COMMAND, tmp_path) == scaling
 
 
+def test_a_module_of_the_folder_tells_whether_it_scales_its_rate(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("args.lr = args.lr * args.batch_size / 256")
+    assert scaling_of(None, ("python", "-m", "package.train"), tmp_path) == "scaled"
+
+
 @pytest.mark.parametrize(
     ("command", "scaling"),
     [

@@ -42,6 +42,14 @@ def test_a_script_names_its_schedule(tmp_path: Path, text: str, name: str | None
     assert _found(tmp_path, text) == name
 
 
+def test_a_module_of_the_folder_names_its_schedule(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("s = CosineAnnealingLR(opt, T_max=args.epochs)")
+    found = schedule_of(("python", "-m", "package.train", "--epochs", "{epochs}"), tmp_path)
+    assert found is not None
+    assert found.name == "cosine"
+
+
 def test_a_script_that_is_not_told_its_length_has_a_schedule_of_its_own(tmp_path: Path) -> None:
     assert _found(tmp_path, "s = CosineAnnealingLR(opt, T_max=args.epochs)", ("python", "train.py")) is None
 

@@ -57,6 +57,29 @@ def test_the_batch_of_one_worker_and_the_steps_go_by_many_names(batch: str, leng
     assert _read(text, tmp_path).flags == {"batch_size": batch, "lr": "--lr", "steps": length}
 
 
+@pytest.mark.parametrize("file", ["train.py", "train/__main__.py"])
+def test_a_module_of_the_folder_is_read_as_its_script_is(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "pkg" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{ARGPARSE}\nimport cotune\nprint(f'epoch {{epoch}} accuracy {{top1:.3f}}')\n")
+    drafted = draft(("python", "-u", "-m", "pkg.train", "--out", "runs"), tmp_path, "job", 100, 4)
+    assert drafted.command[-6:] == ("--batch-size", "{batch_size}", "--lr", "{lr}", "--epochs", "{epochs}")
+    assert "pattern: 'epoch" in drafted.text
+    assert f"as {path.name} prints it" in drafted.text
+
+
+def test_a_module_from_elsewhere_is_not_read_and_a_script_before_it_is(tmp_path: Path) -> None:
+    _read(ARGPARSE, tmp_path)
+    (tmp_path / "fast.py").write_text(PLAIN)
+    launched = read(("python", "-m", "torch.distributed.run", "train.py"), tmp_path)
+    flagged = read(("python", "train.py", "-m", "fast"), tmp_path)
+    assert launched is not None
+    assert flagged is not None
+    assert {launched.name, flagged.name} == {"train.py"}
+    assert read(("python", "-m", "package.train"), tmp_path) is None
+    assert read(("python", "-m", "../train"), tmp_path) is None
+
+
 def test_arguments_of_a_framework_are_read(tmp_path: Path) -> None:
     found = _read(TRAINER, tmp_path)
     assert found.framework == "transformers"
@@ -172,6 +195,8 @@ def _read(text: str, folder: Path, *words: str) -> Script:
         ("import somebodys_library", True),
         ("from beside import fit", True),
         ("from plain import fit", False),
+        ("from . import beside", True),
+        ("from . import plain", False),
         ("for for", True),
     ],
 )
@@ -198,6 +223,36 @@ def test_a_draft_reads_what_the_script_prints(tmp_path: Path, printing: str, lin
     found = re.search(pattern, line)
     assert found is not None
     assert (found["epoch"], found["accuracy"]) == ("12", "0.875")
+
+
+@pytest.mark.parametrize(
+    ("printing", "line", "epoch", "accuracy"),
+    [
+        ('print(f"epoch {x:.1f}  top1 {y:.2f}%")', "epoch 1.5  top1 81.25%", "1.5", "81.25"),
+        ('print("epoch %.2f: top1 %.2f" % (x, y))', "epoch 1.50: top1 81.25", "1.50", "81.25"),
+        ('print("epoch {:.1f} top1 {:.3f}".format(x, y))', "epoch 1.5 top1 0.875", "1.5", "0.875"),
+        ('logging.info("epoch %g top1 %.3f", x, y)', "epoch 1.5 top1 0.875", "1.5", "0.875"),
+        ('print(f"epoch {x:.2e} top1 {y:.2e}")', "epoch 1.50e+00 top1 8.75e-01", "1.50e+00", "8.75e-01"),
+        ('print(f"epoch {epoch:{w}} top1 {y:.2f}")', "epoch   12 top1 0.87", "12", "0.87"),
+        ('print(f"epoch {epoch:3d} top1 {y:.2f}")', "epoch  12 top1 0.87", "12", "0.87"),
+    ],
+)
+def test_a_draft_reads_numbers_in_the_format_that_the_script_prints_them(
+    tmp_path: Path, printing: str, line: str, epoch: str, accuracy: str
+) -> None:
+    (tmp_path / "train.py").write_text(f"import logging\n{printing}\n")
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    pattern = job_settings.loads(text, {}, "draft", tmp_path).job.pattern
+    found = re.search(pattern or "", line)
+    assert found is not None
+    assert (found["epoch"], found["accuracy"]) == (epoch, accuracy)
+
+
+@pytest.mark.parametrize("spec", ["", ":d", ":03d", ":.0f", ":{w}"])
+def test_a_draft_reads_whole_epochs_where_no_format_shows_parts_of_them(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "train.py").write_text(f'print(f"epoch {{epoch{spec}}} top1 {{y:.2f}}")')
+    text = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).text
+    assert r"(?P<epoch>\d+)" in text
 
 
 def test_a_draft_reads_lines_that_logging_fills_in_and_evaluations_on_lines_of_their_own(tmp_path: Path) -> None:
@@ -266,6 +321,18 @@ def test_a_draft_of_a_script_that_trains_alone_has_one_worker_and_says_why(tmp_p
     drafted = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4)
     assert "workers: 1," in drafted.text
     assert any("train all of it alone" in remark for remark in drafted.remarks)
+
+
+def test_a_draft_names_the_placeholders_that_nothing_fills(tmp_path: Path) -> None:
+    _read(ARGPARSE, tmp_path)
+    command = ("python", "train.py", "--amp", "{amp}", "--seed", "{seed}", "--keep", "{{braces}}")
+    drafted = draft(command, tmp_path, "job", 100, 4)
+    assert "\n# amp: [..., ...] in search has the values for {amp}\n" in drafted.text
+    assert [remark for remark in drafted.remarks if "nothing fills" in remark] == [
+        "nothing fills {amp} of the command: give its values in the line search, amp: [..., ...], "
+        "or by --axis amp=...,... (write {{amp}} for the braces themselves)"
+    ]
+    job_settings.loads(drafted.text, {}, "draft", tmp_path)
 
 
 def test_a_draft_of_a_script_that_is_not_there_says_so(tmp_path: Path) -> None:

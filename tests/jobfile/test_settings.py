@@ -8,9 +8,12 @@ import jsonschema
 import pytest
 import yaml
 
+from cotune import registry
+from cotune.cli import options
 from cotune.errors import CotuneError, InvalidFile, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.file import json_schema
+from cotune.run.engines.local import Local
 
 FULL = """
 name: lenet5-mnist
@@ -148,6 +151,20 @@ def test_named_axes_are_kept_with_their_types(tmp_path: Path) -> None:
     assert axes["flag"] == (1, 2)
 
 
+def test_words_of_an_axis_reach_the_script_as_they_are_typed(tmp_path: Path) -> None:
+    text = "run: python t.py {batch_size} --amp {amp} --compile {compile}\nsearch: {amp: [on, off, yes, no, true]}"
+    space = job_settings.load(written(tmp_path, text), {"search": {"compile": "on,No,False"}}).space
+    axes = {axis.name: axis.values for axis in space.axes}
+    assert axes["amp"] == ("on", "off", "yes", "no", True)
+    assert axes["compile"] == ("on", "No", False)
+    assert options.chosen_axes(["amp=on", "tune=false"]) == {"amp": "on", "tune": False}
+
+
+def test_an_engine_is_told_yes_or_no_as_before() -> None:
+    told = job_settings.loads("engine: {local: {isolate: no}}", {}, "a file", Path()).engine_settings
+    assert registry.make(Local, told, "a file").isolate is False
+
+
 def test_the_published_schema_is_current_and_accepts_the_example() -> None:
     published = Path(__file__).parents[2] / "docs" / "cotune.schema.json"
     assert json.loads(published.read_text()) == json_schema(), "run: make schema"
@@ -218,6 +235,7 @@ def test_without_servers_there_is_one_config_and_not_one_that_waits_and_a_twin(t
     [
         ("asynchronous: [true]", SERVED, "without parameter servers workers always wait for each other"),
         ("servers: [0], asynchronous: [true]", SERVED, "say search.servers too, such as [1]"),
+        ("servers: [1], asynchronous: [on]", SERVED, "expected true or false, not 'on'"),
         ("servers: [1], asynchronous: [true]", "print(1)", "no script of it calls cotune.torch.parallel"),
     ],
 )

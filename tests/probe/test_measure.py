@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cotune.display import Terminal
 from cotune.probe.design import CURVES, Design, Probe
 from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, probe_loop
+from cotune.probe.session import measure
 from cotune.space import Axis, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
 from run.clockwork import Clockwork
@@ -157,6 +162,25 @@ def test_a_profile_keeps_to_its_budget() -> None:
     engine = Clockwork()
     starts(SPACE, Goal(target=0.99), 300, engine)
     assert engine.now() <= 310
+
+
+def test_a_long_probe_says_how_far_it_is_every_few_seconds_where_nobody_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, lines = Clockwork(), list[tuple[float, str]]()
+    monkeypatch.setattr("cotune.display.time", SimpleNamespace(monotonic=engine.now))
+    monkeypatch.setattr("cotune.display.note", lambda text: lines.append((engine.time, text)))
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16,))))
+    design = Design(JOB, Goal(target=0.5, max_epochs=8), space, Cluster())
+    measure(
+        engine, design, (), Limits(120.0), tmp_path, save=lambda _: None, display=Terminal(), seed=0, engine_name="made"
+    )
+    of_curve = [(at, text) for at, text in lines if "learning curve" in text]
+    gaps = [after - before for (before, _), (after, _) in pairwise(of_curve)]
+    assert len(of_curve) > 5
+    assert min(gaps) >= 5.0, "however often it reports"
+    assert max(gaps) <= 8.0
+    assert re.search(r"learning curve.*: epoch 3.*, accuracy 0.3", "\n".join(text for _, text in of_curve))
 
 
 def test_a_short_budget_shows_a_learning_curve_too() -> None:

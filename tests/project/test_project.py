@@ -262,6 +262,9 @@ def test_the_ten_lines_measure_plan_predict_and_run_a_real_job(tmp_path: Path) -
     assert math.isfinite(project.predict(workers=2, batch_size=64).seconds.mid)
     events = list(project.run(plan, options=RunOptions(from_scratch=True)))
     assert events[-1].sample.accuracy >= 0.9
+    met, end = (event.words for event in events[-2:])
+    assert met.endswith(": target met")
+    assert end == f"ended at {met}"
     ended = project.run(plan).result()
     assert ended.missed is None
     assert ended.outcome == "met"
@@ -272,8 +275,12 @@ def test_a_run_of_a_recording_is_told_as_it_happens(tmp_path: Path) -> None:
     with cotune.open(recording=world(tmp_path / "world"), target=0.8, deadline="1h") as project:
         project.profile()
         plan = project.plan()
-        epochs = [event.sample.epochs for event in project.run(plan, options=RunOptions(from_scratch=True))]
+        events = list(project.run(plan, options=RunOptions(from_scratch=True)))
+        epochs = [event.sample.epochs for event in events]
         assert epochs == sorted(epochs)
+        assert [event.sample.ended for event in events] == [False] * (len(events) - 1) + [True]
+        assert events[-1].words == f"ended at {events[-2].words}"
+        assert events[-2].words.endswith(": target met")
         assert project.run(plan).result().outcome == "met"
         with pytest.raises(NotFound, match="lies outside"):
             project.run(layout=RunLayout(workers=99, batch_size=16)).result()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotune.errors import UsageError
 from cotune.run.command import fill, program
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -20,6 +21,12 @@ def test_braces_that_hold_no_name_stay_as_they_are(text: str) -> None:
 
 def test_doubled_braces_are_literal() -> None:
     assert fill(["{{lr}}={lr}", '{"a": {"b": {lr}}}'], {"lr": "0.1"}) == ["{lr}=0.1", '{"a": {"b": 0.1}}']
+
+
+def test_a_placeholder_that_nothing_fills_is_answered_with_the_axis_that_would() -> None:
+    with pytest.raises(UsageError) as refused:
+        fill(["--amp", "{amp}"], {"workers": "1"})
+    assert "search: {amp: [..., ...]} in the job file or --axis amp=..." in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,11 @@ def test_yaml_out_of_bounds_is_refused_in_one_line(text: str, problem: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_true_and_false_alone_are_truth_values() -> None:
+    assert read("[true, True, FALSE]") == [True, True, False]
+    assert read("[on, Off, yes, NO, y, n]") == ["on", "Off", "yes", "NO", "y", "n"]
+
+
 def test_ordinary_aliases_and_merges_are_read() -> None:
     assert read("a: &a {x: 1}\nb: {<<: *a, y: 2}\nc: *a") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}, "c": {"x": 1}}
 

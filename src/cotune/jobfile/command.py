@@ -77,7 +77,7 @@ def may_keep_checkpoints(job: Job) -> bool:
 
 
 def _is_module(job: Job) -> bool:
-    """Return whether the command runs a module, whose text is not looked for."""
+    """Return whether the command runs a module, of whose package not all is looked into."""
     flags = itertools.takewhile(lambda word: word.startswith("-"), job.command[1:])
     return "-m" in flags
 
@@ -131,9 +131,15 @@ def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
 
 def _refuse_misspelt(job: Job, source: str, axes: Collection[str]) -> None:
     """Refuse a placeholder that is nearly one that there is."""
-    for name in _PLACEHOLDER.findall(" ".join(job.command)):
-        if name not in (*_NUMBERS, *axes) and (near := suggestion(name, _NUMBERS)):
+    for name in unfilled(job.command, axes):
+        if near := suggestion(name, _NUMBERS):
             raise UsageError(f"{source}: unknown placeholder {{{name}}}{near}")
+
+
+def unfilled(command: Sequence[str], axes: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the placeholders of a command that no number fills, nor any of these axes."""
+    asked = dict.fromkeys(_PLACEHOLDER.findall(" ".join(command)))
+    return tuple(name for name in asked if name not in (*_NUMBERS, *axes))
 
 
 def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
@@ -181,5 +187,8 @@ def _with_batch(command: Sequence[str]) -> list[str]:
 
 def reads_environment(job: Job, *names: str) -> bool:
     """Return whether a script of the command takes a number from one of these variables."""
-    scripts = (Path(job.folder) / word for word in job.command if word.endswith((".py", ".sh")))
-    return any(script.is_file() and any(n in script.read_text(errors="replace") for n in names) for script in scripts)
+    folder = Path(job.folder)
+    files = {folder / word for word in job.command if word.endswith((".py", ".sh"))}
+    files |= {module} if (module := script.file_of(job.command, folder)) is not None else set()
+    texts = (file.read_text(errors="replace") for file in files if file.is_file())
+    return any(name in text for text in texts for name in names)

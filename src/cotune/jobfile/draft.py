@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from cotune.jobfile import metric_names
-from cotune.jobfile.command import line
+from cotune.jobfile.command import line, unfilled
 from cotune.jobfile.finder import SuggestedPattern, suggested
 from cotune.jobfile.rate_rule import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
@@ -51,7 +51,7 @@ run: {run}
 {target}
 deadline: 10m
 {length}
-search: {{workers: {workers}, batch_size: [{batches}]{accumulate}}}{alone}
+search: {{workers: {workers}, batch_size: [{batches}]{accumulate}}}{alone}{unfilled}
 {lr}
 {pattern}
 budget: {{profile: 3m}}
@@ -94,12 +94,13 @@ def draft(command: Sequence[str], folder: Path, name: str, examples: int | None,
         length=_length(script),
         workers=f"1..{cores}" if meets else "1",
         alone="" if meets else "     # no more: the script has nothing by which workers meet",
+        unfilled="".join(f"\n# {name}: [..., ...] in search has the values for {{{name}}}" for name in unfilled(words)),
         batches=", ".join(map(str, batches)),
         accumulate=f", accumulate: [{_accumulate(script)}]" if _accumulate(script) > 1 else "",
         lr=_rate(script, asked=any("{lr}" in word for word in words) or _has_trainer(script)),
         pattern=_heard(script),
     )
-    remarks = (*_remarks(script, words), *_doubts(command, folder, script, meets=meets))
+    remarks = (*_remarks(script, words), *_open_axes(words), *_doubts(command, folder, script, meets=meets))
     return Draft(text, words, remarks, script.framework if script else None)
 
 
@@ -115,6 +116,15 @@ def _doubts(command: Sequence[str], folder: Path, script: Script | None, *, meet
     if script is None or meets:
         return []
     return [f"workers is 1, as {script.name} has {NOT_MEETING}"]
+
+
+def _open_axes(words: Sequence[str]) -> list[str]:
+    """Return what to do about each placeholder that nothing fills yet."""
+    return [
+        f"nothing fills {{{name}}} of the command: give its values in the line search, {name}: [..., ...], "
+        f"or by --axis {name}=...,... (write {{{{{name}}}}} for the braces themselves)"
+        for name in unfilled(words)
+    ]
 
 
 def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[str, ...]:

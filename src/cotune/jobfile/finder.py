@@ -248,7 +248,8 @@ def _pattern(
 
 def _counting(line: str, unit: str, counted: _Labelled) -> str:
     """Return an expression for what counts the progress of a line."""
-    count = r"[\d.]+" if re.search(r"[.eE]", line[counted.start : counted.end]) else r"\d+"
+    number = line[counted.start : counted.end]
+    count = r"[-+.\deE]+" if re.search("[eE]", number) else r"[\d.]+" if "." in number else r"\d+"
     return f"{_literal(line[counted.begin : counted.start])}(?P<{unit}>{count})"
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cotune.jobfile.script import MOST_BYTES
+from cotune.jobfile.script import file_of
 from cotune.safety import python_text
 from cotune.types import LearningRate, RateScaling, rule_power
 
@@ -37,8 +37,8 @@ def scaling_of(lr: LearningRate | None, command: Sequence[str], folder: Path) ->
 
 def _parsed(command: Sequence[str], folder: Path) -> ast.Module:
     """Return the command's script, empty where there is none that can be read."""
-    path = next((folder / word for word in command if word.endswith(".py")), None)
-    if path is None or not path.is_file() or path.stat().st_size > MOST_BYTES:
+    path = file_of(command, folder)
+    if path is None:
         return ast.Module([], [])
     try:
         return python_text.parse(path.read_text(errors="replace"), str(path))

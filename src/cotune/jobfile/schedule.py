@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.jobfile.script import Script, read
+from cotune.jobfile.script import Script, file_of, read
 from cotune.types import Schedule
 
 _LENGTHS = ("{epochs}", "{steps}", "{tokens}")
@@ -65,10 +65,10 @@ def schedule_of(command: Sequence[str], folder: Path) -> FoundSchedule | None:
     """Return the schedule that a command or its script names, if one alone; None where none ends with the run."""
     if (said := _in_command(command)) is not None:
         return None if said.name == "constant" else said
-    script = read(command, folder)
-    if script is None or not _is_told_its_length(command, script):
+    file, script = file_of(command, folder), read(command, folder)
+    if file is None or script is None or not _is_told_its_length(command, script):
         return None
-    text = (folder / next(word for word in command if word.endswith(".py"))).read_text(errors="replace")
+    text = file.read_text(errors="replace")
     if (default := _DEFAULT.search(text)) is not None:
         chosen = _SAID.get(default[1].lower())
         return FoundSchedule(chosen, f"default of {script.name}") if chosen and chosen != "constant" else None

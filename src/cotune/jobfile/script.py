@@ -7,6 +7,7 @@
     batch_size = 12 ... configurator.py                globals, which nanoGPT's way lets flags set
     --config train.yaml, --lr 3e-4                     a file and words of the command, which win over the script
     --iterations {steps}                               a placeholder says what its flag sets, whatever its name
+    python -m package.train                            package/train.py, or package/train/__main__.py
 
 Nothing is guessed: a number that stands nowhere is None.
 """
@@ -71,7 +72,7 @@ _OWN_DEFAULTS: dict[str, dict[str, float]] = {  # of the arguments of transforme
 }
 _OPTIMISER_FLAGS = ("--optimizer", "--optimiser", "--optim", "--opt")
 _FRAMEWORK_DEFAULT = "AdamW, which transformers takes by default"
-MOST_BYTES = 1_000_000  # of a script or a file of settings
+_MOST_BYTES = 1_000_000  # of a script or a file of settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,27 @@ class Script:
     prints: tuple[str, ...] = ()  # lines as it prints them, a number wherever it puts a value
 
 
+def file_of(command: Sequence[str], folder: Path) -> Path | None:
+    """Return the Python file that a command runs, by its path or as a module of the folder, if it can be read."""
+    for word, after in pairwise((*command, "")):
+        path = _module_file(after, folder) if word == "-m" else folder / word
+        if path is not None and path.suffix == ".py":
+            return path if path.is_file() and path.stat().st_size <= _MOST_BYTES else None
+    return None
+
+
+def _module_file(module: str, folder: Path) -> Path | None:
+    """Return the file of a module that lies in the folder."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        return None
+    path = folder.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__main__.py") if file.is_file()), None)
+
+
 def read(command: Sequence[str], folder: Path) -> Script | None:
     """Return what the command's Python script says, or None where there is no script to read."""
-    path = next((folder / word for word in command if word.endswith(".py")), None)
-    if path is None or not path.is_file() or path.stat().st_size > MOST_BYTES:
+    path = file_of(command, folder)
+    if path is None:
         return None
     text = path.read_text(errors="replace")
     framework: Framework | None = None
@@ -299,7 +317,7 @@ def _in_files(command: Sequence[str], folder: Path) -> Iterator[tuple[Setting, D
 def _settings_files(command: Sequence[str], folder: Path) -> dict[str, str]:
     """Return the text of the YAML and JSON files that a command names, by their names."""
     named = (folder / word.rpartition("=")[2] for word in command if word.endswith((".yaml", ".yml", ".json")))
-    files = (path for path in named if path.is_file() and path.stat().st_size <= MOST_BYTES)
+    files = (path for path in named if path.is_file() and path.stat().st_size <= _MOST_BYTES)
     return {path.name: path.read_text(errors="replace") for path in files}
 
 

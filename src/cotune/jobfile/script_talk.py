@@ -31,6 +31,7 @@ _COUNTED = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*$", re.IGNORECAS
 _COUNTER = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*(?:\+\s*1\W*)?$", re.IGNORECASE)  # `epoch + 1`
 _PER_CENT = re.compile(r"%[-+ 0-9.]*[dfgeis]")
 _FORMATTED = re.compile(rf"{_PER_CENT.pattern}|\{{[^{{}}]*\}}")
+_FRACTION = re.compile(r"(?<!\.0)[fFgG]$|\.[1-9]\d*$")  # a format that shows more than whole numbers: `.1f`, not `.0f`
 _MOST_FILES = 20
 
 
@@ -47,7 +48,7 @@ def workers_meet(script: Path, tree: ast.Module, text: str) -> bool:
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.module):  # from . import data
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
@@ -97,11 +98,31 @@ def _text(node: ast.expr, before: str) -> str:
 
 
 def _number(node: ast.expr, before: str) -> str:
-    return "1" if _COUNTED.search(before) or _COUNTER.search(ast.unparse(node)) else "0.5"
+    """Return a number as a value is printed; its format decides, and else what it is called."""
+    value, spec = (node.value, _spec(node)) if isinstance(node, ast.FormattedValue) else (node, "")
+    counts = _COUNTED.search(before) or _COUNTER.search(ast.unparse(value))
+    return _shown(spec, counts=counts is not None)
+
+
+def _spec(node: ast.FormattedValue) -> str:
+    """Return the format of a value in an f-string, but for what is itself a value there."""
+    parts = node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else []
+    return "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
 
 
 def _filled(text: str) -> str:
-    return _FORMATTED.sub(lambda found: "1" if _COUNTED.search(text[: found.start()]) else "0.5", text)
+    def number(found: re.Match[str]) -> str:
+        spec = found[0] if found[0].startswith("%") else found[0].strip("{}").partition(":")[2]
+        return _shown(spec, counts=_COUNTED.search(text[: found.start()]) is not None)
+
+    return _FORMATTED.sub(number, text)
+
+
+def _shown(spec: str, *, counts: bool) -> str:
+    """Return a number in a format: a whole one for what counts, unless the format shows fractions."""
+    if spec.endswith(("e", "E")):
+        return "5.0e-01"
+    return "1" if counts and not _FRACTION.search(spec) else "0.5"
 
 
 def computed_metrics(tree: ast.Module) -> tuple[str, ...]:

@@ -103,6 +103,8 @@ def check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> N
     for value in values:
         if least is not None and (type(value) is not int or value < least):
             raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
+        if name == ASYNCHRONOUS and str(value).lower() not in ("true", "false"):
+            raise InvalidFile(f"{source}: search.{name}: expected true or false, not {value!r}")
         if type(value) is int and abs(value) > MOST_UNITS:
             raise InvalidFile(f"{source}: search.{name}: expected numbers of at most {MOST_UNITS:,}, not {value}")
 

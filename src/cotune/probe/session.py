@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cotune import progress
 from cotune.checkpoints import tidy
 from cotune.display import Display
 from cotune.probe.design import Chooser
 from cotune.probe.measure import Limits, probe_loop
 from cotune.run.launch import Engine
 from cotune.run.monitor import COUNTS_FROM_ZERO
-from cotune.types import RECORDED, Sample
+from cotune.types import RECORDED, Job, Sample
+from cotune.units import number
 
 
 def measure(
@@ -39,7 +41,8 @@ def measure(
             save(sample)
             spent = engine.now() - begun
             left = limits.seconds - spent if step.probe.curve and not replayed else None
-            shown.update(step.number if replayed else spent, str(step), left)
+            detail = "" if replayed else _how_far(design.job, sample)
+            shown.update(step.number if replayed else spent, str(step), left, detail=detail)
             if sample.ended and not replayed:
                 tidy([*known, *finished.values()], folder)
             if sample.ended and sample.failed:
@@ -47,3 +50,11 @@ def measure(
     if any(COUNTS_FROM_ZERO in (sample.warning or "") for sample in finished.values()):
         display.note(f"{design.job.name}: {COUNTS_FROM_ZERO}")
     return tuple(finished.values())
+
+
+def _how_far(job: Job, sample: Sample) -> str:
+    """Return how far a start is, and how good its model is then, as far as it has told."""
+    if sample.epoch_seconds is None and not sample.curve:
+        return ""
+    accuracy = f", {job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
+    return f"{progress.each(job)} {number(progress.amount(job, sample.config, sample.epochs), 3)}{accuracy}"

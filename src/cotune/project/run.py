@@ -294,13 +294,13 @@ class ProjectRun:
         accuracy = f", {job.metric} {sample.accuracy:.4g}" if sample.accuracy is not None else ""
         reached, most = (progress.amount(job, sample.config, parts) for parts in (sample.epochs, launch.epochs))
         words = f"{progress.each(job)} {number(reached, 3)} of at most {number(most)}{accuracy}"
-        if job.reached(launch.target, sample):
-            return f"{words}: target met", None
+        met = ": target met" if job.reached(launch.target, sample) else ""
+        if met or sample.ended:
+            return f"{'ended at ' if sample.ended else ''}{words}{met}", None
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
         words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
         epochs = watch.end(float(launch.epochs)) or end.epochs
-        # No ETA before the first real step, nor after the last.
-        known = sample.epoch_seconds is not None and not sample.ended
+        known = sample.epoch_seconds is not None  # no ETA before the first real step
         return words + watch.words, countdown.left(epochs) if known else None
 
     def _refuse_failure(self, sample: Sample) -> None:

@@ -109,6 +109,7 @@ def _fill(argument: str, values: Mapping[str, str]) -> str:
         known = ", ".join(f"{{{known}}}" for known in values)
         raise UsageError(
             f"no number {{{name}}} for {argument!r}; there are {known}{suggestion(name, values)}"
+            f"; values of its own are an axis, search: {{{name}: [..., ...]}} in the job file or --axis {name}=...,..."
             f" (write {{{{{name}}}}} for the braces themselves)"
         )
 

@@ -4,16 +4,20 @@ depth           at most 64 levels: a parser calls itself once for each
 aliases         what they stand for, written out, at most 200,000 nodes; none that holds itself
 keys            none written twice: the second would silently win
 letters         no NUL and no halves of letters, which no file, program or database takes
+words           as written: `true` and `false` alone are truth values, as in YAML 1.2, not `on`, `off`, `yes` and `no`
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
 
 MOST_LEVELS = 64
 MOST_NODES = 200_000
+_TRUTH_TAG = "tag:yaml.org,2002:bool"
+_TRUTH = re.compile("(?:true|True|TRUE|false|False|FALSE)$")
 
 
 class NotYaml(ValueError):
@@ -82,3 +86,10 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=f"{key.value!r} is written twice", problem_mark=key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [resolver for resolver in resolvers if resolver[0] != _TRUTH_TAG]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_TRUTH_TAG, _TRUTH, list("tTfF"))

@@ -58,7 +58,8 @@ def export(
     with options.open_store(store, reading=True) as kept:
         settings = options.as_last_planned(as_measured(settings, kept), kept)
         plan = kept.latest_plan(settings.job)
-    config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)
+        config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)
+        options.tell_other_goal(settings, kept, config)
     plan = plan if plan and plan.config == config else None
     goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
     most_seconds = seconds(limit) if limit else seconds_limit(plan) if plan else None
