@@ -15,6 +15,7 @@ from statistics import median
 from typing import Final, Literal
 
 from cotune import progress
+from cotune.jobfile.script_digest import note_digests
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.run.logged import written_log
@@ -69,6 +70,7 @@ def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> 
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
+    note_digests(launch.job, launch.folder)
     growing = Growing(
         launch, begun, replace(sample, ended=False, length=progress.whole_units(launch.job, launch.epochs))
     )
