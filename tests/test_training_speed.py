@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,10 +37,18 @@ def test_one_stall_does_not_change_the_pace() -> None:
     assert speed(stalled, 0.0)[0] == pytest.approx(2.0)
 
 
-def test_reports_that_were_read_together_are_taken_as_a_whole() -> None:
+def test_of_reports_that_were_read_together_the_last_tells_the_time() -> None:
     together = [Mark(1.0, 5.0), Mark(2.0, 5.0), Mark(3.0, 5.0), Mark(4.0, 5.3)]
-    assert speed(together, 1.0)[0] == pytest.approx(0.1)
+    assert speed(together, 1.0) == (pytest.approx(0.3), pytest.approx(3.1))
     assert speed(together[:3], 1.0) == (pytest.approx(4 / 3), 0.0)
+
+
+@pytest.mark.parametrize("pace", [0.003, 0.011, 0.014, 0.02, 0.03])
+def test_epochs_as_quick_as_lines_are_read_give_their_own_pace(pace: float) -> None:
+    """Epochs of 14 ms whose lines are read every 20 ms were told as 20 ms."""
+    times = [3.0 + pace * epoch for epoch in range(1, 101)]
+    read = [Mark(epoch, 0.02 * math.ceil(time / 0.02)) for epoch, time in enumerate(times, 1)]
+    assert speed(read, 0.0)[0] == pytest.approx(pace, rel=0.35)
 
 
 def test_a_single_report_is_all_there_is() -> None:

@@ -4,7 +4,8 @@
     start-up = where that slope meets epoch 0            from the moment the job's own code began
 
 The first part also pays for start-up and caching and is dropped as soon as there is more; what
-is left is a median over reports, weighted by the epochs they cover.
+is left is a median over reports, weighted by the epochs they cover. Lines that were read at once have
+one time between them, that of the last: the others tell nothing of the pace.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+TELLING_SECONDS = 0.5  # between the first and the last line that were read, as lines are read up to every 0.25 s
 _WARM_UP = 0.2  # the share of a start that is not typical
 
 
@@ -27,9 +29,10 @@ class Mark:
 
 def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]:
     """Return (seconds per epoch, start-up seconds) as far as the marks tell them; the job began at `up`."""
+    reads = _last_of_each_read(marks)
     steps = [
         (later.epoch - earlier.epoch, later.training - earlier.training)
-        for earlier, later in pairwise(marks)
+        for earlier, later in pairwise(reads)
         if later.epoch > earlier.epoch
     ]
     if sum(seconds for _, seconds in steps) <= 0:
@@ -40,10 +43,21 @@ def speed(marks: Sequence[Mark], up: float) -> tuple[float | None, float | None]
     passed = list(accumulate((epochs for epochs, _ in steps), initial=0.0))
     warm = [step for step, before in zip(steps, passed, strict=False) if before >= _WARM_UP * passed[-1]]
     pace = _weighted_median([(seconds / epochs, epochs) for epochs, seconds in warm or steps[-1:]])
-    if pace <= 0:  # reports that were read at once tell no time between them; all of them do
+    if pace <= 0:  # what was told of evaluations may be longer than the time between two reports
         pace = sum(seconds for _, seconds in steps) / passed[-1]
-    first = marks[0]
+    first = reads[0]
     return pace, max(first.training - up - first.epoch * pace, 0.0)
+
+
+def told_seconds(marks: Sequence[Mark]) -> float:
+    """Return the seconds of training between the first and the last mark, 0 where all were read at once."""
+    return marks[-1].training - marks[0].training if marks else 0.0
+
+
+def _last_of_each_read(marks: Sequence[Mark]) -> list[Mark]:
+    """Return the marks without those that are followed by another of the same time."""
+    followed = [mark.training == later.training for mark, later in pairwise(marks)]
+    return [mark for mark, goes_on in zip(marks, [*followed, False], strict=False) if not goes_on]
 
 
 def shares(marks: Sequence[Mark]) -> dict[str, float]:

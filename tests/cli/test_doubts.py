@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_seed, doubt_target
+from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_script, doubt_seed, doubt_target
 from cotune.cli.profile_result import sum_up
+from cotune.jobfile.script_digest import note_digests
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
 from cotune.space import Configs
@@ -153,3 +154,31 @@ def test_a_seed_that_does_not_reach_the_script_is_told(
     assert capsys.readouterr().err == ""
     doubt_seed(job, 5)
     assert ("the command has no {seed}, so --seed 5" in " ".join(capsys.readouterr().err.split())) == said
+
+
+def test_samples_of_a_script_that_changed_since_are_told_and_others_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan by the samples of an older script was told with 0.95, and missed by far."""
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    (tmp_path / "start").mkdir()
+    job = replace(JOB, command=("python", "train.py", "--data", "train.csv"), folder=str(tmp_path))
+    note_digests(job, tmp_path / "start")
+    note_digests(job, tmp_path / "gone")
+    config = Config.data_parallel(64, 1)
+    folders = [str(tmp_path / "start"), str(tmp_path / "gone"), str(tmp_path), ""]
+    samples = [Sample(config, folder=folder) for folder in folders]
+    script.touch()
+    (tmp_path / "train.csv").write_text("1")
+    doubt_script(job, samples)
+    assert capsys.readouterr().err == ""
+    script.write_text("print(2)")
+    doubt_script(job, samples)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "train.py changed since 1 of 4 samples of made-up was measured" in said
+    assert "give the job another name (`name:`, or --name)" in said
+    (tmp_path / "start" / "scripts.json").write_text("[torn")
+    script.unlink()
+    doubt_script(job, samples)
+    assert capsys.readouterr().err == ""

@@ -48,6 +48,31 @@ def test_one_report_holds_the_start_up_which_other_starts_tell() -> None:
     assert timed([whole, _start(128, 2, 1.2, 0.0)])[1].epoch_seconds == pytest.approx(0.24)
 
 
+def _quick(batch_size: int, pace: float, start_up: float, seconds: list[float]) -> Sample:
+    """Return a start whose lines were read at these seconds, one an epoch."""
+    curve = tuple(Evaluation(epoch, 0.5, at) for epoch, at in enumerate(seconds, 1))
+    terms = Terms(engine=0.02, startup=start_up)
+    return Sample(Config.data_parallel(batch_size, 1), len(seconds), pace, 0.5, curve=curve, terms=terms)
+
+
+def test_lines_that_were_read_at_once_tell_no_pace_where_another_start_does() -> None:
+    """Batch 64 was told 0.84 s an epoch: the mean of its learning curve's 0.0114 and of a start-up as two epochs."""
+    curve = _quick(64, 0.0114, 3.34, [3.37, 3.37, 3.41, 3.44])
+    once = _quick(64, 1.67, 0.0, [3.358, 3.358])
+    other = _quick(128, 1.64, 0.0, [3.3, 3.3])
+    assert timed([once, curve, other]) == [curve]
+    assert timed([once, other]) == [once, other]
+    slow = _quick(128, 20.0, 0.0, [3600.0] * 180)  # what was printed in an hour came at its end
+    (_, less) = timed([curve, slow])
+    assert less.epoch_seconds == pytest.approx(20.0 - 3.34 / 180)
+
+
+def test_a_start_whose_lines_were_apart_outweighs_brief_ones_of_its_config() -> None:
+    brief, long = _quick(64, 0.02, 3.1, [3.14, 3.16]), _quick(64, 0.009, 3.1, [3.1, 3.8])
+    elsewhere = _quick(32, 0.02, 3.1, [3.14, 3.16])
+    assert timed([brief, long, elsewhere]) == [long, elsewhere]
+
+
 def test_workers_that_never_met_say_that_even_before_anything_else_ran_and_nothing_more() -> None:
     met = Sample(Config.data_parallel(16, 4), epochs=2, epoch_seconds=1.0, accuracy=0.7, warning="4 workers never met")
     copies = replace(met, curve=(Evaluation(2, 0.7, 2.0),), purpose="run", copies=True)

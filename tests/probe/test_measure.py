@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, probe_
 from cotune.probe.session import measure
 from cotune.space import Axis, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
-from run.clockwork import Clockwork
+from run.clockwork import Clockwork, quick_epochs
 
 JOB = Job("made-up", examples=10_000)
 SPACE = Space((Axis("workers", (1, 2, 4, 8)), Axis("batch_size", (16, 32, 64, 128, 256))))
@@ -156,6 +157,26 @@ def test_the_number_of_probes_that_may_come_stays_the_same_while_they_are_made()
     few = Space((Axis("workers", (1, 2)), Axis("batch_size", (16, 64))))
     done = starts(few, Goal(epochs=1), 10_000)
     assert [(step.number, step.of) for step in done] == [(number, 4) for number in range(1, 5)]
+
+
+def test_a_job_whose_lines_come_too_quickly_is_told_to_train_for_long() -> None:
+    """Two epochs of 10 ms were told as their start-up, and goals were refused that a run meets in seconds."""
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (16, 32, 64, 128))))
+    design = Design(replace(JOB, pattern="epoch"), Goal(epochs=100, max_epochs=100), space, Cluster())
+    engine = quick_epochs()
+    steps = list(probe_loop(engine, design, [], Limits(600), Path("nowhere")))
+    ended = [step.sample for step in steps if step.sample.ended]
+    assert [launch.epochs for launch in engine.launches] == [2, 100, 100, 100, 100]
+    assert ended[0].config == ended[1].config
+    assert len({sample.config for sample in ended}) == 4
+    for sample in ended[1:]:
+        assert sample.epoch_seconds == pytest.approx(0.01, rel=0.3)
+    later = quick_epochs()
+    list(probe_loop(later, design, ended[:1], Limits(600), Path("nowhere")))
+    assert {launch.epochs for launch in later.launches} == {100}
+    slow = Clockwork()
+    list(probe_loop(slow, design, [], Limits(6000), Path("nowhere")))
+    assert [launch.epochs for launch in slow.launches] == [2] * 4
 
 
 def test_a_profile_keeps_to_its_budget() -> None:

@@ -11,7 +11,7 @@ from cotune.identity import timestamp
 from cotune.run.attempt import Growing, StopRule, attempt
 from cotune.run.launch import Ended, Launch
 from cotune.types import Config, Job, Sample
-from run.clockwork import Clockwork
+from run.clockwork import Clockwork, Printing, quick_epochs
 
 CONFIG = Config.data_parallel(16, 2)
 ALL = StopRule()
@@ -52,6 +52,22 @@ def test_a_probe_stops_as_soon_as_enough_epochs_were_seen() -> None:
     assert sample.epochs == pytest.approx(0.5)
     assert sample.epoch_seconds == pytest.approx(10.0)
     assert sample.failure is None
+
+
+def test_a_job_that_is_read_goes_on_until_its_lines_tell_the_pace_of_quick_epochs() -> None:
+    """Two epochs of 10 ms were over at one look, and start-up was told as their time."""
+    sample = last(quick_epochs(), StopRule(epochs=2), epochs=200, pattern="epoch")
+    assert sample.epoch_seconds == pytest.approx(0.01, rel=0.3)
+    assert sample.terms.startup == pytest.approx(3.0, rel=0.1)
+    assert sample.epochs < 100
+    assert sample.warning is None
+    slow = Printing(evaluation=0.0)
+    assert last(slow, StopRule(epochs=2), epochs=200, pattern="epoch").epochs == 2
+
+
+def test_a_start_whose_lines_were_all_read_at_once_says_so() -> None:
+    sample = last(quick_epochs(), StopRule(epochs=2), epochs=2, pattern="epoch")
+    assert sample.warning == "all its 2 reports were read at once, so start-up counts as training"
 
 
 def test_a_run_has_time_to_finish_after_its_last_epoch() -> None:

@@ -15,12 +15,14 @@ from cotune.jobfile.command import copied_script, may_take_seed
 from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.script import read
+from cotune.jobfile.script_digest import changed_since, digests
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.space import Configs
 from cotune.types import Job, Sample
+from cotune.units import counted
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 _TELLING = 3  # evaluations: two may differ by luck
@@ -118,6 +120,19 @@ def doubt_seed(job: Job, seed: int | None) -> None:
         note(
             f"the command has no {{seed}}, so --seed {seed} changes nothing that the script seeds itself; "
             "COTUNE_SEED is set, for scripts that read it"
+        )
+
+
+def doubt_script(job: Job, samples: Sequence[Sample]) -> None:
+    """Say that a script is another one than some samples were measured with, which are used all the same."""
+    now = digests(job)
+    changed = [names for sample in samples if sample.folder and (names := changed_since(now, Path(sample.folder)))]
+    if changed:
+        which = " and ".join(sorted({name for names in changed for name in names}))
+        note(
+            f"{which} changed since {len(changed)} of {counted(len(samples), 'sample')} of {job.name} "
+            f"{'was' if len(changed) == 1 else 'were'} measured, all of which still count; "
+            "if it trains otherwise now, give the job another name (`name:`, or --name) to measure it anew"
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from cotune.predict import TooFewSamples
 from cotune.space import Configs
+from cotune.training_speed import TELLING_SECONDS
 from cotune.types import Cause, Config, Failure, Floats, Ints, Job, Sample
 
 CURVES = 2048  # that are kept while they are asked for again
@@ -66,7 +67,9 @@ def timed(samples: Sequence[Sample]) -> list[Sample]:
     """Return the samples that tell how fast a config is.
 
     The pace of a start that reported once holds its start-up. It is left out where its config has started otherwise,
-    and else has the usual start-up taken off, where other starts tell it.
+    and else has the usual start-up taken off, where other starts tell it. So has that of a start whose reports were all
+    read at once, unless the usual start-up is about all of it: then it is left out. A brief start, whose lines came
+    too soon after one another, is left out where its config has a longer one.
     """
     told = [
         sample
@@ -76,22 +79,46 @@ def timed(samples: Sequence[Sample]) -> list[Sample]:
         and math.isfinite(sample.epoch_seconds)
         and sample.epoch_seconds > 0
     ]
-    better = {sample.config for sample in told if not _reported_once(sample)}
+    long = {sample.config for sample in told if not (_has_one_time(sample) or is_brief(sample))}
+    told = [sample for sample in told if not (is_brief(sample) and sample.config in long)]
     start_ups = [sample.terms.startup for sample in told if sample.terms.startup]
-    if not start_ups:
-        return told
-    usual = statistics.median(start_ups)
+    return _without_start_up(told, statistics.median(start_ups)) if start_ups else told
+
+
+def _without_start_up(told: Sequence[Sample], usual: float) -> list[Sample]:
+    """Return the samples whose pace is known apart from the start-up, or once the usual one is taken off."""
+    better = {sample.config for sample in told if not _has_one_time(sample)}
     return [
-        _less(sample, usual) if _reported_once(sample) else sample
+        _less(sample, usual) if _has_one_time(sample) else sample
         for sample in told
-        if not (_reported_once(sample) and sample.config in better)
+        if not (_has_one_time(sample) and (sample.config in better or _is_all_start_up(sample, usual)))
     ]
 
 
-def _reported_once(sample: Sample) -> bool:
-    """Return whether all that a live start told is one evaluation, which cannot tell start-up from training."""
-    only = len(sample.curve) == 1 and sample.curve[0].epoch == sample.epochs > 0
+def is_brief(sample: Sample) -> bool:
+    """Return whether the reports of a live start came within so little time that its pace is hardly known.
+
+    Of one that was never evaluated, its pace tells how long they took.
+    """
+    if not sample.terms.engine or sample.epoch_seconds is None:
+        return False
+    if sample.curve:
+        told = sample.curve[-1].seconds - sample.curve[0].seconds
+        return len(sample.curve) > 1 and told < TELLING_SECONDS
+    told = (sample.epochs - 1) * sample.epoch_seconds if sample.terms.startup else 0.0
+    return sample.epochs > 1 and told < TELLING_SECONDS
+
+
+def _has_one_time(sample: Sample) -> bool:
+    """Return whether all evaluations of a live start have one time, which cannot tell start-up from training."""
+    only = len({point.seconds for point in sample.curve}) == 1 and sample.curve[-1].epoch == sample.epochs > 0
     return only and bool(sample.terms.engine) and not sample.terms.startup
+
+
+def _is_all_start_up(sample: Sample, start_up: float) -> bool:
+    """Return whether several reports at once came about when a start-up is over: what is left is no pace."""
+    assert sample.epoch_seconds is not None
+    return len(sample.curve) > 1 and start_up >= (1 - LEAST_PACE) * sample.epoch_seconds * sample.epochs
 
 
 def _less(sample: Sample, start_up: float) -> Sample:

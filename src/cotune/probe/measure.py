@@ -5,6 +5,10 @@ says nothing for far longer than any epoch so far is ended, and so is a profile 
 starts all failed, or the first without a word that could be read. Such a start is tried again by
 the next profile: what reads it may have changed since. A start that trained all its epochs and never told
 the metric of the target ends it too: no other would.
+
+Lines that a job prints have the times at which they were read. Where its first start was over too quickly for these
+to tell its pace, it is started again and told to train for long; it is stopped as soon as they do, as all later
+starts are.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from cotune import progress
 from cotune.checkpoints import Resumable, joined, take, trained
 from cotune.errors import EngineError
 from cotune.identity import new_id, timestamp
-from cotune.predict.samples import informative
+from cotune.predict.samples import informative, is_brief
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch
@@ -83,12 +87,14 @@ def probe_loop(
     samples = list(informative(known))
     before = len(samples)
     seen: set[int] = set()
+    quick = not design.job.hears and any(map(is_brief, samples))
+    again: Probe | None = None
     number, most = 0, min(limits.samples, design.remaining(joined(samples)))
     while number < limits.samples:
         spent = engine.now() - begun
         left = limits.seconds - spent
         whole = joined(samples)
-        probe = design.next(whole, limits.starts_left(number, spent, _came_up(samples[before:])), seen)
+        probe = again or design.next(whole, limits.starts_left(number, spent, _came_up(samples[before:])), seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
             return
         share = design.share(probe, left, whole, seen)
@@ -100,7 +106,7 @@ def probe_loop(
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
         until = StopRule(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
         begun_by = Resumable.among(whole).of(probe.config) if probe.curve and probe.length is None else None
-        launch = _launch(design, probe, folder / new_id(), seed + number, begun_by)
+        launch = _launch(design, probe, folder / new_id(), seed + number, begun_by, quick=quick)
         begin = Sample(
             probe.config,
             epochs=launch.trained,
@@ -116,6 +122,8 @@ def probe_loop(
         if sample.epoch_seconds is None and not sample.failed:  # the budget ran out before it said anything
             return
         samples.append(sample)
+        again = None if quick or not _ended_too_soon(design, launch, sample) else probe
+        quick = quick or again is not None
         if probe.curve:
             require_metric(launch, sample)
 
@@ -166,16 +174,25 @@ def _start(sample: Sample) -> float:
     return sum(sample.terms.known().get(name, 0.0) for name in ("engine", "startup"))
 
 
-def _launch(design: Chooser, probe: Probe, folder: Path, seed: int, before: Sample | None) -> Launch:
+def _ended_too_soon(design: Chooser, launch: Launch, sample: Sample) -> bool:
+    """Return whether a start trained all it was told before the lines that were read could tell its pace."""
+    done, longer = sample.epochs >= launch.epochs, design.goal.max_epochs > launch.epochs
+    return not design.job.hears and not sample.failed and done and longer and is_brief(sample)
+
+
+def _launch(
+    design: Chooser, probe: Probe, folder: Path, seed: int, before: Sample | None, *, quick: bool = False
+) -> Launch:
     """Return the start of a probe, going on from what was trained before if anything was.
 
     A job that reports once an epoch shows its pace by the second report. A learning curve is told
     the epochs of a whole run, of which it is the beginning; where the rate falls to the end of a run, its own length.
+    A `quick` one is told as many, since two epochs are over before their times are known.
     """
     counts_epochs = (
         design.job.counting == ProgressUnit()
     )  # others may be evaluated at any step: they are stopped instead
-    whole = float(design.goal.max_epochs) if probe.curve or not counts_epochs else probe.epochs
+    whole = float(design.goal.max_epochs) if probe.curve or quick or not counts_epochs else probe.epochs
     most = probe.length or max(int(MOST_TIME_EPOCHS), int(np.ceil(whole)))
     launch = Launch(
         folder.name, design.job, probe.config, most, folder, design.goal.target, seed, probe_epochs=probe.epochs

@@ -15,10 +15,11 @@ from statistics import median
 from typing import Final, Literal
 
 from cotune import progress
+from cotune.jobfile.script_digest import note_digests
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.run.logged import written_log
-from cotune.training_speed import Mark, shares, speed
+from cotune.training_speed import TELLING_SECONDS, Mark, shares, speed, told_seconds
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
 _PARTS = ("compute", "communication", "input")
@@ -69,6 +70,7 @@ def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> 
     """Start the launch and yield its sample as it grows; the last one has `ended` set."""
     begun = engine.now()
     engine.start(launch)
+    note_digests(launch.job, launch.folder)
     growing = Growing(
         launch, begun, replace(sample, ended=False, length=progress.whole_units(launch.job, launch.epochs))
     )
@@ -178,7 +180,7 @@ class Growing:
         return Terms(engine=self.up - self.begun, startup=startup, **shares(self.marks), **times)
 
     def reason_to_stop(self, until: StopRule, now: float, heard: float | None) -> Stop | None:
-        if until.epochs is not None and self.sample.epochs >= until.epochs and len(self.marks) > 1:
+        if until.epochs is not None and self.sample.epochs >= until.epochs and self._is_pace_told():
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
         if until.budget is not None and spent > until.budget - until.reserve:
@@ -191,6 +193,16 @@ class Growing:
             words = f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
             return Failure(words, Cause.OUTSIDE)
         return None
+
+    def _is_pace_told(self) -> bool:
+        """Say whether the reports so far tell a pace, or no more will come.
+
+        Lines that are printed have the times at which they were read: those of quick epochs must lie further apart.
+        """
+        if len(self.marks) < 2:
+            return False
+        exact = self.launch.job.hears or self.sample.epochs >= self.launch.epochs
+        return exact or told_seconds(self.marks) >= TELLING_SECONDS
 
     def grace(self, until: StopRule, stopping: Stop, now: float) -> float:
         """Return how many seconds a start that is stopped for this reason has to come to an end."""
@@ -240,6 +252,8 @@ class Growing:
         said, launch = self.sample, self.launch
         if len(self.marks) == 1 and self.marks[0].epoch > 0:
             yield "one report only, so start-up counts as training: report epoch=0 before the first step"
+        elif said.epoch_seconds is not None and told_seconds(self.marks) <= 0:
+            yield f"all its {len(self.marks)} reports were read at once, so start-up counts as training"
         alone = self.marks and stopping is None and event.outcome == "done"
         if alone and said.epochs <= launch.epochs - 1 and not launch.job.reached(launch.target, said):
             whole = progress.words(launch.job, said.config, launch.epochs)

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_direction, doubt_target, doubt_unit
+from cotune.cli.doubts import (
+    doubt_batches,
+    doubt_copies,
+    doubt_direction,
+    doubt_script,
+    doubt_target,
+    doubt_unit,
+)
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
@@ -79,6 +86,7 @@ def plan(
         else:
             doubt_direction(project.settings)
             doubt_unit(project.settings)
+            doubt_script(project.settings.job, project.store.samples(project.settings.job))
             known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
         doubt_target(project.settings, known.samples)
         begun = time.perf_counter()

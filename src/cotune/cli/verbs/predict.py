@@ -9,6 +9,7 @@ import numpy as np
 
 from cotune import documents, progress
 from cotune.cli import options
+from cotune.cli.doubts import doubt_script
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
 from cotune.cli.projects import Reading, job_project, recorded_project
@@ -59,6 +60,7 @@ def predict(
     else:
         settings = options.load_settings(file, {"run": command, "name": name, "search": searched})
         with job_project(settings, store) as project:
+            doubt_script(project.settings.job, project.store.samples(project.settings.job))
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)
     _print(project.settings, planner, known, everything=everything, json=json)

@@ -11,6 +11,7 @@ from cotune.cli.doubts import (
     doubt_copies,
     doubt_direction,
     doubt_open_target,
+    doubt_script,
     doubt_seed,
     doubt_target,
     doubt_unit,
@@ -78,6 +79,7 @@ def profile(
         doubt_direction(project.settings)
         doubt_unit(project.settings)
         doubt_open_target(project.settings)
+        doubt_script(project.settings.job, project.store.samples(project.settings.job))
         outcome = project.profile(
             max_samples=max_samples,
             cover=cover,

@@ -6,7 +6,15 @@ import os
 from typing import Annotated, Any
 
 from cotune.cli import options
-from cotune.cli.doubts import doubt_batches, doubt_copies, doubt_direction, doubt_seed, doubt_unit, refuse_target
+from cotune.cli.doubts import (
+    doubt_batches,
+    doubt_copies,
+    doubt_direction,
+    doubt_script,
+    doubt_seed,
+    doubt_unit,
+    refuse_target,
+)
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.projects import Reading, job_project, recorded_project
@@ -89,6 +97,7 @@ def run(
         doubt_direction(project.settings)
         doubt_unit(project.settings)
         doubt_seed(project.settings.job, seed)
+        doubt_script(asked.settings.job, asked.store.samples(asked.settings.job))
         run = asked.run(layout=layout, options=how, **goal)
         if not resume:
             options.tell_other_goal(asked.settings, asked.store, run.config)
