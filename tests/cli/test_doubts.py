@@ -156,14 +156,15 @@ def test_a_seed_that_does_not_reach_the_script_is_told(
     assert ("the command has no {seed}, so --seed 5" in " ".join(capsys.readouterr().err.split())) == said
 
 
+@pytest.mark.parametrize("command", ["python train.py --data train.csv", "python -m train --data train.csv"])
 def test_samples_of_a_script_that_changed_since_are_told_and_others_are_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     """A plan by the samples of an older script was told with 0.95, and missed by far."""
     script = tmp_path / "train.py"
     script.write_text("print(1)")
     (tmp_path / "start").mkdir()
-    job = replace(JOB, command=("python", "train.py", "--data", "train.csv"), folder=str(tmp_path))
+    job = replace(JOB, command=tuple(command.split()), folder=str(tmp_path))
     note_digests(job, tmp_path / "start")
     note_digests(job, tmp_path / "gone")
     config = Config.data_parallel(64, 1)

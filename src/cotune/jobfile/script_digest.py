@@ -1,6 +1,6 @@
 """What a job's scripts were when a start began: digests in its run folder, to be compared later.
 
-    scripts.json    {"train.py": "9f86d081..."}    by the word of the command that names the script
+    scripts.json    {"train.py": "9f86d081..."}    by its path in the job's folder
 
 A start without this file (an older one, a recording, an import), or whose folder is gone, tells nothing.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from cotune.jobfile.script import file_of
 from cotune.safety import private
 from cotune.types import Job
 
@@ -21,16 +22,18 @@ _SUFFIXES = (".py", ".sh")
 
 
 def digests(job: Job) -> dict[str, str]:
-    """Return the digest of each script that the command names and that can be read."""
-    return dict(_digests(job))
+    """Return the digest of each script that the command names, by its path or as a module, and that can be read."""
+    folder = Path(job.folder)
+    named = [folder / word for word in job.command if word.endswith(_SUFFIXES)]
+    module = file_of(job.command, folder)
+    return dict(_digests([*named, *([module] if module else [])], folder))
 
 
-def _digests(job: Job) -> Iterator[tuple[str, str]]:
-    for word in job.command:
-        path = Path(job.folder) / word
-        if word.endswith(_SUFFIXES) and path.is_file():
-            with contextlib.suppress(OSError):
-                yield word, hashlib.sha256(path.read_bytes()).hexdigest()
+def _digests(scripts: Iterable[Path], folder: Path) -> Iterator[tuple[str, str]]:
+    for path in scripts:
+        with contextlib.suppress(OSError):
+            name = path.relative_to(folder) if path.is_relative_to(folder) else path
+            yield str(name), hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def note_digests(job: Job, folder: Path) -> None:
