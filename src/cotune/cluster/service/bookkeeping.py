@@ -201,11 +201,12 @@ class Bookkeeper:
             words = f"planned again: {belief.wants} cannot be had from the {self.cluster.units} units there are"
             self._notes.become(job.id, State.QUEUED, words)
             return []
-        self._handed[job.id] = belief
         submit = self._world.now() - (self._queue.now() - job.submitted)
         best_effort = job.id in self._best_effort
         whole, store = self.cluster.whole, self._queue.store
-        return [handed_over(job, belief, whole, store, submit=submit, best_effort=best_effort)]
+        queued = handed_over(job, belief, whole, store, submit=submit, best_effort=best_effort)
+        self._handed[job.id] = belief  # only now: a plan that cannot be read fails its job, and is nobody's
+        return [queued]
 
     def engine_of(self, folder: Path) -> tuple[str, Mapping[str, Any]]:
         """Return the engine of the job whose files are in a folder."""
