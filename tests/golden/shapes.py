@@ -1,7 +1,7 @@
 """The shape of documents: keys, types and units. More keys may come; none goes, none changes its type or unit.
 
 A value may be null where some golden document of the same schema has null in the same place; the entries
-of a list are alike, so a list may be longer, shorter or empty. Whether a real run has a warning depends on the
+of a list are alike, so a list may be longer, shorter or empty. Whether a real start has a warning depends on the
 machine that trains it.
 """
 
@@ -17,7 +17,7 @@ from golden.commands import EXPECTED
 from golden.normal import type_of
 
 _UNIT = "unit"
-_WARNING = ".run.warning"
+_WARNING = ".warning"
 
 
 @dataclass(frozen=True)
