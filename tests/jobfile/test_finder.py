@@ -45,6 +45,9 @@ def test_a_metric_that_nobody_has_named_may_be_another_that_is_held_out() -> Non
 
 
 def test_a_line_that_begins_with_a_bare_count_counts_epochs_if_it_tells_a_held_out_value() -> None:
+    of_steps = suggested(["[00100/1500] train=0.5 valid accuracy: 78.4%"], "accuracy", bare="step")
+    assert of_steps is not None
+    assert "(?P<step>" in of_steps.pattern, "in a job that counts steps"
     found = suggested(["[3/20] loss=1.2 val_top1=41.01%"], "accuracy")
     assert found is not None
     assert (found.progress, found.metric, found.value) == (3.0, "accuracy", 41.01)

@@ -170,8 +170,8 @@ def _printed(script: Script | None) -> SuggestedPattern | None:
     """Return what reads the lines that a script prints: those of a metric, in the unit that its length is in."""
     if script is None or script.reports or script.framework is not None:
         return None
-    found = suggested(script.prints, "accuracy", named=False) or suggested(script.prints, "loss")
     unit = "step" if _steps(script) is not None else "epoch"
+    found = suggested(script.prints, "accuracy", bare=unit, named=False) or suggested(script.prints, "loss", bare=unit)
     return found if found is not None and f"?P<{unit}>" in found.pattern else None
 
 

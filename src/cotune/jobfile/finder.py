@@ -72,12 +72,13 @@ class _Labelled:
 
 
 def suggested(
-    lines: Iterable[str], metric: str, *, named: bool = True, doubtful: bool = False
+    lines: Iterable[str], metric: str, *, bare: str = "epoch", named: bool = True, doubtful: bool = False
 ) -> SuggestedPattern | None:
     """Return a pattern for a line that tells progress and the metric, one of held-out values preferred.
 
     A metric that nobody has `named` may also be another that is told of held-out data. A `doubtful` one may be of
-    training data, as far as its line tells (`train loss 0.3 top1 0.9`): its user has to say.
+    training data, as far as its line tells (`train loss 0.3 top1 0.9`): its user has to say. A `bare` count (`[3/20]`)
+    is of epochs, or of steps where the job counts those.
     """
     second: SuggestedPattern | None = None
     apart: SuggestedPattern | None = None
@@ -85,7 +86,7 @@ def suggested(
     metrics = (metric,) if named else (metric, *(name for name in _OPENERS if name != metric))
     for whole in lines:
         line = whole[:_MOST_LETTERS].rstrip("\r\n")
-        progress = _progress(line)
+        progress = _progress(line, bare)
         for wanted in metrics:
             other = wanted != metric
             found = _in_line(line, progress, wanted, only_held_out=other, doubtful=doubtful) if progress else None
@@ -201,7 +202,7 @@ def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool, doubtful
     return unsaid[0]
 
 
-def _progress(line: str) -> tuple[str, _Labelled] | None:
+def _progress(line: str, bare_unit: str) -> tuple[str, _Labelled] | None:
     """Return what counts the progress of a line, and its number."""
     for unit, sign in _UNITS:
         for number in _NUMBER.finditer(line):
@@ -211,7 +212,7 @@ def _progress(line: str) -> tuple[str, _Labelled] | None:
     bare = _BARE.match(line)
     if bare is None:
         return None
-    return "epoch", _count("", bare.start("opening"), bare.start("count"), bare.end("count"))
+    return bare_unit, _count("", bare.start("opening"), bare.start("count"), bare.end("count"))
 
 
 def _count(name: str, begin: int, start: int, end: int) -> _Labelled:

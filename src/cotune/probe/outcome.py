@@ -89,9 +89,9 @@ def readable(job: Job, sample: Sample) -> str:
             lines = list(islice(log, MOST_LINES))
     except OSError:
         return ""
-    named = job.metric != "accuracy"
+    named, bare = job.metric != "accuracy", "step" if job.counting.unit == "steps" else "epoch"
     for doubtful in (False, True):
-        match = suggested(lines, job.metric, named=named, doubtful=doubtful)
+        match = suggested(lines, job.metric, bare=bare, named=named, doubtful=doubtful)
         if match is not None:
             read = f"would read as {match.metric} {match.value:g}"
             provided = ", if that is of held-out data" if doubtful else ""
