@@ -1,20 +1,29 @@
 """Fit the laws of layouts to each model of a table by itself, and write the coefficients.
 
-python benchmarks/layout_coefficients.py $COTUNE_DATA/playbook_layouts src/cotune/modelling/layouts/fitted.yaml
+    python benchmarks/layout_coefficients.py $COTUNE_DATA/playbook_layouts src/cotune/modelling/layouts/fitted.yaml
+    python benchmarks/layout_coefficients.py recordings src/cotune/modelling/layouts/cores.yaml
+
+A folder with `layouts-nodes-SETTING.json` (`benchmarks/live_layouts.py`) holds decoders on emulated nodes.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 
+from cotune.modelling.layouts.fitting import Coefficient
 from cotune.modelling.layouts.memory import MEMORY
+from cotune.modelling.layouts.pooled import STRANGE, PooledSteps
 from cotune.modelling.layouts.predictor import LayoutLearner
 from cotune.modelling.layouts.seconds import COEFFICIENTS
+from cotune.modelling.layouts.setting import Setting
 from cotune.modelling.layouts.tables import find_table, read_table
+from cotune.types import Floats
+from live_layouts import SETTINGS, layout_rows
 
 HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted to its own measured layouts alone:
 # nanotron on nodes of 8 H100, Hugging Face's ultra-scale playbook (Apache-2.0), by benchmarks/layout_coefficients.py.
@@ -23,23 +32,49 @@ HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted 
 """
 
 
+CORES_HEAD = """# Coefficients of the law of seconds of decoders on eight emulated nodes of 0.2 cores, gloo between
+# them, each fitted to its own layouts alone (recordings/layouts-nodes-*.json), by benchmarks/layout_coefficients.py.
+# shape: as in fitted.yaml
+"""
+
+
 def main(folder: Path, into: Path) -> None:
-    lines = [HEAD]
+    recorded = sorted(folder.glob("layouts-nodes-*.json"))
+    lines = of_cores(recorded) if recorded else of_table(folder)
+    into.write_text("".join(lines), encoding="utf-8")
+
+
+def of_table(folder: Path) -> Iterator[str]:
+    """Yield the lines of the models of a table."""
+    yield HEAD
     for group in read_table(find_table(folder)):
         learner = LayoutLearner([group.rows])
         seconds, memory = learner.shared()
-        shape = ", ".join(str(value).lower() for value in astuple(group.rows.setting.model))
-        lines += [f"{group.name}:\n", f"  shape: [{shape}]\n"]
-        for name, theta, coefficients in (("seconds", seconds, COEFFICIENTS), ("memory", memory, MEMORY)):
-            lines.append(f"  {name}:\n")
-            lines += [
-                f"    {part.name}: {value:.4g}\n" for part, value in zip(coefficients, np.exp(theta), strict=True)
-            ]
+        yield f"{group.name}:\n  shape: [{_shape(group.rows.setting)}]\n"
+        yield from _values("seconds", seconds, COEFFICIENTS)
+        yield from _values("memory", memory, MEMORY)
         stalls = learner.stalls
         bad = ", ".join(f"{value:.4g}" for value in np.exp(stalls.weights))
-        lines.append(f"  stalls:\n    bad nodes: [{bad}]\n")
-        lines.append(f"    seconds: {stalls.seconds:.4g}\n    pool: {stalls.pool}\n")
-    into.write_text("".join(lines), encoding="utf-8")
+        yield f"  stalls:\n    bad nodes: [{bad}]\n    seconds: {stalls.seconds:.4g}\n    pool: {stalls.pool}\n"
+
+
+def of_cores(recorded: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of decoders on emulated nodes, each fitted from physical guesses."""
+    yield CORES_HEAD
+    for file in recorded:
+        name = file.stem.removeprefix("layouts-nodes-")
+        rows = layout_rows(SETTINGS[name].shape, file)
+        yield f"{name}:\n  shape: [{_shape(rows.setting)}]\n"
+        yield from _values("seconds", PooledSteps.fit([rows], STRANGE).coefficients, COEFFICIENTS)
+
+
+def _shape(setting: Setting) -> str:
+    return ", ".join(str(value).lower() for value in astuple(setting.model))
+
+
+def _values(name: str, theta: Floats, coefficients: Sequence[Coefficient]) -> Iterator[str]:
+    yield f"  {name}:\n"
+    yield from (f"    {part.name}: {value:.4g}\n" for part, value in zip(coefficients, np.exp(theta), strict=True))
 
 
 if __name__ == "__main__":

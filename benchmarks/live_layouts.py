@@ -2,13 +2,14 @@
 
     python benchmarks/live_layouts.py                      # 24 layouts of 8 nodes of 0.2 cores, one after another
     python benchmarks/live_layouts.py --at-once 4 --seconds 480 --times times.json   # on 16 cores; keeps the times
-    python benchmarks/live_layouts.py --times times.json   # judge the kept ones again
-    python benchmarks/live_layouts.py --other --times others.json   # a deeper decoder on slower trunks, other layouts
+    python benchmarks/live_layouts.py --times recordings/layouts-nodes-small.json   # judge kept ones again
+    python benchmarks/live_layouts.py --setting deeper --times deeper.json   # another decoder, network and draw
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
     python benchmarks/live_layouts.py --gpu-slices         # the same on eight slices of a GPU, gloo between them
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
-layers of width 64 (`--other`: 8 of width 48, 0.2 Gbit/s from machine to machine); on slices of a GPU 8 of width 512.
+layers of width 64; `--setting deeper` has 8 of width 48 and 0.2 Gbit/s from machine to machine, `wider` 6 of width 96
+and 1 from node to node, 0.3 from machine to machine; on slices of a GPU there are 8 layers of width 512.
 Layouts are drawn from all that are right on 8 workers (and some on 4); of them the law chooses those to fit, one after
 another, as `cotune profile` does. It wants a machine that nobody
 else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
@@ -29,15 +30,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
-from cotune.modelling.layout_jobs import LayoutLaw, layouts_of
+from cotune.modelling.layout_jobs import LayoutLaw, layouts_of, setting_of
+from cotune.modelling.layouts.predictor import LayoutRows
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
@@ -50,7 +53,6 @@ SHAPE = {
 }  # fmt: skip
 LARGER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
                   "intermediate_size": 1376, "vocab_size": 8192}  # fmt: skip
-DEEPER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 48, "intermediate_size": 128}
 JOB = """
 run: >-
   PYTHON -m cotune.modelling.decoder.train --model config.json --sequence SEQUENCE --steps {steps}
@@ -64,6 +66,23 @@ length: 1000000 tokens
 search: {workers: [4, 8], micro_batch: [1, 2, 4, 8]}
 devices: {KIND: {count: 8, per_node: NODE}}
 """
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A decoder, the bits a second of links for each core of a node, and the draw of its layouts."""
+
+    shape: dict[str, object]
+    link: float
+    trunk: float
+    seed: int
+
+
+SETTINGS = {
+    "small": Setting(SHAPE, 2e9, 0.5e9, 1),
+    "deeper": Setting(SHAPE | {"num_hidden_layers": 8, "hidden_size": 48, "intermediate_size": 128}, 2e9, 0.2e9, 2),
+    "wider": Setting(SHAPE | {"num_hidden_layers": 6, "hidden_size": 96, "intermediate_size": 256}, 1e9, 0.3e9, 3),
+}
 ROUNDS = 2
 MOST = 120.0  # seconds of one start: some hang where a backend lacks what they need
 TRIES = 2  # failures of pipelines, or of tensor groups, after which no more of them are tried
@@ -77,33 +96,68 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
     parser.add_argument("--gpu-slices", action="store_true", help="eight slices of a GPU instead of emulated nodes")
-    parser.add_argument("--other", action="store_true", help="another decoder, network and draw of layouts")
+    parser.add_argument("--setting", choices=SETTINGS, default="small", help="decoder, network and draw of layouts")
     parser.add_argument("--at-once", type=int, default=1, help="layouts measured side by side")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="measure no further layout after these")
     parser.add_argument("--times", type=Path, help="a file of seconds a step, written if it is not there")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        shape = LARGER if asked.gpu_slices else DEEPER if asked.other else SHAPE
-        (Path(folder) / "config.json").write_text(json.dumps(shape))
-        settings = job_settings.loads(job_file(gpu=asked.gpu_slices), {}, "the benchmark", Path(folder))
-        everything = drawn(settings, seed=2 if asked.other else 1)
+        setting = SETTINGS[asked.setting]
+        settings = settings_of(LARGER if asked.gpu_slices else setting.shape, Path(folder), gpu=asked.gpu_slices)
+        everything = drawn(settings, seed=setting.seed)
         if asked.times and asked.times.exists():
-            kept = [(int(place), times) for place, times in json.loads(asked.times.read_text())]
+            rows = json.loads(asked.times.read_text())
         else:
-            kept = []
+            kept: list[tuple[int, tuple[float, ...]]] = []
             for one in measured(settings, everything, asked):
                 kept = sorted([*kept, one])
+                rows = [as_row(everything[place], times) for place, times in kept]
                 if asked.times:
-                    keep(asked.times, kept)
-        kept = kept[: asked.layouts]
-        configs = Configs.of([everything[place] for place, _ in kept])
-        judge(settings, configs, np.array([times for _, times in kept]), asked.fit)
+                    keep(asked.times, rows)
+        configs, times = measured_rows(rows[: asked.layouts], settings)
+        judge(settings, configs, times, asked.fit)
 
 
-def keep(times: Path, kept: list[tuple[int, tuple[float, ...]]]) -> None:
+def settings_of(shape: dict[str, object], folder: Path, *, gpu: bool) -> Settings:
+    """Return the job of a decoder, its files in a folder."""
+    (folder / "config.json").write_text(json.dumps(shape))
+    return job_settings.loads(job_file(gpu=gpu), {}, "the benchmark", folder)
+
+
+def layout_rows(shape: dict[str, object], file: Path) -> LayoutRows:
+    """Return the layouts of a file as rows of a table, the mean of the rounds as their seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = settings_of(shape, Path(folder), gpu=False)
+        configs, times = measured_rows(json.loads(file.read_text()), settings)
+        assert settings.job.large is not None
+        setting = setting_of(settings.job.large, "cpu")
+    seconds = np.exp(np.log(times).mean(axis=1))
+    return LayoutRows(setting, layouts_of(configs), seconds, np.full(len(configs), np.nan))
+
+
+Row = dict[str, Any]  # a layout's axes, and the seconds of a step in each round
+
+
+def as_row(config: Config, times: tuple[float, ...]) -> Row:
+    """Return a measured layout as its file has it."""
+    axes = {"micro_batch": config.batch_size, "accumulate": config.accumulate, **dict(config.axes)}
+    return {"workers": config.workers, **axes, "seconds": [round(seconds, 4) for seconds in times]}
+
+
+def measured_rows(rows: list[Row], settings: Settings) -> tuple[Configs, Floats]:
+    """Return the layouts of a file, and their seconds of a step in every round."""
+    by_axes = {_axes(as_row(config, ())): config for config in settings.space.configs()}
+    return Configs.of([by_axes[_axes(row)] for row in rows]), np.array([row["seconds"] for row in rows])
+
+
+def _axes(row: Row) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((name, value) for name, value in row.items() if name != "seconds"))
+
+
+def keep(times: Path, rows: list[Row]) -> None:
     """Write what was measured, whole or not at all: a run may be cut at any moment."""
     beside = times.with_suffix(".new")
-    beside.write_text(json.dumps(kept))
+    beside.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     beside.replace(times)
 
 
@@ -171,9 +225,8 @@ def measured(
 def _engine(asked: argparse.Namespace) -> Local:
     if asked.gpu_slices:
         return Local(gpu_slices=8)
-    cores = asked.cores
-    trunk = (0.2e9 if asked.other else 0.5e9) * cores
-    return Local(nodes=8, cores=cores, link=2e9 * cores, per_machine=4, trunk=trunk)
+    cores, setting = asked.cores, SETTINGS[asked.setting]
+    return Local(nodes=8, cores=cores, link=setting.link * cores, per_machine=4, trunk=setting.trunk * cores)
 
 
 def _spread_over(config: Config) -> list[str]:

@@ -178,8 +178,9 @@ def targets(job: Stranger, table: list[dict[str, Any]]) -> tuple[float, float]:
     levels = []
     for share in SHARES:
         reached = [
-            max((job.sign * value for _, value, at in row["curve"] if at <= share * job.seconds), default=-9.0)
+            max(values)
             for row in table
+            if (values := [job.sign * value for _, value, at in row["curve"] if at <= share * job.seconds])
         ]
         levels.append(round(job.sign * statistics.median(reached), 2))
     return levels[0], levels[1]
@@ -224,8 +225,8 @@ def run_without_profile(job: Stranger, folder: Path, table: list[dict[str, Any]]
             print(f"| {job.name}, {goal}, {name} | exit {told['exit']} | {told.get('stderr', '')[-300:]} |")
             continue
         run, config = told["run"], told["run"]["config"]
-        best, costs = cheapest(job, table, level, deadline, run["terms"].get("engine") or 0.0)
-        over = run["cost"]["value"] / costs[best][0] if best in costs else float("nan")
+        best, costs = cheapest(job, table, level, deadline, asked.engine_start)
+        over = run["device_seconds"] / costs[best][0] if best in costs else float("nan")
         what = f"{config['workers']} x {config['batch_size']} {config['precision']}, {told['starts']} starts"
         met = "met" if told["met"] else f"missed, exit {told['exit']}"
         probes = f"{told['measured']['probes']} probes" if told.get("measured") else ""

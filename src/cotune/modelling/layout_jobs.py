@@ -5,7 +5,8 @@
                    what it misses (`layouts/pooled.py`); several device types share coefficients
 
 Devices of the table begin with what other models showed there. Of any other device nothing is known: its coefficients
-begin anywhere near a core's, and its own runs say all. Memory is counted where a device's is known.
+begin with what decoders showed on cores, each resource at a pace that its own runs say. Memory is counted where a
+device's is known.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def layout_space(
     names = [device.name for device in cluster.devices]
     blocks = []
     for place, device in enumerate(cluster.devices):
-        setting = _setting(model, device.name)
+        setting = setting_of(model, device.name)
         for workers in _counts(device.count or 1, dict(model.devices)[device.name], allowed.get("workers")):
             found = enumerate_layouts(setting, workers, global_batch, LayoutLimits(shards=_SHARDS))
             columns = np.stack([np.full(len(found), workers), *(getattr(found, name) for name in _AXES[1:])], axis=1)
@@ -83,7 +84,7 @@ def _per_node(model: LargeModel, device: str) -> int:
 
 
 @cache
-def _setting(model: LargeModel, device: str) -> Setting:
+def setting_of(model: LargeModel, device: str) -> Setting:
     """Return the model on a device: as the table has it, else one of which nothing is known but that it is a core."""
     shape = Transformer.of_architecture(read_architecture(model.shape), model.sequence)
     per_node = _per_node(model, device)
@@ -134,7 +135,7 @@ class FittedLayouts:
     @property
     def remark(self) -> str:
         devices = {config.device for config, _ in self.times}
-        tables = sorted(device for device in devices if _setting(self.model, device).machine.overlaps)
+        tables = sorted(device for device in devices if setting_of(self.model, device).machine.overlaps)
         before = f"other models on {', '.join(tables)}" if tables else "nothing known of the device before"
         return f"the law of layouts, {len({config for config, _ in self.times})} of them measured, {before}"
 
@@ -156,7 +157,7 @@ class FittedLayouts:
         logs, deviation = np.zeros(len(layouts)), np.zeros(len(layouts))
         for device in dict.fromkeys(devices.tolist()):
             rows = devices == device
-            logs[rows], deviation[rows] = steps.expected(layouts.take(rows), _setting(self.model, device))
+            logs[rows], deviation[rows] = steps.expected(layouts.take(rows), setting_of(self.model, device))
         return logs, deviation
 
     def _of_one(self, steps: PooledSteps, config: Config) -> tuple[float, float]:
@@ -191,7 +192,7 @@ class FittedLayouts:
     def _p_memory(self, layouts: Layouts, devices: Names) -> Floats:
         result = np.ones(len(layouts))
         for device in dict.fromkeys(devices.tolist()):
-            setting, rows = _setting(self.model, device), devices == device
+            setting, rows = setting_of(self.model, device), devices == device
             if np.isfinite(setting.machine.memory):
                 gib = log_memory(self._memory(device), count_memory(layouts.take(rows), setting))
                 capacity = setting.machine.memory / GIB
@@ -200,7 +201,7 @@ class FittedLayouts:
 
     def _memory(self, device: str) -> Floats:
         """Return the coefficients of memory on a device, fitted to what its runs took."""
-        setting = _setting(self.model, device)
+        setting = setting_of(self.model, device)
         own = [(config, gib) for config, gib in self.peaks if config.device == device]
         counted = count_memory(layouts_of(Configs.of([config for config, _ in own])), setting)
         prior = LayoutPriors.measured_elsewhere(setting.model).memory
@@ -243,7 +244,7 @@ class FittedLayouts:
         names, kinds = np.unique(devices[rows].astype(str), return_inverse=True)
         rows, kinds = rows[np.argsort(kinds, kind="stable")], np.sort(kinds)
         parts = [
-            (layouts.take(rows[kinds == kind]), _setting(self.model, str(name))) for kind, name in enumerate(names)
+            (layouts.take(rows[kinds == kind]), setting_of(self.model, str(name))) for kind, name in enumerate(names)
         ]
         groups = np.unique(layouts.gpus[rows] * len(names) + kinds, return_inverse=True)[1]
         speed = layouts.global_batch[rows] / seconds[rows] / layouts.gpus[rows]
@@ -265,7 +266,7 @@ class FittedLayouts:
         return f"{told}. {layout} is {theirs / seconds - 1:+.1%} in seconds, most of it {PART_WORDS[worst]}"
 
     def _memory_words(self, config: Config) -> str:
-        setting = _setting(self.model, config.device)
+        setting = setting_of(self.model, config.device)
         if not np.isfinite(setting.machine.memory):
             return ""
         counted = count_memory(layouts_of(Configs.of([config])), setting)
@@ -275,7 +276,7 @@ class FittedLayouts:
     def _parts(self, config: Config) -> tuple[dict[str, float], float]:
         """Return the seconds of each part of a step, scaled to what is expected of the whole."""
         one = Configs.of([config])
-        terms = count_terms(layouts_of(one), _setting(self.model, config.device))
+        terms = count_terms(layouts_of(one), setting_of(self.model, config.device))
         parts = step_parts(self._steps.coefficients, terms)
         seconds = float(np.exp(self._of_one(self._steps, config)[0]))
         scale = seconds / float(parts.total[0])
@@ -291,11 +292,12 @@ def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> Poole
         own = [(config, seconds) for config, seconds in times if config.device == device]
         seconds = np.array([seconds for _, seconds in own])
         layouts = layouts_of(Configs.of([config for config, _ in own]))
-        rows.append(LayoutRows(_setting(model, device), layouts, seconds, np.full(len(own), np.nan)))
+        rows.append(LayoutRows(setting_of(model, device), layouts, seconds, np.full(len(own), np.nan)))
     strange = any(not one.setting.machine.overlaps for one in rows)
+    shape = rows[0].setting.model
     if strange:
-        return PooledSteps.fit(rows, STRANGE)
-    return PooledSteps.fit(rows, prior=LayoutPriors.measured_elsewhere(rows[0].setting.model).seconds)
+        return PooledSteps.fit(rows, STRANGE, LayoutPriors.of_cores(shape).seconds)
+    return PooledSteps.fit(rows, prior=LayoutPriors.measured_elsewhere(shape).seconds)
 
 
 def _degrees(config: Config) -> tuple[Value, ...]:

@@ -24,6 +24,13 @@ def test_the_prior_of_a_stranger_is_the_mean_of_the_others_logarithms() -> None:
     assert np.allclose(both.memory.centre, (one.memory.centre + eight.memory.centre) / 2)
 
 
+def test_a_decoder_on_cores_begins_with_the_others_and_not_with_itself() -> None:
+    wider = Transformer(6, 96, 4, 4, 256, 256, 32)
+    assert LayoutPriors.of_cores(wider).models == ("deeper", "small")
+    assert LayoutPriors.of_cores(SMALL).models == ("deeper", "small", "wider")
+    assert np.all(LayoutPriors.of_cores(SMALL).seconds.spread <= LayoutPriors.physical().seconds.spread)
+
+
 def test_rows_of_other_models_outweigh_the_prior() -> None:
     rows = lawful_rows(LARGE)
     nothing = rows.take(np.zeros(0, dtype=np.int64))

@@ -2,7 +2,8 @@
 
 `fitted.yaml` holds the coefficients of models of public tables, each fitted to its own rows alone
 (`benchmarks/layout_coefficients.py`). The prior for a model is their average, the model itself left out: a shape is
-never predicted with coefficients that its own rows made.
+never predicted with coefficients that its own rows made. `cores.yaml` holds those of decoders on emulated nodes: what
+nodes of cores have in common where nothing is known of a machine but that it is one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cotune.modelling.layouts.setting import Transformer
 from cotune.modelling.layouts.stalls import Stalls
 
 _SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
+_CORES_SPREAD = 0.3  # the same between decoders on cores, beside the pace of each resource
 _TOLD = 1e-3  # how far a coefficient moves at least that rows say something of, as a logarithm
 
 
@@ -43,16 +45,27 @@ class LayoutPriors:
     @classmethod
     def measured_elsewhere(cls, model: Transformer) -> LayoutPriors:
         """Return the average of the models in `fitted.yaml` that are not this one; the guesses where there is none."""
-        others = {name: one for name, one in _fitted().items() if tuple(one["shape"]) != astuple(model)}
+        others = _others("fitted.yaml", model)
         if not others:
             return cls.physical()
         parts = list(others.values())
         return cls(
-            _average(COEFFICIENTS, [one["seconds"] for one in parts]),
-            _average(MEMORY, [one["memory"] for one in parts]),
+            _average(COEFFICIENTS, [one["seconds"] for one in parts], _SPREAD),
+            _average(MEMORY, [one["memory"] for one in parts], _SPREAD),
             Stalls.average([_stalls(one["stalls"]) for one in parts]),
             tuple(others),
         )
+
+    @classmethod
+    def of_cores(cls, model: Transformer) -> LayoutPriors:
+        """Return the average of the decoders in `cores.yaml` that are not this one; of memory the guesses."""
+        others = _others("cores.yaml", model)
+        seconds = _average(COEFFICIENTS, [one["seconds"] for one in others.values()], _CORES_SPREAD)
+        return cls(seconds, LogPrior.of(MEMORY), models=tuple(others))
+
+
+def _others(file: str, model: Transformer) -> dict[str, Any]:
+    return {name: one for name, one in _fitted(file).items() if tuple(one["shape"]) != astuple(model)}
 
 
 def _stalls(fitted: Mapping[str, Any]) -> Stalls:
@@ -60,14 +73,14 @@ def _stalls(fitted: Mapping[str, Any]) -> Stalls:
     return replace(Stalls.assumed(), weights=weights, seconds=fitted["seconds"], pool=fitted["pool"])
 
 
-def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]]) -> LogPrior:
+def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]], spread: float) -> LogPrior:
     guess = LogPrior.of(coefficients)
     logs = np.array([[np.log(one[part.name]) for part in coefficients] for one in fitted])
     told = np.any(np.abs(logs - guess.centre) > _TOLD, axis=0)  # the others no row of these models has a part in
-    return LogPrior(np.mean(logs, axis=0), np.where(told, np.minimum(guess.spread, _SPREAD), guess.spread))
+    return LogPrior(np.mean(logs, axis=0), np.where(told, np.minimum(guess.spread, spread), guess.spread))
 
 
 @cache
-def _fitted() -> Mapping[str, Any]:
-    written: Mapping[str, Any] = yaml.safe_load((files(__package__) / "fitted.yaml").read_text(encoding="utf-8"))
+def _fitted(file: str) -> Mapping[str, Any]:
+    written: Mapping[str, Any] = yaml.safe_load((files(__package__) / file).read_text(encoding="utf-8"))
     return written

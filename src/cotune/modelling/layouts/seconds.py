@@ -254,7 +254,7 @@ def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     columns = (
         np.ones(len(layouts)),
         sharded * 2 * params / lanes * (nodes - 1) / nodes / machine.network * (1 + np.log2(nodes)),
-        sharded * layers,
+        (layouts.shard > 0) * (layouts.dp > 1) * layers,
         2 * framework.state_bytes * states / machine.bandwidth,
     )
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
