@@ -3,6 +3,8 @@
     python benchmarks/decoder_losses.py              # 50 steps of six layouts, about a minute of two idle cores
     python benchmarks/decoder_losses.py --all        # of all ten, about a minute and a half
     python benchmarks/decoder_losses.py --steps 8
+    python benchmarks/decoder_losses.py --backend host              # by way of the host's memory, as on a shared GPU
+    python benchmarks/decoder_losses.py --device cuda --tolerance 1e-2    # all on one GPU, in bfloat16
 
 Each layout's losses are compared with one process's, and told when it is done; the last trains on as fsdp 4 from the
 checkpoint of tp 2 x pp 2. Workers are forked from a process that has imported torch and computed nothing. Nearly all of
@@ -23,6 +25,7 @@ import traceback
 from pathlib import Path
 
 from cotune.modelling.decoder.train import parse, train
+from cotune.workloads.workers import Workers
 
 SHAPE = {
     "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4,
@@ -54,16 +57,20 @@ def main() -> int:
     parser.add_argument("--layouts", help="names with ; between, instead of the six")
     parser.add_argument("--all", action="store_true", help="every layout there is")
     parser.add_argument("--tolerance", type=float, default=2e-5, help="of a loss, relative")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--backend", help="what exchanges tensors, instead of what suits the device")
     asked = parser.parse_args()
+    if asked.backend:
+        Workers.backend = property(lambda _: asked.backend)  # type: ignore[assignment,method-assign]
     names = asked.layouts.split(";") if asked.layouts else list(LAYOUTS)[1:] if asked.all else SIX
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPE))
-        alone = run(config, "one process", asked.steps)
+        alone = run(config, "one process", asked)
         print("| layout | last loss | largest difference of any step |\n| --- | --- | --- |", flush=True)
         for name in (*names, MOVED):
-            losses = moved(config, asked.steps) if name == MOVED else run(config, name, asked.steps)
+            losses = moved(config, asked) if name == MOVED else run(config, name, asked)
             off = max(abs(losses[step] / alone[step] - 1) for step in alone)
             worst = max(worst, off)
             print(f"| {name} | {losses[asked.steps]:.6f} | {off:.1e} |", flush=True)
@@ -73,20 +80,20 @@ def main() -> int:
     return int(worst > asked.tolerance)
 
 
-def moved(config: Path, steps: int) -> dict[int, float]:
+def moved(config: Path, asked: argparse.Namespace) -> dict[int, float]:
     """Return the losses of a training that goes on as fsdp 4 where tp 2 x pp 2 was stopped half way."""
     where = {"COTUNE_CHECKPOINT": str(config.parent / "checkpoint")}
-    before = run(config, "tp 2 x pp 2", steps // 2, where)
-    return before | run(config, "fsdp 4", steps, where | {"COTUNE_RESUME": "1"})
+    half = argparse.Namespace(**{**vars(asked), "steps": asked.steps // 2})
+    return run(config, "tp 2 x pp 2", half, where) | run(config, "fsdp 4", asked, where | {"COTUNE_RESUME": "1"})
 
 
-def run(config: Path, name: str, steps: int, env: dict[str, str] | None = None) -> dict[int, float]:
+def run(config: Path, name: str, asked: argparse.Namespace, env: dict[str, str] | None = None) -> dict[int, float]:
     """Return the loss of every step of a layout, by step."""
     workers, tp, pp, shard, micro, recompute, schedule = LAYOUTS[name]
     accumulate = BATCH * tp * pp // workers // micro
     flags = f"--model {config} --sequence 16 --tp {tp} --pp {pp} --shard {shard} --micro-batch {micro} --threads 1"
-    flags += f" --accumulate {accumulate} --recompute {recompute} --steps {steps} --lr 0.003 --every 1 --device cpu"
-    words = [*flags.split(), *(["--schedule", schedule] if schedule else [])]
+    flags += f" --accumulate {accumulate} --recompute {recompute} --steps {asked.steps} --lr 0.003 --every 1"
+    words = [*flags.split(), "--device", asked.device, *(["--schedule", schedule] if schedule else [])]
     said = config.with_name("said")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

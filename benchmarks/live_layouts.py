@@ -5,11 +5,12 @@
     python benchmarks/live_layouts.py --times recordings/layouts-nodes-small.json   # judge kept ones again
     python benchmarks/live_layouts.py --setting deeper --times deeper.json   # another decoder, network and draw
     python benchmarks/live_layouts.py --layouts 8 --fit 4 --steps 8
-    python benchmarks/live_layouts.py --gpu-slices         # the same on eight slices of a GPU, gloo between them
+    python benchmarks/live_layouts.py --gpu-slices --setting deeper --rounds 1 --times FILE   # on slices of a GPU
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
 layers of width 64; `--setting deeper` has 8 of width 48 and 0.2 Gbit/s from machine to machine, `wider` 6 of width 96
-and 1 from node to node, 0.3 from machine to machine; on slices of a GPU there are 8 layers of width 512.
+and 1 from node to node, 0.3 from machine to machine; on slices of a GPU the three are larger, and exchange
+tensors in the host's memory.
 Layouts are drawn from all that are right on 8 workers (and some on 4); of them the law chooses those to fit, one after
 another, as `cotune profile` does. It wants a machine that nobody
 else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
@@ -53,6 +54,11 @@ SHAPE = {
 }  # fmt: skip
 LARGER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
                   "intermediate_size": 1376, "vocab_size": 8192}  # fmt: skip
+ON_SLICES = {  # of the settings' names
+    "small": LARGER,
+    "deeper": LARGER | {"num_hidden_layers": 16, "hidden_size": 384, "intermediate_size": 1024, "vocab_size": 4096},
+    "wider": LARGER | {"num_hidden_layers": 8, "hidden_size": 768, "intermediate_size": 2048, "vocab_size": 4096},
+}
 JOB = """
 run: >-
   PYTHON -m cotune.modelling.decoder.train --model config.json --sequence SEQUENCE --steps {steps}
@@ -83,7 +89,6 @@ SETTINGS = {
     "deeper": Setting(SHAPE | {"num_hidden_layers": 8, "hidden_size": 48, "intermediate_size": 128}, 2e9, 0.2e9, 2),
     "wider": Setting(SHAPE | {"num_hidden_layers": 6, "hidden_size": 96, "intermediate_size": 256}, 1e9, 0.3e9, 3),
 }
-ROUNDS = 2
 MOST = 120.0  # seconds of one start: some hang where a backend lacks what they need
 TRIES = 2  # failures of pipelines, or of tensor groups, after which no more of them are tried
 
@@ -94,6 +99,7 @@ def main() -> None:
     parser.add_argument("--layouts", type=int, default=24)
     parser.add_argument("--fit", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=2, help="starts of each layout")
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core that a node has")
     parser.add_argument("--gpu-slices", action="store_true", help="eight slices of a GPU instead of emulated nodes")
     parser.add_argument("--setting", choices=SETTINGS, default="small", help="decoder, network and draw of layouts")
@@ -103,7 +109,9 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         setting = SETTINGS[asked.setting]
-        settings = settings_of(LARGER if asked.gpu_slices else setting.shape, Path(folder), gpu=asked.gpu_slices)
+        settings = settings_of(
+            ON_SLICES[asked.setting] if asked.gpu_slices else setting.shape, Path(folder), gpu=asked.gpu_slices
+        )
         everything = drawn(settings, seed=setting.seed)
         if asked.times and asked.times.exists():
             rows = json.loads(asked.times.read_text())
@@ -164,7 +172,7 @@ def keep(times: Path, rows: list[Row]) -> None:
 def job_file(*, gpu: bool) -> str:
     """Return the job file, on cores or on slices of a GPU."""
     words = {"PYTHON": sys.executable, "SEQUENCE": "256" if gpu else "32", "DEVICE": "cuda" if gpu else "cpu"}
-    words |= {"KIND": "h200" if gpu else "cpu", "NODE": "8" if gpu else "4"}
+    words |= {"KIND": "slice" if gpu else "cpu", "NODE": "8" if gpu else "4"}
     text = JOB
     for word, value in words.items():
         text = text.replace(word, value)
@@ -197,7 +205,7 @@ def measured(
             return (None,)
         engine = engines.get()
         try:
-            names = [f"{turn}-{place}" for turn in range(ROUNDS)]
+            names = [f"{turn}-{place}" for turn in range(asked.rounds)]
             return tuple(timed(engine, settings, everything[place], name, asked.steps) for name in names)
         finally:
             engines.put(engine)
@@ -215,7 +223,7 @@ def measured(
             for task in as_completed(tasks):
                 place, times = tasks[task], task.result()
                 ran = tuple(time for time in times if time is not None)
-                if len(ran) == ROUNDS:
+                if len(ran) == asked.rounds:
                     count += 1
                     yield place, ran
                 elif len(spread_over := _spread_over(everything[place])) == 1:

@@ -23,8 +23,13 @@ ROOT = Path(__file__).parents[3]
 FOUR = "dp 4;tp 2 x dp 2;tp 2 x fsdp 2;pp 2 x dp 2"  # and tp 2 x pp 2, then fsdp 4
 
 
-def test_six_layouts_train_alike_and_one_goes_on_where_another_stopped() -> None:
-    program = [sys.executable, str(ROOT / "benchmarks/decoder_losses.py"), "--steps", "2", "--layouts", FOUR]
+@pytest.mark.parametrize(
+    ("layouts", "backend"),
+    [(FOUR, "gloo"), ("dp 4;tp 2 x fsdp 2;pp 2 x fsdp 2, interleaved", "host")],  # the second as on a shared GPU
+)
+def test_layouts_train_alike_and_one_goes_on_where_another_stopped(layouts: str, backend: str) -> None:
+    asked = ["--steps", "2", "--layouts", layouts, "--backend", backend]
+    program = [sys.executable, str(ROOT / "benchmarks/decoder_losses.py"), *asked]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -32,6 +32,7 @@ from cotune.modelling.decoder.model import Block, DecoderStage, begin, require_d
 from cotune.modelling.layouts.layout import Layout
 from cotune.modelling.layouts.setting import even_cut
 from cotune.modelling.memory.architecture import Architecture
+from cotune.workloads.workers import Workers
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -135,11 +136,11 @@ def parameter_groups(stage: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
 
 
 def spread(
-    shape: Architecture, layout: Layout, schedule: str, *, device: torch.device, seed: int, loss: Loss
+    shape: Architecture, layout: Layout, schedule: str, *, workers: Workers, seed: int, loss: Loss
 ) -> SpreadModel:
     """Return this worker's part of a model, with its first values."""
-    order = SCHEDULES[schedule]
-    mesh = _mesh(layout, device) if layout.gpus > 1 else None
+    order, device = SCHEDULES[schedule], workers.device
+    mesh = _mesh(layout, workers) if layout.gpus > 1 else None
     build = partial(_stage, shape, layout, mesh, device)
     replica = mesh["shard" if layout.shard else "replicate"].get_local_rank() if mesh is not None else 0
     if mesh is None or layout.pp == 1:
@@ -160,11 +161,13 @@ def spread(
     return SpreadModel(layout, modules, schedule_of_stages, loss, replica)
 
 
-def _mesh(layout: Layout, device: torch.device) -> DeviceMesh:
+def _mesh(layout: Layout, workers: Workers) -> DeviceMesh:
     """Return the workers by stage, replica, shard and part of a tensor: those of one tensor lie next to each other."""
     data = (1, layout.dp) if layout.shard else (layout.dp, 1)
     names = ("pp", "replicate", "shard", "tp")
-    return init_device_mesh(device.type, (layout.pp, *data, layout.tp), mesh_dim_names=names)
+    shape = (layout.pp, *data, layout.tp)
+    backends: dict[int | str, Any] = dict.fromkeys(names, workers.backend)
+    return init_device_mesh(workers.device.type, shape, mesh_dim_names=names, backend_override=backends)
 
 
 def _stage(
@@ -179,7 +182,7 @@ def _stage(
         )
     if mesh is not None and layout.tp > 1:
         _split(stage, mesh["tp"])
-    if mesh is not None and layout.dp > 1:
+    if mesh is not None and (layout.dp > 1 or device.type == "cuda"):  # on a GPU it also makes matrices bfloat16
         _shard(stage, mesh["replicate", "shard"], layout, device)
     return stage
 

@@ -70,7 +70,7 @@ class DecoderTrainer:
         self.layout = layout
         made_up = data.MadeUp(shape.vocab, flags.seed)
         self.source = data.Text.read(flags.text, shape.vocab, flags.sequence) if flags.text else made_up
-        self.model = spread(shape, layout, schedule, device=workers.device, seed=flags.seed, loss=_loss)
+        self.model = spread(shape, layout, schedule, workers=workers, seed=flags.seed, loss=_loss)
         self.parts = [(one, torch.optim.AdamW(parameter_groups(one), lr=flags.lr)) for one in self.model.stages]
         kept = resumes()
         self.step = checkpoint.restore(kept, self.parts) if kept else 0
