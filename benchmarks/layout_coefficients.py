@@ -2,8 +2,10 @@
 
     python benchmarks/layout_coefficients.py $COTUNE_DATA/playbook_layouts src/cotune/modelling/layouts/fitted.yaml
     python benchmarks/layout_coefficients.py recordings src/cotune/modelling/layouts/cores.yaml
+    python benchmarks/layout_coefficients.py recordings src/cotune/modelling/layouts/slices.yaml
 
-A folder with `layouts-nodes-SETTING.json` (`benchmarks/live_layouts.py`) holds decoders on emulated nodes.
+The last two read decoders on emulated nodes (`layouts-nodes-SETTING.json`, by `benchmarks/live_layouts.py`) and on
+slices of a GPU (`layouts-slices-SETTING.json`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from cotune.modelling.layouts.seconds import COEFFICIENTS
 from cotune.modelling.layouts.setting import Setting
 from cotune.modelling.layouts.tables import find_table, read_table
 from cotune.types import Floats
-from live_layouts import SETTINGS, layout_rows
+from live_layouts import ON_SLICES, SETTINGS, layout_rows
 
 HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted to its own measured layouts alone:
 # nanotron on nodes of 8 H100, Hugging Face's ultra-scale playbook (Apache-2.0), by benchmarks/layout_coefficients.py.
@@ -32,15 +34,21 @@ HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted 
 """
 
 
-CORES_HEAD = """# Coefficients of the law of seconds of decoders on eight emulated nodes of 0.2 cores, gloo between
+OF_PRIORS = ("deeper", "small", "wider")  # settings that priors are made of
+STRANGE_HEADS = {
+    "cores": """# Coefficients of the law of seconds of decoders on eight emulated nodes of 0.2 cores, gloo between
 # them, each fitted to its own layouts alone (recordings/layouts-nodes-*.json), by benchmarks/layout_coefficients.py.
 # shape: as in fitted.yaml
-"""
+""",
+    "slices": """# Coefficients of the law of seconds of decoders on eight slices of an H200 that exchange in the host's
+# memory, each fitted to its own layouts alone (recordings/layouts-slices-*.json), by benchmarks/layout_coefficients.py.
+# shape: as in fitted.yaml
+""",
+}
 
 
 def main(folder: Path, into: Path) -> None:
-    recorded = sorted(folder.glob("layouts-nodes-*.json"))
-    lines = of_cores(recorded) if recorded else of_table(folder)
+    lines = of_decoders(folder, into.stem) if into.stem in STRANGE_HEADS else of_table(folder)
     into.write_text("".join(lines), encoding="utf-8")
 
 
@@ -58,12 +66,13 @@ def of_table(folder: Path) -> Iterator[str]:
         yield f"  stalls:\n    bad nodes: [{bad}]\n    seconds: {stalls.seconds:.4g}\n    pool: {stalls.pool}\n"
 
 
-def of_cores(recorded: Sequence[Path]) -> Iterator[str]:
-    """Yield the lines of decoders on emulated nodes, each fitted from physical guesses."""
-    yield CORES_HEAD
-    for file in recorded:
-        name = file.stem.removeprefix("layouts-nodes-")
-        rows = layout_rows(SETTINGS[name].shape, file)
+def of_decoders(folder: Path, machines: str) -> Iterator[str]:
+    """Yield the lines of decoders on machines that no table has, each fitted from physical guesses."""
+    yield STRANGE_HEADS[machines]
+    gpu = machines == "slices"
+    for name in OF_PRIORS:
+        file = folder / f"layouts-{'slices' if gpu else 'nodes'}-{name}.json"
+        rows = layout_rows(ON_SLICES[name] if gpu else SETTINGS[name].shape, file, gpu=gpu)
         yield f"{name}:\n  shape: [{_shape(rows.setting)}]\n"
         yield from _values("seconds", PooledSteps.fit([rows], STRANGE).coefficients, COEFFICIENTS)
 

@@ -9,12 +9,11 @@
 
 Nodes stand in two machines: 2 Gbit/s a core from node to node, 0.5 shared from machine to machine. The decoder has 4
 layers of width 64; `--setting deeper` has 8 of width 48 and 0.2 Gbit/s from machine to machine, `wider` 6 of width 96
-and 1 from node to node, 0.3 from machine to machine; on slices of a GPU the three are larger, and exchange
-tensors in the host's memory.
-Layouts are drawn from all that are right on 8 workers (and some on 4); of them the law chooses those to fit, one after
-another, as `cotune profile` does. It wants a machine that nobody
-else uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine
-a smaller share of a core, which takes as much longer, is nearer to the truth. `--at-once` has as many layouts measured
+and 1 from node to node, 0.3 from machine to machine; `fresh` no prior was made of; on slices of a GPU they are larger,
+and exchange tensors in the host's memory. Layouts are drawn from all that are right on 8 workers (and some on 4); of
+them the law chooses those to fit, one after another, as `cotune profile` does. It wants a machine that nobody else
+uses: each layout is measured in two rounds, and how far these differ is told beside the errors. On a busy machine a
+smaller share of a core, which takes as much longer, is nearer to the truth. `--at-once` has as many layouts measured
 side by side, each on nodes and links of its own; eight nodes of 0.2 cores want two cores. `--seconds` is when to stop
 measuring; what was measured by then is written after every layout, and judged. A run that was cut is judged by the same
 command: layouts that are in the file are not measured again.
@@ -57,6 +56,15 @@ LARGER = SHAPE | {"num_hidden_layers": 8, "hidden_size": 512, "num_attention_hea
 ON_SLICES = {  # of the settings' names
     "small": LARGER,
     "deeper": LARGER | {"num_hidden_layers": 16, "hidden_size": 384, "intermediate_size": 1024, "vocab_size": 4096},
+    "fresh": LARGER
+    | {
+        "num_hidden_layers": 12,
+        "hidden_size": 640,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "intermediate_size": 1728,
+        "vocab_size": 4096,
+    },
     "wider": LARGER | {"num_hidden_layers": 8, "hidden_size": 768, "intermediate_size": 2048, "vocab_size": 4096},
 }
 JOB = """
@@ -87,8 +95,10 @@ class Setting:
 SETTINGS = {
     "small": Setting(SHAPE, 2e9, 0.5e9, 1),
     "deeper": Setting(SHAPE | {"num_hidden_layers": 8, "hidden_size": 48, "intermediate_size": 128}, 2e9, 0.2e9, 2),
+    "fresh": Setting(SHAPE | {"num_hidden_layers": 6, "hidden_size": 80, "intermediate_size": 216}, 1.5e9, 0.3e9, 4),
     "wider": Setting(SHAPE | {"num_hidden_layers": 6, "hidden_size": 96, "intermediate_size": 256}, 1e9, 0.3e9, 3),
 }
+SLICE = "slice"  # a device that no table has
 MOST = 120.0  # seconds of one start: some hang where a backend lacks what they need
 TRIES = 2  # failures of pipelines, or of tensor groups, after which no more of them are tried
 
@@ -132,13 +142,13 @@ def settings_of(shape: dict[str, object], folder: Path, *, gpu: bool) -> Setting
     return job_settings.loads(job_file(gpu=gpu), {}, "the benchmark", folder)
 
 
-def layout_rows(shape: dict[str, object], file: Path) -> LayoutRows:
+def layout_rows(shape: dict[str, object], file: Path, *, gpu: bool) -> LayoutRows:
     """Return the layouts of a file as rows of a table, the mean of the rounds as their seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = settings_of(shape, Path(folder), gpu=False)
+        settings = settings_of(shape, Path(folder), gpu=gpu)
         configs, times = measured_rows(json.loads(file.read_text()), settings)
         assert settings.job.large is not None
-        setting = setting_of(settings.job.large, "cpu")
+        setting = setting_of(settings.job.large, SLICE if gpu else "cpu")
     seconds = np.exp(np.log(times).mean(axis=1))
     return LayoutRows(setting, layouts_of(configs), seconds, np.full(len(configs), np.nan))
 
@@ -172,7 +182,7 @@ def keep(times: Path, rows: list[Row]) -> None:
 def job_file(*, gpu: bool) -> str:
     """Return the job file, on cores or on slices of a GPU."""
     words = {"PYTHON": sys.executable, "SEQUENCE": "256" if gpu else "32", "DEVICE": "cuda" if gpu else "cpu"}
-    words |= {"KIND": "slice" if gpu else "cpu", "NODE": "8" if gpu else "4"}
+    words |= {"KIND": SLICE if gpu else "cpu", "NODE": "8" if gpu else "4"}
     text = JOB
     for word, value in words.items():
         text = text.replace(word, value)

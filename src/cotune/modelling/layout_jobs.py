@@ -5,8 +5,8 @@
                    what it misses (`layouts/pooled.py`); several device types share coefficients
 
 Devices of the table begin with what other models showed there. Of any other device nothing is known: its coefficients
-begin with what decoders showed on cores, each resource at a pace that its own runs say. Memory is counted where a
-device's is known.
+begin with what decoders showed on cores (`cpu`) or on slices of a GPU, each resource at a pace that its own runs say.
+Memory is counted where a device's is known.
 """
 
 from __future__ import annotations
@@ -293,10 +293,10 @@ def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> Poole
         seconds = np.array([seconds for _, seconds in own])
         layouts = layouts_of(Configs.of([config for config, _ in own]))
         rows.append(LayoutRows(setting_of(model, device), layouts, seconds, np.full(len(own), np.nan)))
-    strange = any(not one.setting.machine.overlaps for one in rows)
     shape = rows[0].setting.model
+    strange = [one.setting.machine.name for one in rows if not one.setting.machine.overlaps]
     if strange:
-        return PooledSteps.fit(rows, STRANGE, LayoutPriors.of_cores(shape).seconds)
+        return PooledSteps.fit(rows, STRANGE, LayoutPriors.of_strange(shape, strange[0]).seconds)
     return PooledSteps.fit(rows, prior=LayoutPriors.measured_elsewhere(shape).seconds)
 
 

@@ -52,7 +52,7 @@ def test_every_coefficient_is_the_pace_of_one_resource_or_of_the_program() -> No
     assert RESOURCES.shape == (len(COEFFICIENTS), len(PACES))
     assert set(RESOURCES.sum(axis=1)) == {0.0, 1.0}
     assert [one.name for one, row in zip(COEFFICIENTS, RESOURCES, strict=True) if not row.any()] == [
-        "collectives between sends", "collectives beyond a node between sends",
+        "collectives between sends", "launches of gathers", "collectives beyond a node between sends",
     ]  # fmt: skip
 
 

@@ -26,9 +26,14 @@ def test_the_prior_of_a_stranger_is_the_mean_of_the_others_logarithms() -> None:
 
 def test_a_decoder_on_cores_begins_with_the_others_and_not_with_itself() -> None:
     wider = Transformer(6, 96, 4, 4, 256, 256, 32)
-    assert LayoutPriors.of_cores(wider).models == ("deeper", "small")
-    assert LayoutPriors.of_cores(SMALL).models == ("deeper", "small", "wider")
-    assert np.all(LayoutPriors.of_cores(SMALL).seconds.spread <= LayoutPriors.physical().seconds.spread)
+    assert LayoutPriors.of_strange(wider, "cpu").models == ("deeper", "small")
+    assert LayoutPriors.of_strange(SMALL, "cpu").models == ("deeper", "small", "wider")
+    assert np.all(LayoutPriors.of_strange(SMALL, "cpu").seconds.spread <= LayoutPriors.physical().seconds.spread)
+
+
+def test_a_gpu_of_which_nothing_is_known_begins_with_slices() -> None:
+    of_slices = LayoutPriors.of_strange(SMALL, "my-gpu").seconds
+    assert not np.allclose(of_slices.centre, LayoutPriors.of_strange(SMALL, "cpu").seconds.centre)
 
 
 def test_rows_of_other_models_outweigh_the_prior() -> None:

@@ -2,8 +2,9 @@
 
 `fitted.yaml` holds the coefficients of models of public tables, each fitted to its own rows alone
 (`benchmarks/layout_coefficients.py`). The prior for a model is their average, the model itself left out: a shape is
-never predicted with coefficients that its own rows made. `cores.yaml` holds those of decoders on emulated nodes: what
-nodes of cores have in common where nothing is known of a machine but that it is one.
+never predicted with coefficients that its own rows made. `cores.yaml` and `slices.yaml` hold those of decoders on
+emulated nodes and on slices of a GPU: what machines that exchange in the host's memory have in common, where nothing is
+known of one but that it has cores, or GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from cotune.modelling.layouts.setting import Transformer
 from cotune.modelling.layouts.stalls import Stalls
 
 _SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
-_CORES_SPREAD = 0.3  # the same between decoders on cores, beside the pace of each resource
+# the same between decoders on machines that no table has, beside the pace of each resource; of slices three were seen
+_STRANGE_SPREAD = {"cores.yaml": 0.3, "slices.yaml": 0.5}
 _TOLD = 1e-3  # how far a coefficient moves at least that rows say something of, as a logarithm
 
 
@@ -57,10 +59,11 @@ class LayoutPriors:
         )
 
     @classmethod
-    def of_cores(cls, model: Transformer) -> LayoutPriors:
-        """Return the average of the decoders in `cores.yaml` that are not this one; of memory the guesses."""
-        others = _others("cores.yaml", model)
-        seconds = _average(COEFFICIENTS, [one["seconds"] for one in others.values()], _CORES_SPREAD)
+    def of_strange(cls, model: Transformer, device: str) -> LayoutPriors:
+        """Return the average of decoders on cores, or on slices where the device is no `cpu`; of memory the guesses."""
+        file = "cores.yaml" if device == "cpu" else "slices.yaml"
+        others = _others(file, model)
+        seconds = _average(COEFFICIENTS, [one["seconds"] for one in others.values()], _STRANGE_SPREAD[file])
         return cls(seconds, LogPrior.of(MEMORY), models=tuple(others))
 
 

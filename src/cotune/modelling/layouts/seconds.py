@@ -10,9 +10,10 @@
 m micro-batches; a fourth-power mean is a soft maximum: a small micro-batch leaves the device waiting for the host, and
 gathering sharded parameters hides behind the layer before. Nothing hides the latency of collectives across nodes.
 Gradients of whole copies are reduced behind the last micro-batch's backward pass, where the framework does so:
-(backward^4 + gradients^4)^(1/4) - backward is left. On a CPU nothing overlaps, and all is a sum. The stages are as the
-framework cuts them, so the bubble is that of unequal stages. Terms are seconds at published peaks; host terms and
-latencies are counts, their coefficients seconds.
+(backward^4 + gradients^4)^(1/4) - backward is left. Where the host itself exchanges (cores, slices of a GPU) nothing
+overlaps, and all is a sum; collectives, and gathers of sharded layers, then wait longer the more workers share the
+host, as the root of their number. The stages are as the framework cuts them, so the bubble is that of unequal stages.
+Terms are seconds at published peaks; host terms and latencies are counts, their coefficients seconds.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ HOST = (  # seconds per layer, of an eager program
     Coefficient("launches of collectives", 1e-3, 0.5),
     Coefficient("collectives computed again", 5e-4, 0.5),
     Coefficient("collectives between sends", 2e-3, 0.5),
+    Coefficient("launches of gathers", 1e-3, 0.5),
 )
 LATENCY = (  # seconds per layer that the device waits, whatever the host does meanwhile
     Coefficient("collectives beyond a node", 1e-3, 1.5),  # eight of about 0.1 ms
@@ -66,11 +68,14 @@ ONCE = (
 )
 _SCORE_BYTES = 33  # of one score: written 2, softmax 4, dropout 5, and twice as much in the backward pass
 _BACKWARD = 2 / 3  # of a micro-batch
+_SHARE_A_HOST = 8  # workers of a node for which latencies are told where the host exchanges
 _LATENCY = (
     *("launches of collectives", "collectives computed again", "collectives beyond a node"),
     *("collectives beyond two nodes", "layers of a sharded step", "layers reduced, each doubling"),
 )
-_FRAMEWORK = ("collectives between sends", "collectives beyond a node between sends")  # how one program queues them
+_FRAMEWORK = (  # how one program queues them
+    *("launches of gathers", "collectives between sends", "collectives beyond a node between sends"),
+)
 _ARITHMETIC = ("matrices", "attention", "bytes", "computed again", "optimiser")
 _LAUNCHES = ("launches", "launches computed again", "a micro-batch", "a step")
 _GROUPS = (DEVICE, SENDS, HOST, LATENCY, HOST_STAGE, GATHER, GRADIENTS, ONCE)
@@ -190,7 +195,11 @@ def _host(layouts: Layouts, setting: Setting) -> Floats:
     per_node = setting.machine.per_node
     tp, piped = layouts.tp, (layouts.pp > 1) & (layouts.tp > 1)
     spread = piped & (layouts.gpus > per_node)
-    columns = (np.ones(len(layouts)), layouts.recompute, tp > 1, layouts.recompute * (tp > 1), spread * tp)
+    split, gathers = np.asarray(tp > 1, dtype=float), np.zeros(len(layouts))
+    if not setting.machine.overlaps:
+        shared = np.sqrt(np.minimum(layouts.gpus, per_node) / _SHARE_A_HOST)
+        split, gathers = shared * split, shared * (layouts.shard == 3) * (layouts.dp > 1)
+    columns = (np.ones(len(layouts)), layouts.recompute, split, layouts.recompute * split, spread * tp, gathers)
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
 
