@@ -18,7 +18,16 @@ ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never
 LAYERS = (  # a part of the core may import those of the lines before its own
     ("errors", "worker", "types", "identity", "training_speed", "bounds"),
     ("safety",),
-    ("units", "registry", "space", "devices", "torch", "jobfile.metric_names", "jobfile.script_talk"),
+    (
+        "units",
+        "registry",
+        "space",
+        "devices",
+        "torch",
+        "jobfile.metric_names",
+        "jobfile.script_talk",
+        "jobfile.wrapper",
+    ),
     ("progress", "jobfile.script", "layouts"),
     ("forecast", "checkpoints", "display", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
     ("jobfile", "plan", "workloads"),

@@ -187,8 +187,6 @@ def _with_batch(command: Sequence[str]) -> list[str]:
 
 def reads_environment(job: Job, *names: str) -> bool:
     """Return whether a script of the command takes a number from one of these variables."""
-    folder = Path(job.folder)
-    files = {folder / word for word in job.command if word.endswith((".py", ".sh"))}
-    files |= {module} if (module := script.file_of(job.command, folder)) is not None else set()
-    texts = (file.read_text(errors="replace") for file in files if file.is_file())
+    files = script.script_files(job.command, Path(job.folder))
+    texts = (file.read_text(errors="replace") for file in files)
     return any(name in text for text in texts for name in names)

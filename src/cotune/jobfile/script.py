@@ -8,6 +8,7 @@
     --config train.yaml, --lr 3e-4                     a file and words of the command, which win over the script
     --iterations {steps}                               a placeholder says what its flag sets, whatever its name
     python -m package.train                            package/train.py, or package/train/__main__.py
+    ./train.sh 64                                      the first Python script that it calls
 
 Nothing is guessed: a number that stands nowhere is None.
 """
@@ -24,6 +25,7 @@ from typing import Literal
 
 from cotune.jobfile import metric_names
 from cotune.jobfile.script_talk import computed_metrics, printed_lines, workers_meet
+from cotune.jobfile.wrapper import called_scripts, hands_on, shell_scripts
 from cotune.safety import python_text, yaml_text
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
@@ -110,12 +112,26 @@ class Script:
 
 
 def file_of(command: Sequence[str], folder: Path) -> Path | None:
-    """Return the Python file that a command runs, by its path or as a module of the folder, if it can be read."""
+    """Return the Python file that a command runs, by its path, as a module or by a shell script, if it can be read."""
     for word, after in pairwise((*command, "")):
         path = _module_file(after, folder) if word == "-m" else folder / word
         if path is not None and path.suffix == ".py":
-            return path if path.is_file() and path.stat().st_size <= _MOST_BYTES else None
-    return None
+            return path if _is_readable(path) else None
+    called = called_scripts(command, folder)
+    return next((path for path in called if path.suffix == ".py" and _is_readable(path)), None)
+
+
+def script_files(command: Sequence[str], folder: Path) -> list[Path]:
+    """Return the scripts of a command: those that it names, what its module is, and what its shell scripts call."""
+    named = [folder / word for word in command if word.endswith((".py", ".sh"))]
+    module = file_of(command, folder)
+    behind = [*shell_scripts(command, folder), *called_scripts(command, folder)]
+    every = dict.fromkeys([*named, *([module] if module else []), *behind])
+    return [path for path in every if _is_readable(path)]
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= _MOST_BYTES
 
 
 def _module_file(module: str, folder: Path) -> Path | None:
@@ -150,6 +166,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
         flags |= {setting: found.flag} if found.flag else {}
         if found.value > 0:
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
+    flags = flags if hands_on(command, folder) else {}
     optimiser = _optimiser(command, text, path.name, framework)
     accurate = re.search(r"\bacc(?:uracy)?\b", text) is not None
     everywhere = "\n".join([text, " ".join(command), *_settings_files(command, folder).values()])

@@ -2,6 +2,9 @@
 
     scripts.json    {"train.py": "9f86d081..."}    by its path in the job's folder
 
+These are the scripts that the command names, those that its shell scripts call, the files beside them that they import,
+and YAML files that the command names; no JSON file, which may be what a start writes.
+
 A start without this file (an older one, a recording, an import), or whose folder is gone, tells nothing.
 """
 
@@ -13,20 +16,30 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cotune.jobfile.script import file_of
+from cotune.jobfile.script import script_files
+from cotune.jobfile.script_talk import imported_files
 from cotune.safety import private
 from cotune.types import Job
 
 _FILE = "scripts.json"
-_SUFFIXES = (".py", ".sh")
+_SETTINGS = (".yaml", ".yml")
+_MOST_BYTES = 10_000_000  # of a file of settings
 
 
 def digests(job: Job) -> dict[str, str]:
-    """Return the digest of each script that the command names, by its path or as a module, and that can be read."""
+    """Return the digest of each file that says how the job trains, as far as these can be read."""
     folder = Path(job.folder)
-    named = [folder / word for word in job.command if word.endswith(_SUFFIXES)]
-    module = file_of(job.command, folder)
-    return dict(_digests([*named, *([module] if module else [])], folder))
+    scripts = script_files(job.command, folder)
+    imported = [file for script in scripts if script.suffix == ".py" for file in imported_files(script)]
+    return dict(_digests(dict.fromkeys([*scripts, *imported, *_settings(job, folder)]), folder))
+
+
+def _settings(job: Job, folder: Path) -> Iterator[Path]:
+    """Yield the YAML files that the command names: `--config train.yaml`, `--config=train.yaml`."""
+    for word in job.command:
+        path = folder / word.rpartition("=")[2]
+        if path.suffix in _SETTINGS and path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            yield path
 
 
 def _digests(scripts: Iterable[Path], folder: Path) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cotune.safety import python_text
+
 NOT_MEETING = (
     "nothing by which workers meet (torch.distributed, WORLD_SIZE, ...), so several would each train all of it alone"
 )
@@ -52,6 +54,23 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+
+
+def imported_files(script: Path) -> list[Path]:
+    """Return the files beside a script that it imports, and that these do."""
+    found: dict[Path, None] = {}
+    waiting = [script]
+    while waiting and len(found) < _MOST_FILES:
+        try:
+            tree = python_text.parse(waiting.pop(0).read_text(errors="replace"), script.name)
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        names = {name.partition(".")[0] for name in _imported(tree)} - sys.stdlib_module_names
+        new = [file for name in sorted(names) for file in _own_files(script.parent, name)]
+        new = [file for file in new if file not in found and file != script]
+        found |= dict.fromkeys(new)
+        waiting += new
+    return list(found)
 
 
 def _own_files(folder: Path, name: str) -> Sequence[Path]:
