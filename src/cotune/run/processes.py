@@ -11,14 +11,13 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 0x4
-_MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,12 +30,6 @@ def die_with_parent(number: signal.Signals) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every process below that loses its own."""
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def set_malloc(env: Mapping[str, str]) -> None:
-    """Do what the variables of glibc's malloc say: it reads them at a program's start, and a fork has none."""
-    for name in _MALLOPT.keys() & env.keys():
-        libc.mallopt(_MALLOPT[name], int(env[name]))
 
 
 def descendants(root: int) -> list[int]:

@@ -28,10 +28,10 @@ from typing import Any, NoReturn
 
 from cotune.callbacks import injected
 from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
+from cotune.run.local.inherited import collapse_pages, set_malloc, set_threads
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
 from cotune.run.memory import of_this_process, tell_before_sigterm
-from cotune.run.processes import set_malloc
 from cotune.safety.private import FILE_MODE
 from cotune.worker import input_wait
 
@@ -71,7 +71,8 @@ def work(
             os.execvp(group.program.target, [group.program.target, *group.program.arguments])
         set_malloc(os.environ)
         watched = _prepare(group.seed, worker)
-        if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        if _has_gpu():
+            collapse_pages()  # loaders are forked from here every epoch
             tell_before_sigterm(group.folder, worker.rank, sharing)
         _find_store(port, networked)
         dilation = _dilate(worker.node, len(group.workers), networked) if worker.node else None
@@ -125,9 +126,16 @@ def _prepare(seed: int, worker: Slice) -> bool:
         return False
     torch = sys.modules["torch"]
     torch.manual_seed(own)
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", len(worker.cores))))
+    threads = int(os.environ.get("OMP_NUM_THREADS", len(worker.cores)))
+    set_threads(
+        torch, threads, openmp_alone=_has_gpu()
+    )  # where loaders are common, and operators of other threads rare
     hold_process_groups()
     return True
+
+
+def _has_gpu() -> bool:
+    return bool(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _dilate(node: Node, workers: int, networked: bool) -> Dilation | None:
