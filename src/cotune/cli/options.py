@@ -12,8 +12,7 @@ import typer
 import yaml
 from sqlalchemy import URL
 
-from cotune import registry
-from cotune.cli.help import GOAL, MEASURING, OUTPUT, REPLAY, SPACE, flag, rare, rare_flag
+from cotune.cli.help import GOAL, MEASURING, OUTPUT, SPACE, flag, rare, rare_flag
 from cotune.cli.output import note
 from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
@@ -69,16 +68,8 @@ Epochs = Annotated[int | None, flag(GOAL, "--epochs", help="Train exactly so man
 Timeout = Annotated[
     str | None, rare_flag(MEASURING, "--timeout", help="Most seconds for one start, or without a report.")
 ]
-Predictor = Annotated[str, rare_flag(MEASURING, "--predictor", help="What predicts seconds per epoch.")]
-AccuracyPredictor = Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")]
 Engine = Annotated[str | None, rare_flag(MEASURING, "--engine", help="Where it runs (local).")]
 Budget = Annotated[str | None, flag(MEASURING, "--budget", help="What measuring may take: 90s, 5m.")]
-RecordingFolder = Annotated[Path | None, flag(REPLAY, "--recording", help="Replay this recording instead of running.")]
-MaxSamples = Annotated[int, rare_flag(REPLAY, "--max-samples", help="Most starts on a recording.", min=0)]
-MaxDeviceSeconds = Annotated[
-    float | None, rare_flag(REPLAY, "--max-device-seconds", help="Most replayed device-seconds of measuring.", min=0)
-]
-AllSamples = Annotated[bool, rare_flag(REPLAY, "--all-samples", help="Read every row, for study only.")]
 FromScratch = Annotated[
     bool, rare_flag(MEASURING, "--from-scratch", help="Begin anew, even if a probe has trained this recipe.")
 ]
@@ -173,7 +164,7 @@ def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
 def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     """Return one value for each named axis given as name=value."""
     chosen: dict[str, Value] = {}
-    for name, value in _axes(axis).items():
+    for name, value in named_axes(axis).items():
         chosen[name], *more = flagged_axis(name, value)
         if more:
             raise wrong_setting(("search", name), f"expected one value, not {value!r}")
@@ -187,7 +178,8 @@ def require_model_file(model: str) -> None:
         raise NotFound(f"no file {file}")
 
 
-def _axes(axis: list[str] | None) -> dict[str, str]:
+def named_axes(axis: list[str] | None) -> dict[str, str]:
+    """Return the values of each named axis as they were written."""
     axes = {}
     for entry in axis or []:
         name, equals, values = entry.partition("=")
@@ -195,14 +187,6 @@ def _axes(axis: list[str] | None) -> dict[str, str]:
             raise UsageError(f"cannot read --axis {entry!r}; write --axis precision=fp32,bf16")
         axes[name.strip()] = values
     return axes
-
-
-def search_overrides(workers: str | None, batch_size: str | None, axis: list[str] | None) -> dict[str, Any] | None:
-    """Return what the flags say about the axes."""
-    for name, text in (("workers", workers), ("batch_size", batch_size)):
-        whole_numbers(text, name)
-    axes: dict[str, Any] = {"workers": workers, "batch_size": batch_size, **_axes(axis)}
-    return {name: values for name, values in axes.items() if values is not None} or None
 
 
 def as_last_planned(settings: Settings, kept: Store) -> Settings:
@@ -256,24 +240,6 @@ def tell_other_goal(settings: Settings, kept: Store, config: Config | None = Non
             note(f"following {made}, made for {words} (cotune plan makes another)")
 
 
-def goal_overrides(
-    target: str | None,
-    deadline: str | None,
-    max_cost: float | None,
-    *,
-    prefer: str | None,
-    confidence: float | None,
-) -> dict[str, Any]:
-    """Return what the flags say about the goal."""
-    return {
-        "target": target,
-        "deadline": deadline,
-        "prefer": prefer,
-        "confidence": confidence,
-        "budget": {"max_cost": max_cost} if max_cost is not None else None,
-    }
-
-
 def refuse_budget(budget: str | None) -> None:
     """Refuse a time for real measuring where a recording is replayed."""
     if budget is not None:
@@ -305,9 +271,3 @@ def _sizes(path: Path) -> Iterator[int]:
     for file in (path, path.with_name(path.name + "-wal")):
         if file.is_file():
             yield file.stat().st_size
-
-
-def check_predictors(*names: str) -> None:
-    """Refuse a predictor that there is not, or whose settings are wrong, before anything is measured for it."""
-    for name in names:
-        registry.create("predictor", name)

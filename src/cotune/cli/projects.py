@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cotune.cli.options import open_store
 from cotune.display import Terminal
 from cotune.jobfile.settings import Settings
-from cotune.predict.evidence import Evidence
 from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
 
@@ -21,22 +19,6 @@ def job_project(settings: Settings, store: str | None, *, reading: bool = False)
     """Yield the project of a live job; with `reading` a store that is named must be there."""
     with open_store(store, reading=reading) as opened:
         yield Project(settings=settings, store=opened, display=Terminal())
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How much of a recording may be read: so many starts and device-seconds, or everything."""
-
-    max_samples: int
-    device_seconds: float | None
-    everything: bool
-
-    def evidence(self, project: Project, seed: int) -> Evidence:
-        """Return what may be known of a recording: what was measured of it, with more measured now."""
-        if self.everything:
-            return project.every_row()
-        project.profile(self.device_seconds, max_samples=self.max_samples, seed=seed)
-        return project.evidence()
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cotune.cli.flags import ReplayFlags
 from cotune.cli.output import emit_json, end_with, note, say, table
-from cotune.cli.projects import Reading
 from cotune.documents import config_document, goal_document, goal_words, price_document, sample_document
 from cotune.errors import Missed
 from cotune.identity import new_id, timestamp
@@ -27,10 +27,10 @@ from cotune.types import Sample
 from cotune.units import counted, duration, number
 
 
-def measures_itself(project: Project, reading: Reading) -> bool:
+def measures_itself(project: Project, replay: ReplayFlags) -> bool:
     """Return whether a replayed run has neither a plan nor samples, and a target to find a config for."""
     job = project.settings.job
-    limited = reading.everything or reading.device_seconds is not None
+    limited = replay.all_samples or replay.max_device_seconds is not None
     untouched = not project.store.samples(job) and not project.store.latest_plan(job)
     return project.settings.goal.target is not None and untouched and not limited
 

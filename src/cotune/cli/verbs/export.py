@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cotune.cli import options
+from cotune.cli.flags import JobFlags, spread_out
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
@@ -19,9 +20,10 @@ from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, re
 from cotune.units import seconds
 
 
+@spread_out
 def export(
+    *,
     target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
-    command: options.Command = None,
     output: Annotated[Path | None, flag(OUTPUT, "--output", "-o", help="The file to write (default: stdout).")] = None,
     workers: Annotated[
         int | None, flag(SPACE, "--workers", "-w", help="Workers, instead of the plan's.", min=1)
@@ -42,9 +44,7 @@ def export(
     ] = None,
     spot: Annotated[bool, rare_flag("Options", "--spot", help="On spot machines, recovered (skypilot).")] = False,
     force: Annotated[bool, flag(OUTPUT, "--force", help="Write over an existing file.")] = False,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    named: JobFlags,
     json: options.Json = False,
 ) -> None:
     """Write the latest plan, or a config of your own, for a launcher you have.
@@ -52,10 +52,10 @@ def export(
     cotune export torchrun
     cotune export slurm -o train.sbatch --per-node 4
     """
-    settings = options.load_settings(file, {"run": command, "name": name, "epochs": epochs})
+    settings = named.load({"epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": options.chosen_axes(axis)}
     require_taken(settings.job, given["axes"])
-    with options.open_store(store, reading=True) as kept:
+    with options.open_store(named.store, reading=True) as kept:
         settings = options.as_last_planned(as_measured(settings, kept), kept)
         plan = kept.latest_plan(settings.job)
         config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)

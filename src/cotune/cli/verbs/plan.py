@@ -18,38 +18,28 @@ from cotune.cli.doubts import (
     doubt_target,
     doubt_unit,
 )
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
-from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.cli.projects import job_project, recorded_project
 from cotune.cli.remedies import explained
 from cotune.errors import NotFound
-from cotune.predict.evidence import Evidence, Predictors
+from cotune.predict.evidence import Evidence
 from cotune.project.project import Project
 from cotune.space import Configs
 from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number
 
 
+@spread_out
 def plan(
-    command: options.Command = None,
-    target: options.Target = None,
-    deadline: options.Deadline = None,
-    max_cost: options.MaxCost = None,
-    prefer: options.Prefer = None,
-    confidence: options.Confidence = None,
-    epochs: options.Epochs = None,
-    max_epochs: options.MaxEpochs = None,
-    workers: options.Workers = None,
-    batch_size: options.BatchSize = None,
-    axis: options.Axis = None,
+    *,
+    goal: GoalFlags,
+    space: SpaceFlags,
     search: Annotated[str, rare_flag(SPACE, "--search", help="How to search: grid (exact), tabu, ...")] = "grid",
-    predictor: options.Predictor = "auto",
-    accuracy: options.AccuracyPredictor = "auto",
+    by: PredictorFlags,
     budget: options.Budget = None,
-    recording: options.RecordingFolder = None,
-    max_samples: options.MaxSamples = 16,
-    max_device_seconds: options.MaxDeviceSeconds = None,
-    all_samples: options.AllSamples = False,
+    replay: ReplayFlags,
     from_scratch: options.FromScratch = False,
     no_history: options.NoHistory = False,
     examples: options.Examples = None,
@@ -57,9 +47,7 @@ def plan(
     no_measure: Annotated[
         bool, flag(MEASURING, "--no-measure", help="Never measure; refuse what is not known.")
     ] = False,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    job: JobFlags,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -68,33 +56,32 @@ def plan(
     cotune plan --target accuracy=0.98 --deadline 2h
     cotune plan --recording recordings/lenet5-mnist-nodes --target 0.97
     """
-    options.check_predictors(predictor, accuracy)
-    asked = options.goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
-    asked |= {"epochs": epochs, "max_epochs": max_epochs, "search": options.search_overrides(workers, batch_size, axis)}
-    predictors = Predictors(predictor, accuracy, seed)
+    predictors = by.with_seed(seed)
+    asked = goal.told() | space.told()
     opened: AbstractContextManager[Project]
-    if recording:
+    if replay.recording:
         options.refuse_budget(budget)
-        opened = recorded_project(recording, asked, store, file)
+        opened = recorded_project(replay.recording, asked, job.store, job.file)
     else:
         asked["budget"] = (asked["budget"] or {}) | ({"profile": budget} if budget else {}) or None
-        told = {"run": command, "name": name, "examples": examples, "pattern": pattern}
-        opened = job_project(options.load_settings(file, told | asked), store)
+        opened = job_project(job.load({"examples": examples, "pattern": pattern} | asked), job.store)
     with opened as project:
-        if recording:
-            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
+        if replay.recording:
+            known = replay.evidence(project, seed)
         else:
             doubt_direction(project.settings)
             doubt_unit(project.settings)
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
-            known = _measured(project, max_samples, history=not no_history, seed=seed, may_measure=not no_measure)
+            known = _measured(
+                project, replay.max_samples, history=not no_history, seed=seed, may_measure=not no_measure
+            )
         doubt_target(project.settings, known.samples)
         begun = time.perf_counter()
         planner = project.planner(known, predictors)
         chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
         took = time.perf_counter() - begun
         doubt_batches(project.settings.job, Configs.of([chosen.config]))
-        if not recording:
+        if not replay.recording:
             doubt_copies(project.settings.job, Configs.of([chosen.config]))
         project.save(chosen)
         _print(project, chosen, known.samples, took, json=json)

@@ -10,9 +10,10 @@ import numpy as np
 from cotune import documents, progress
 from cotune.cli import options
 from cotune.cli.doubts import doubt_script
+from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
-from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.cli.projects import job_project, recorded_project
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
@@ -25,21 +26,14 @@ from cotune.types import Forecast, Goal, Job
 SHOWN = 40  # configs of a large space, evenly chosen
 
 
+@spread_out
 def predict(
-    command: options.Command = None,
+    *,
     everything: Annotated[bool, flag(SPACE, "--all", help="The whole space, not a selection.")] = False,
-    workers: options.Workers = None,
-    batch_size: options.BatchSize = None,
-    axis: options.Axis = None,
-    predictor: options.Predictor = "auto",
-    accuracy: options.AccuracyPredictor = "auto",
-    recording: options.RecordingFolder = None,
-    max_samples: options.MaxSamples = 16,
-    max_device_seconds: options.MaxDeviceSeconds = None,
-    all_samples: options.AllSamples = False,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    space: SpaceFlags,
+    by: PredictorFlags,
+    replay: ReplayFlags,
+    job: JobFlags,
     no_history: options.NoHistory = False,
     seed: options.Seed = 0,
     json: options.Json = False,
@@ -49,17 +43,15 @@ def predict(
     cotune predict
     cotune predict -w 1..16 -b 32,64 --all
     """
-    options.check_predictors(predictor, accuracy)
-    searched, predictors = options.search_overrides(workers, batch_size, axis), Predictors(predictor, accuracy, seed)
-    if recording:
+    predictors, searched = by.with_seed(seed), space.told()
+    if replay.recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
-        asked = {"epochs": None if all_samples else 1, "search": searched}
-        with recorded_project(recording, asked, store, file) as project:
-            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
+        asked = {"epochs": None if replay.all_samples else 1, **searched}
+        with recorded_project(replay.recording, asked, job.store, job.file) as project:
+            known = replay.evidence(project, seed)
             planner = _planner(project, known, predictors)
     else:
-        settings = options.load_settings(file, {"run": command, "name": name, "search": searched})
-        with job_project(settings, store) as project:
+        with job_project(job.load(searched), job.store) as project:
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)

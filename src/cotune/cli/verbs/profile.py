@@ -16,14 +16,16 @@ from cotune.cli.doubts import (
     doubt_target,
     doubt_unit,
 )
+from cotune.cli.flags import JobFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.profile_result import show_profile
 from cotune.cli.projects import job_project
 from cotune.display import note
 
 
+@spread_out
 def profile(
-    command: options.Command = None,
+    *,
     budget: options.Budget = None,
     max_samples: Annotated[int, flag(MEASURING, "--max-samples", help="Most starts.", min=1)] = 16,
     retry_failed: Annotated[bool, flag(MEASURING, "--retry-failed", help="Try failed configs again.")] = False,
@@ -36,18 +38,14 @@ def profile(
         ),
     ] = False,
     no_history: options.NoHistory = False,
-    workers: options.Workers = None,
-    batch_size: options.BatchSize = None,
-    axis: options.Axis = None,
+    space: SpaceFlags,
     target: options.Target = None,
     deadline: options.Deadline = None,
     max_epochs: options.MaxEpochs = None,
     examples: options.Examples = None,
     pattern: options.Pattern = None,
     timeout: options.Timeout = None,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    job: JobFlags,
     engine: options.Engine = None,
     seed: options.Seed = 0,
     json: options.Json = False,
@@ -58,8 +56,6 @@ def profile(
     cotune profile -w 1,2 -b 16..64 -- python train.py --batch {batch_size}
     """
     told = {
-        "run": command,
-        "name": name,
         "examples": examples,
         "pattern": pattern,
         "target": target,
@@ -69,13 +65,13 @@ def profile(
         "engine": engine,
         "budget": {"profile": budget} if budget else None,
     }
-    settings = options.load_settings(file, told | {"search": options.search_overrides(workers, batch_size, axis)})
+    settings = job.load(told | space.told())
     for words in settings.notes:
         note(words)
     doubt_batches(settings.job, settings.space.configs())
     doubt_copies(settings.job, settings.space.configs())
     doubt_seed(settings.job, seed)
-    with job_project(settings, store) as project:
+    with job_project(settings, job.store) as project:
         doubt_direction(project.settings)
         doubt_unit(project.settings)
         doubt_open_target(project.settings)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from cotune.checkpoints import joined
-from cotune.cli.options import Command, File, Json, Name, StoreUrl, load_settings, open_store
+from cotune.cli.flags import JobFlags, spread_out
+from cotune.cli.options import Json, open_store
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.errors import NotFound, suggestion
 from cotune.jobfile.metric import as_measured
@@ -21,22 +22,21 @@ from cotune.types import Cluster, Device, Job, Sample
 from cotune.units import counted
 
 
+@spread_out
 def record(
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
-    command: Command = None,
-    name: Name = None,
     job: Annotated[str | None, typer.Option("--job", help="A job of the store by its name, wherever it ran.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing recording.")] = False,
-    file: File = None,
-    store: StoreUrl = None,
+    own: JobFlags,
     json: Json = False,
 ) -> None:
     """Write a job's samples as a recording that can be replayed."""
     for table in (JOB, TIMES, ACCURACY):
         refuse_overwriting(output / table, force=force)
-    with open_store(store, reading=True) as kept:
+    with open_store(own.store, reading=True) as kept:
         if job is None:
-            settings = as_measured(load_settings(file, {"run": command, "name": name}), kept)
+            settings = as_measured(own.load({}), kept)
             recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))
         else:
             recorded, samples = _stored(kept, job)

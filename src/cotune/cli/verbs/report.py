@@ -9,9 +9,10 @@ from typing import Annotated
 
 from cotune import progress
 from cotune.cli import options
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import OUTPUT, flag
 from cotune.cli.output import coloured, emit_json, end_with, note, say, show, table, writing
-from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.cli.projects import job_project, recorded_project
 from cotune.documents import decision_table, goal_words, price_words, time_spread
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
@@ -22,32 +23,19 @@ from cotune.reports.replayed_run import replayed_run
 from cotune.units import counted, duration, number
 
 
+@spread_out
 def report(
-    command: options.Command = None,
+    *,
     output: Annotated[
         Path | None, flag(OUTPUT, "--output", "-o", help="Write one self-contained HTML page here.")
     ] = None,
     plots: Annotated[bool | None, flag(OUTPUT, "--plots/--no-plots", help="Small plots in the terminal.")] = None,
-    target: options.Target = None,
-    deadline: options.Deadline = None,
-    max_cost: options.MaxCost = None,
-    prefer: options.Prefer = None,
-    confidence: options.Confidence = None,
-    epochs: options.Epochs = None,
-    max_epochs: options.MaxEpochs = None,
-    workers: options.Workers = None,
-    batch_size: options.BatchSize = None,
-    axis: options.Axis = None,
-    predictor: options.Predictor = "auto",
-    accuracy: options.AccuracyPredictor = "auto",
-    recording: options.RecordingFolder = None,
-    max_samples: options.MaxSamples = 16,
-    max_device_seconds: options.MaxDeviceSeconds = None,
-    all_samples: options.AllSamples = False,
+    goal: GoalFlags,
+    space: SpaceFlags,
+    by: PredictorFlags,
+    replay: ReplayFlags,
     no_history: options.NoHistory = False,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    job: JobFlags,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -56,19 +44,13 @@ def report(
     cotune report
     cotune report -o page.html
     """
-    asked = options.goal_overrides(target, deadline, max_cost, prefer=prefer, confidence=confidence)
-    asked |= {"epochs": epochs, "max_epochs": max_epochs}
-    searched = {"search": options.search_overrides(workers, batch_size, axis)}
-    predictors = Predictors(predictor, accuracy, seed)
-    if recording:
-        with recorded_project(recording, asked | searched, store, file) as project:
-            known = Reading(max_samples, max_device_seconds, all_samples).evidence(project, seed)
-            found = _replayed(project, known, predictors)
+    predictors, asked = by.with_seed(seed), goal.told() | space.told()
+    if replay.recording:
+        with recorded_project(replay.recording, asked, job.store, job.file) as project:
+            found = _replayed(project, replay.evidence(project, seed), predictors)
     else:
-        settings = options.load_settings(file, {"run": command, "name": name} | searched | asked)
-        with job_project(settings, store, reading=True) as project:
-            as_planned = all(value is None for value in asked.values())
-            asking = _as_planned(project) if as_planned else project
+        with job_project(job.load(asked), job.store, reading=True) as project:
+            asking = _as_planned(project) if goal == GoalFlags() else project
             found = _stored(asking, asking.evidence(history=not no_history), predictors)
     if output is not None:
         _write(output, found)

@@ -15,9 +15,10 @@ from cotune.cli.doubts import (
     doubt_unit,
     refuse_target,
 )
+from cotune.cli.flags import JobFlags, ReplayFlags, spread_out
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
-from cotune.cli.projects import Reading, job_project, recorded_project
+from cotune.cli.projects import job_project, recorded_project
 from cotune.cli.run_result import show_result
 from cotune.cli.self_measured import measures_itself, run_measuring_itself
 from cotune.documents import goal_words, price_words
@@ -28,8 +29,9 @@ from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.space import Configs
 
 
+@spread_out
 def run(
-    command: options.Command = None,
+    *,
     workers: Annotated[
         int | None, flag(SPACE, "--workers", "-w", help="Workers, instead of the plan's.", min=1)
     ] = None,
@@ -52,13 +54,8 @@ def run(
         int, rare_flag(MEASURING, "--restarts", help="Starts without progress before a broken run is given up.", min=0)
     ] = 3,
     fixed: Annotated[bool, flag(MEASURING, "--fixed", help="Keep the layout, even if another would pay.")] = False,
-    recording: options.RecordingFolder = None,
-    max_samples: options.MaxSamples = 16,
-    max_device_seconds: options.MaxDeviceSeconds = None,
-    all_samples: options.AllSamples = False,
-    name: options.Name = None,
-    file: options.File = None,
-    store: options.StoreUrl = None,
+    replay: ReplayFlags,
+    job: JobFlags,
     engine: options.Engine = None,
     seed: Annotated[
         int | None,
@@ -75,19 +72,18 @@ def run(
     goal: dict[str, Any] = {"target": target, "deadline": deadline, "epochs": epochs}
     layout = RunLayout(workers, batch_size, servers, options.chosen_axes(axis))
     how = RunOptions(seed, resume, from_scratch, restarts, fixed)
-    if recording:
-        reading = Reading(max_samples, max_device_seconds, all_samples)
-        with recorded_project(recording, goal, store, file, seed or 0) as project:
+    if replay.recording:
+        with recorded_project(replay.recording, goal, job.store, job.file, seed or 0) as project:
             refuse_target(project.settings, project.every_row().samples)
-            if layout == RunLayout() and not epochs and measures_itself(project, reading):
+            if layout == RunLayout() and not epochs and measures_itself(project, replay):
                 run_measuring_itself(project, how, json=json)
                 return
             if not layout.whole and (any(goal.values()) or not project.store.latest_plan(project.settings.job)):
-                _plan_recorded(project, reading, seed or 0)
+                _plan_recorded(project, replay, seed or 0)
             _carry_out(project, project.run(layout=layout, options=how, **goal), json=json)
         return
-    told = {"run": command, "name": name, "examples": examples, "pattern": pattern, "engine": engine}
-    with job_project(options.load_settings(file, {**goal, **told, "timeout": timeout}), store) as project:
+    told = {**goal, "examples": examples, "pattern": pattern, "engine": engine, "timeout": timeout}
+    with job_project(job.load(told), job.store) as project:
         as_planned = target is None and not resume
         asked = (
             project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
@@ -104,9 +100,9 @@ def run(
         _carry_out(asked, run, json=json)
 
 
-def _plan_recorded(project: Project, reading: Reading, seed: int) -> None:
+def _plan_recorded(project: Project, replay: ReplayFlags, seed: int) -> None:
     """Plan by what is replayed of a recording, and keep it for the run to follow."""
-    project.save(project.planner(reading.evidence(project, seed), Predictors(seed=seed)).plan())
+    project.save(project.planner(replay.evidence(project, seed), Predictors(seed=seed)).plan())
 
 
 def _carry_out(project: Project, run: ProjectRun, *, json: bool) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from cotune.cli.flags import GoalFlags, spread_out
 from cotune.cli.help import GOAL, flag
-from cotune.cli.options import Confidence, Deadline, Epochs, Json, MaxCost, MaxEpochs, Name, Prefer, StoreUrl, Target
+from cotune.cli.options import Json, Name, StoreUrl
 from cotune.cli.output import emit_json, say
 from cotune.cluster.service.adopting import adopt_samples
 from cotune.cluster.service.foresight import foresee
@@ -19,18 +20,14 @@ from cotune.errors import Infeasible
 from cotune.units import counted, duration
 
 
+@spread_out
 def submit(
+    *,
     file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
-    target: Target = None,
-    deadline: Deadline = None,
+    goal: GoalFlags,
     team: Annotated[str | None, flag(GOAL, "--team", help="Whose job it is.")] = None,
     priority: Annotated[int | None, flag(GOAL, "--priority", help="Higher goes first (0).")] = None,
     name: Name = None,
-    epochs: Epochs = None,
-    max_epochs: MaxEpochs = None,
-    max_cost: MaxCost = None,
-    confidence: Confidence = None,
-    prefer: Prefer = None,
     hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting until cotune release.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved.")
@@ -43,19 +40,7 @@ def submit(
     cotune submit cotune.yaml --deadline 2h
     cotune submit cotune.yaml --dry-run
     """
-    asked: dict[str, Any] = {
-        "target": target,
-        "deadline": deadline,
-        "team": team,
-        "priority": priority,
-        "name": name,
-        "epochs": epochs,
-        "max_epochs": max_epochs,
-        "budget": None if max_cost is None else {"max_cost": max_cost},
-        "confidence": confidence,
-        "prefer": prefer,
-    }
-    snapshot = JobSnapshot.take(file, asked)
+    snapshot = JobSnapshot.take(file, goal.told() | {"team": team, "priority": priority, "name": name})
     with open_queue(store, may_make=True) as queue:
         adopt_samples(queue.store, snapshot)
         if dry_run:
