@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cotune.safety.printable import printable
 from cotune.units import duration
@@ -39,16 +39,14 @@ def console(stderr: bool = False) -> Console:
     return Console(file=stream, highlight=False, width=width, soft_wrap=not stream.isatty())
 
 
-class Progress:
-    """A bar with elapsed, left and spent on a terminal; elsewhere one line per step, more of one that is long."""
+Show = Callable[[float, str, str, str], None]  # how far, the step, how far that is, and all of it as words
 
-    def __init__(self, total: float) -> None:
-        self.total = total
-        self._begun = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-        self._said = ("", "")
-        self._said_at = self._begun
+
+class Progress:
+    """How far long work is, told to whatever shows it."""
+
+    def __init__(self, total: float, show: Show) -> None:
+        self.total, self._show = total, show
 
     def update(
         self,
@@ -63,35 +61,30 @@ class Progress:
 
         `detail` is how far the step itself is, which may change many times a second.
         """
-        words = f"{_detailed(text, detail)}{_left(left, within)}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=printable(words))
-        elif self._is_due(text, detail):
+        spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
+        remaining = f", about {duration(left)}{spread} left" if left is not None and left > 0 else ""
+        self._show(done, text, detail, f"{text}: {detail}{remaining}" if detail else f"{text}{remaining}")
+
+
+class _Lines:
+    """One line on stderr for each step, and in a long one one every few seconds in which it got further."""
+
+    def __init__(self) -> None:
+        self._begun = self._said_at = time.monotonic()
+        self._said = ("", "")
+
+    def __call__(self, _: float, text: str, detail: str, words: str) -> None:
+        waited = time.monotonic() - self._said_at >= _LINE_SECONDS
+        if text != self._said[0] or (waited and detail != self._said[1]):
             self._said, self._said_at = (text, detail), time.monotonic()
             note(f"[{duration(round(self._said_at - self._begun, 2))}] {words}")
-
-    def _is_due(self, text: str, detail: str) -> bool:
-        """Return whether there is news to write a line of: another step, or one that got further for some seconds."""
-        waited = time.monotonic() - self._said_at >= _LINE_SECONDS
-        return text != self._said[0] or (waited and detail != self._said[1])
-
-
-def _detailed(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text
-
-
-def _left(left: float | None, within: tuple[float, float] | None) -> str:
-    """Return the seconds left as words, with their interval where it is known."""
-    spread = f" ({duration(within[0])}..{duration(within[1])})" if within else ""
-    return f", about {duration(left)}{spread} left" if left is not None and left > 0 else ""
 
 
 @contextmanager
 def progress(total: float) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs."""
-    shown = Progress(total)
+    """Show progress on stderr while the block runs: a bar with elapsed, left and spent on a terminal, else lines."""
     if not sys.stderr.isatty():
-        yield shown
+        yield Progress(total, _Lines())
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -103,44 +96,12 @@ def progress(total: float) -> Iterator[Progress]:
     )
     columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
     with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
-        shown._bar, shown._task = bar, bar.add_task("", total=total)
-        yield shown
+        task = bar.add_task("", total=total)
 
+        def show(done: float, _: str, __: str, words: str) -> None:
+            bar.update(task, completed=min(done, total), description=printable(words))
 
-class Silent(Progress):
-    """Progress that nobody watches."""
-
-    def update(
-        self,
-        done: float,
-        text: str,
-        left: float | None = None,
-        within: tuple[float, float] | None = None,
-        *,
-        detail: str = "",
-    ) -> None:
-        """Show nothing."""
-
-
-class NotebookLine(Progress):
-    """One line under a notebook's cell, written over as work goes on."""
-
-    def __init__(self, total: float, line: Any) -> None:
-        super().__init__(total)
-        self._line = line
-
-    def update(
-        self,
-        done: float,
-        text: str,
-        left: float | None = None,
-        within: tuple[float, float] | None = None,
-        *,
-        detail: str = "",
-    ) -> None:
-        """Write over the line."""
-        share = f"{min(done / self.total, 1.0):4.0%} " if 0 < self.total < float("inf") else ""
-        self._line.update({"text/plain": f"{share}{_detailed(text, detail)}{_left(left, within)}"}, raw=True)
+        yield Progress(total, show)
 
 
 class Display(Protocol):
@@ -176,12 +137,18 @@ class LoggedDisplay:
         if in_notebook():
             from IPython.display import display  # type: ignore[import-not-found]  # there is one where this is asked
 
-            yield NotebookLine(total, display({"text/plain": ""}, raw=True, display_id=True))
+            line = display({"text/plain": ""}, raw=True, display_id=True)
+
+            def write_over(done: float, _: str, __: str, words: str) -> None:
+                share = f"{min(done / total, 1.0):4.0%} " if 0 < total < float("inf") else ""
+                line.update({"text/plain": f"{share}{words}"}, raw=True)
+
+            yield Progress(total, write_over)
         elif sys.stderr.isatty():
             with progress(total) as shown:
                 yield shown
         else:
-            yield Silent(total)
+            yield Progress(total, lambda *_: None)
 
 
 def in_notebook() -> bool:

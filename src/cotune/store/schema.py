@@ -6,13 +6,12 @@
     version 11  the rules of the service
     version 12  samples know whether their workers were copies that never met
 
-An empty store gets the tables as they are; one of the last release its migration, all in one transaction. A
-change of tables is a new version with a migration from the release before it. Versions below 8 were never released.
+An empty store gets the tables as they are; one of the last release those tables and columns that it lacks, all in one
+transaction. Every change of tables is a new version. Versions below 8 were never released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from sqlalchemy import (
@@ -35,6 +34,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.schema import CreateColumn
 
 from cotune.errors import InvalidFile
 
@@ -203,34 +203,8 @@ applied = Table(
 )
 
 
-def _remember_load(connection: Connection) -> None:
-    connection.execute(text('ALTER TABLE samples ADD COLUMN "load" JSON'))
-
-
-def _from_8(connection: Connection) -> None:
-    _remember_load(connection)
-    METADATA.create_all(connection, tables=[queue, queue_events, leaders])
-
-
-def _remember_length(connection: Connection) -> None:
-    connection.execute(text('ALTER TABLE samples ADD COLUMN "length" BIGINT'))
-
-
-def _add_rules(connection: Connection) -> None:
-    METADATA.create_all(connection, tables=[service_rules])
-
-
-def _remember_copies(connection: Connection) -> None:
-    connection.execute(text("ALTER TABLE samples ADD COLUMN copies BOOLEAN DEFAULT false NOT NULL"))
-
-
 VERSION = 12
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {  # from which version
-    8: _from_8,
-    9: _remember_length,
-    10: _add_rules,
-    11: _remember_copies,
-}
+_MIGRATED = range(8, VERSION)  # versions that lack tables and columns of this one, and nothing else
 
 
 def version(connection: Connection, label: str) -> int:
@@ -247,7 +221,7 @@ def version(connection: Connection, label: str) -> int:
             f"{label} has schema version {found}, this cotune knows up to {VERSION}; "
             "upgrade cotune or name another store (COTUNE_STORE)"
         )
-    if found and found != VERSION and found not in MIGRATIONS:
+    if found and found != VERSION and found not in _MIGRATED:
         raise InvalidFile(f"{label} has schema version {found}, which no release of cotune wrote; name another store")
     return int(found)
 
@@ -258,10 +232,17 @@ def migrate(connection: Connection, label: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(applied.name))))
     known = version(connection, label)
     applied.create(connection, checkfirst=True)
-    if known == 0:
-        METADATA.create_all(connection)
-    while 0 < known < VERSION:
-        MIGRATIONS[known](connection)
-        known += 1
-    if version(connection, label) < VERSION:
+    METADATA.create_all(connection)
+    for table in METADATA.sorted_tables if known else ():
+        _add_columns(connection, table)
+    if known < VERSION:
         connection.execute(applied.insert().values(version=VERSION, applied=datetime.now(UTC).isoformat()))
+
+
+def _add_columns(connection: Connection, table: Table) -> None:
+    """Give a table of an older version the columns that it lacks."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for column in table.columns:
+        if column.name not in there:
+            defined = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {defined}"))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Text, and_, case, cast, func, not_, or_, select, true
 
 from cotune.store import rows
-from cotune.store.database import Store, StoredResult
+from cotune.store.database import KnownJob, Store, StoredResult
 from cotune.store.schema import evaluations, jobs, plans, results, samples
 from cotune.types import Cause, Evaluation, Job, Sample
 
@@ -21,14 +21,9 @@ STATES: tuple[State, ...] = ("growing", "failed", "interrupted", "ok")
 
 
 @dataclass(frozen=True, slots=True)
-class JobSummary:
+class JobSummary(KnownJob):
     """A job of the store, and what was measured of it so far."""
 
-    name: str
-    fingerprint: str
-    definition: Job
-    first_seen: str
-    samples: int
     configs: int
     runs: int
     failed: int
