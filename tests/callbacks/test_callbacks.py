@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cotune.callbacks import metric_of
+from cotune.callbacks import evaluated
 from cotune.errors import NotFound
 from interop import environments
 
@@ -108,13 +108,13 @@ def test_a_training_ends_on_both_workers_when_its_target_is_met(name: str, tmp_p
 
 def test_the_metric_is_found_by_its_name_or_as_what_was_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COTUNE_METRIC", raising=False)
-    assert metric_of({"val_accuracy": 0.5, "loss": 1.0}, None) == 0.5
-    assert metric_of({"accuracy": 0.6, "val_accuracy": 0.5}, None) == 0.6
+    assert evaluated({"val_accuracy": 0.5, "loss": 1.0}, None) == {"accuracy": 0.5}
+    assert evaluated({"accuracy": 0.6, "val_accuracy": 0.5}, None) == {"accuracy": 0.6}
     monkeypatch.setenv("COTUNE_METRIC", "loss")
-    assert metric_of({"eval_loss": 0.1, "eval_accuracy": 0.5}, None) == 0.1
-    assert metric_of({"my/number": 3.0}, "my/number") == 3.0
+    assert evaluated({"eval_loss": 0.1, "eval_accuracy": 0.5}, None) == {"loss": 0.1}
+    assert evaluated({"my/number": 3.0}, "my/number") == {"loss": 3.0}
     with pytest.raises(NotFound, match=r"no metric 'acc' was evaluated, but loss, val_acuracy; name it: Report"):
-        metric_of({"loss": 1.0, "val_acuracy": 0.1}, "acc")
+        evaluated({"loss": 1.0, "val_acuracy": 0.1}, "acc")
 
 
 @pytest.mark.parametrize(("name", "package"), [("lightning", "lightning"), ("huggingface", "transformers")])

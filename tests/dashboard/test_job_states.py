@@ -46,7 +46,7 @@ def test_sliders_cover_the_goal_that_was_asked_for(tmp_path: Path) -> None:
         answers = StoreAnswers(store)
         saved = answers.learner(job_key(JOB.name, JOB.fingerprint), answers.job(job_key(JOB.name, JOB.fingerprint)))
         assert saved.seconds_range[0] <= (GOAL.deadline or 0.0) <= saved.seconds_range[1]
-        assert saved.space is not None
-        store.save_plan(JOB, far, saved.space, saved.cluster)
+        assert saved.planner.space is not None
+        store.save_plan(JOB, far, saved.planner.space, saved.planner.cluster)
         question = StoreAnswers(store).opened(job_key(JOB.name, JOB.fingerprint))["question"]
         assert question["seconds"][1] >= 10_000_000.0

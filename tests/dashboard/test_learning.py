@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_the_last_plan_says_what_may_be_chosen(store: Store) -> None:
     stock(store)
     learnt = learn(store, job_summaries(store)[0])
-    assert (learnt.space, learnt.cluster, learnt.goal) == (SPACE, CLUSTER, GOAL)
+    assert (learnt.planner.space, learnt.planner.cluster, learnt.planner.goal) == (SPACE, CLUSTER, GOAL)
     assert not learnt.assumed
     assert learnt.accuracy_range is not None
     assert learnt.accuracy_range[0] < GOAL.target < learnt.accuracy_range[1]
@@ -39,7 +39,9 @@ def test_without_a_plan_the_range_is_what_was_measured(store: Store) -> None:
         store.save(JOB, sample(rng, Config.data_parallel(batch, workers, "t4"), 0, f"s{place}"))
     learnt = learn(store, job_summaries(store)[0])
     assert learnt.assumed
-    assert learnt.space == Space((Axis("workers", (1, 2, 3)), Axis("batch_size", (16, 64)), Axis("device", ("t4",))))
+    assert learnt.planner.space == Space(
+        (Axis("workers", (1, 2, 3)), Axis("batch_size", (16, 64)), Axis("device", ("t4",)))
+    )
     assert learnt.accuracy_range is None
     assert findings(learnt, WhatIf(deadline=1e6)).plan is not None
 
@@ -58,7 +60,7 @@ def test_of_very_many_samples_the_newest_of_each_config_are_learnt_from(store: S
     everything = store.samples(JOB)
     assert {one.config for one in learnt.samples} == {one.config for one in everything}
     assert learnt.samples[-1].id == everything[-1].id
-    assert any(note.startswith("learnt from the newest") for note in learnt.outlook.notes)
+    assert any(note.startswith("learnt from the newest") for note in learnt.planner.outlook.notes)
 
 
 def test_a_job_is_learnt_once_until_something_new_was_measured(store: Store) -> None:

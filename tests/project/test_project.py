@@ -106,7 +106,7 @@ def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None
         assert found.plan is not None
         assert told(found.plan.forecast) == expected
         learnt = learn(project.store, job_summaries(project.store)[-1])
-        goal = learnt.goal
+        goal = learnt.planner.goal
         answered = findings(learnt, WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer))
         assert answered.plan is not None
         assert told(answered.plan.forecast) == expected

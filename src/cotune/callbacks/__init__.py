@@ -24,18 +24,21 @@ def is_heard() -> bool:
     return "COTUNE_REPORT" in os.environ
 
 
-def evaluated(numbers: Mapping[str, SupportsFloat], name: str | None) -> dict[str, SupportsFloat]:
-    """Return the job's metric by its own name, as `cotune.report` wants it; `name` is what it was evaluated as."""
-    return {os.environ.get("COTUNE_METRIC", "accuracy"): metric_of(numbers, name)}
+def evaluated(
+    numbers: Mapping[str, SupportsFloat], name: str | None, *, required: bool = True
+) -> dict[str, SupportsFloat]:
+    """Return the job's metric by its own name, as `cotune.report` wants it; `name` is what it was evaluated as.
 
-
-def metric_of(numbers: Mapping[str, SupportsFloat], name: str | None) -> SupportsFloat:
-    """Return the job's metric among those that were evaluated: by its name, or as `val_...` and the like."""
-    wanted = name or os.environ.get("COTUNE_METRIC", "accuracy")
+    It is found by its name, or as `val_...` and the like; one that is not `required` may be missing.
+    """
+    metric = os.environ.get("COTUNE_METRIC", "accuracy")
+    wanted = name or metric
     found = next((prefix + wanted for prefix in _PREFIXES if prefix + wanted in numbers), None)
-    if found is None:
-        there = ", ".join(sorted(numbers)) or "none at all"
-        raise NotFound(
-            f"no metric {wanted!r} was evaluated, but {there}{suggestion(wanted, numbers)}; name it: Report(metric=...)"
-        )
-    return numbers[found]
+    if found is not None:
+        return {metric: numbers[found]}
+    if not required:
+        return {}
+    there = ", ".join(sorted(numbers)) or "none at all"
+    raise NotFound(
+        f"no metric {wanted!r} was evaluated, but {there}{suggestion(wanted, numbers)}; name it: Report(metric=...)"
+    )

@@ -16,7 +16,6 @@ from typing import Any
 
 from cotune.callbacks import evaluated, injected
 from cotune.callbacks.together import Ballot, Keeper
-from cotune.errors import NotFound
 from cotune.worker.report import report, warn
 
 _LEFT = "it was ended when it was told to stop, without what it saves at its end; its state is in {}"
@@ -90,7 +89,7 @@ class _Loop:
         for own in ("epoch", "step", "tokens"):
             numbers.pop(own, None)
         if numbers:
-            self._met |= report(**self._progress(), **{**numbers, **_metric(numbers)})
+            self._met |= report(**self._progress(), **{**numbers, **evaluated(numbers, None, required=False)})
 
     def _stepped(self) -> None:
         self._steps += 1
@@ -122,14 +121,6 @@ class _Loop:
             return len(training) if training is not None else None
         except TypeError:
             return None
-
-
-def _metric(numbers: dict[str, float]) -> dict[str, Any]:
-    """Return the job's metric, if it is among what was logged: by its name, or as `val_...` and the like."""
-    try:
-        return dict(evaluated(numbers, None))
-    except NotFound:
-        return {}
 
 
 def _sampler(loader: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from cotune.callbacks import evaluated, is_heard
 from cotune.callbacks.together import Ballot, Keeper
 from cotune.callbacks.train_job import TrainJobCountdown
-from cotune.errors import NotFound, missing_extra
+from cotune.errors import missing_extra
 from cotune.worker.report import report, warn
 
 TIMES_WORKERS = (
@@ -82,8 +82,8 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
 
     def on_log(self, args: Any, state: Any, _: Any, logs: dict[str, float] | None = None, **__: Any) -> None:
         """Tell the training loss where that is the job's metric and nothing is ever evaluated."""
-        if is_heard() and logs and not _evaluates(args) and self._names(logs):
-            report(epoch=state.epoch, step=state.global_step, **evaluated(logs, self.metric))
+        if is_heard() and not _evaluates(args) and (told := evaluated(logs or {}, self.metric, required=False)):
+            report(epoch=state.epoch, step=state.global_step, **told)
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Keep no checkpoints of evaluations after the training."""
@@ -97,21 +97,10 @@ class Report(_framework().TrainerCallback):  # type: ignore[misc]  # the framewo
         if self._train_job is not None and state.max_steps > 0:
             self._train_job.see(state.global_step / state.max_steps, metrics)
 
-    def _names(self, logs: dict[str, float]) -> bool:
-        try:
-            evaluated(logs, self.metric)
-        except NotFound:
-            return False
-        return True
-
     def _told(self, metrics: dict[str, float]) -> dict[str, Any]:
         """Return the job's metric; where it was not evaluated and need not be, the others by their names."""
-        try:
-            return dict(evaluated(metrics, self.metric))
-        except NotFound:
-            if self.required:
-                raise
-            return {name: value for name, value in metrics.items() if name != "epoch"}
+        others = {name: value for name, value in metrics.items() if name != "epoch"}
+        return dict(evaluated(metrics, self.metric, required=self.required)) or others
 
     def _keep(self, state: Any) -> None:
         if self.trainer is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from cotune.callbacks import evaluated, is_heard
 from cotune.callbacks.together import Ballot, Keeper
 from cotune.callbacks.train_job import TrainJobCountdown
-from cotune.errors import NotFound, missing_extra
+from cotune.errors import missing_extra
 from cotune.worker.report import report
 
 _PREFIX = "step-"
@@ -105,12 +105,8 @@ class Report(_framework().Callback):  # type: ignore[misc]  # the framework is n
 
     def _evaluated(self, trainer: Any) -> dict[str, Any]:
         """Return the job's metric; where it was not logged and need not be, the others by their names."""
-        try:
-            return dict(evaluated(trainer.callback_metrics, self.metric))
-        except NotFound:
-            if self.required:
-                raise
-            return dict(trainer.callback_metrics)
+        logged = trainer.callback_metrics
+        return dict(evaluated(logged, self.metric, required=self.required)) or dict(logged)
 
     def _keep(self, trainer: Any) -> None:
         seconds = self._keeper.keep(lambda into: _save(trainer, into))

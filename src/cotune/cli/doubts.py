@@ -68,6 +68,12 @@ def _shown(samples: Sequence[Sample]) -> list[float]:
     return [point.accuracy for sample in samples for point in sample.curve]
 
 
+def doubt_goal(settings: Settings) -> None:
+    """Ask what of a target may be meant otherwise, before anything is measured for it."""
+    doubt_direction(settings)
+    doubt_unit(settings)
+
+
 def doubt_direction(settings: Settings) -> None:
     """Say that a target is taken the other way round than a metric of that name is better."""
     job, target = settings.job, settings.goal.target
@@ -107,7 +113,13 @@ def open_target(job: Job) -> str:
     return f"'{job.metric}{'>=' if job.better == 'higher' else '<='}LEVEL'"
 
 
-def doubt_copies(job: Job, configs: Configs) -> None:
+def doubt_configs(job: Job, configs: Configs) -> None:
+    """Say what of the configs to be tried may not train as it should."""
+    doubt_batches(job, configs)
+    _doubt_copies(job, configs)
+
+
+def _doubt_copies(job: Job, configs: Configs) -> None:
     """Say that several workers would be copies, where their script has nothing by which they could meet."""
     several = bool((configs.workers[configs.valid] > 1).any())
     if several and (script := copied_script(job)) is not None:

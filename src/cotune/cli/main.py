@@ -17,14 +17,8 @@ from cotune.errors import CotuneError, Infeasible, Interrupted, NotFound, UsageE
 from cotune.safety.printable import printable
 
 _REFUSALS = (  # of the system, which a user can do something about
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOSPC,
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM),
+    *(errno.EROFS, errno.ENOSPC),
 )
 _INTERRUPTED = "interrupted; what was measured is kept"
 

@@ -126,7 +126,7 @@ class StoreAnswers:
             learnt = self.learner(key, job)
         except NotFound as error:
             return told | {"question": None, "why_not": str(error)}
-        goal = learnt.goal
+        goal = learnt.planner.goal
         last = WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
         found = findings(learnt, last, history=True)
         return told | {
@@ -134,10 +134,10 @@ class StoreAnswers:
                 "goal": answer(found)["goal"],
                 "seconds": learnt.seconds_range,
                 "accuracy": learnt.accuracy_range,
-                "prices": {device.name: device.price_per_hour for device in learnt.cluster.devices},
-                "currency": learnt.cluster.currency,
-                "priced": price_words(learnt.cluster),
-                "configs": len(learnt.space),
+                "prices": {device.name: device.price_per_hour for device in learnt.planner.cluster.devices},
+                "currency": learnt.planner.cluster.currency,
+                "priced": price_words(learnt.planner.cluster),
+                "configs": len(learnt.planner.space),
                 "assumed": learnt.assumed,
             },
             "answer": answer(found),

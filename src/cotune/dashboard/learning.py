@@ -43,23 +43,6 @@ class Learnt:
     seconds_range: tuple[float, float]
     accuracy_range: tuple[float, float] | None  # of the metric, worst first; None where no target can be judged
 
-    @property
-    def goal(self) -> Goal:
-        """Return what was asked last, or nothing."""
-        return self.planner.goal
-
-    @property
-    def space(self) -> Space:
-        return self.planner.space
-
-    @property
-    def cluster(self) -> Cluster:
-        return self.planner.cluster
-
-    @property
-    def outlook(self) -> Outlook:
-        return self.planner.outlook
-
 
 class Learner:
     """Learns each job once for what the store holds; safe to ask from several threads.

@@ -55,7 +55,7 @@ class WhatIf:
 
 def findings(learnt: Learnt, asked: WhatIf, *, history: bool = False) -> Findings:
     """Return the findings of a job under another goal and other prices, with what was measured if asked."""
-    planner = learnt.planner.asking(asked.goal(learnt.goal), asked.cluster(learnt.cluster))
+    planner = learnt.planner.asking(asked.goal(learnt.planner.goal), asked.cluster(learnt.planner.cluster))
     plans = [(stored.created, stored.plan) for stored in learnt.plans] if history else []
     return find(planner, learnt.samples if history else (), plans)
 

@@ -10,14 +10,7 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import (
-    doubt_batches,
-    doubt_copies,
-    doubt_direction,
-    doubt_script,
-    doubt_target,
-    doubt_unit,
-)
+from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_target
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
@@ -69,8 +62,7 @@ def plan(
         if replay.recording:
             known = replay.evidence(project, seed)
         else:
-            doubt_direction(project.settings)
-            doubt_unit(project.settings)
+            doubt_goal(project.settings)
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
             known = _measured(
                 project, replay.max_samples, history=not no_history, seed=seed, may_measure=not no_measure
@@ -80,9 +72,7 @@ def plan(
         planner = project.planner(known, predictors)
         chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
         took = time.perf_counter() - begun
-        doubt_batches(project.settings.job, Configs.of([chosen.config]))
-        if not replay.recording:
-            doubt_copies(project.settings.job, Configs.of([chosen.config]))
+        doubt_configs(project.settings.job, Configs.of([chosen.config]))
         project.save(chosen)
         _print(project, chosen, known.samples, took, json=json)
         if not (json or from_scratch):

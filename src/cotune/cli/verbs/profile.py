@@ -7,14 +7,12 @@ from typing import Annotated
 from cotune.cli import options
 from cotune.cli.doubts import (
     doubt_axes,
-    doubt_batches,
-    doubt_copies,
-    doubt_direction,
+    doubt_configs,
+    doubt_goal,
     doubt_open_target,
     doubt_script,
     doubt_seed,
     doubt_target,
-    doubt_unit,
 )
 from cotune.cli.flags import JobFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, flag, rare_flag
@@ -68,12 +66,10 @@ def profile(
     settings = job.load(told | space.told())
     for words in settings.notes:
         note(words)
-    doubt_batches(settings.job, settings.space.configs())
-    doubt_copies(settings.job, settings.space.configs())
+    doubt_configs(settings.job, settings.space.configs())
     doubt_seed(settings.job, seed)
     with job_project(settings, job.store) as project:
-        doubt_direction(project.settings)
-        doubt_unit(project.settings)
+        doubt_goal(project.settings)
         doubt_open_target(project.settings)
         doubt_script(project.settings.job, project.store.samples(project.settings.job))
         outcome = project.profile(

@@ -6,15 +6,7 @@ import os
 from typing import Annotated, Any
 
 from cotune.cli import options
-from cotune.cli.doubts import (
-    doubt_batches,
-    doubt_copies,
-    doubt_direction,
-    doubt_script,
-    doubt_seed,
-    doubt_unit,
-    refuse_target,
-)
+from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_seed, refuse_target
 from cotune.cli.flags import JobFlags, ReplayFlags, spread_out
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
@@ -90,8 +82,7 @@ def run(
         )
         if not resume:
             refuse_target(asked.settings, asked.store.samples(asked.settings.job))
-        doubt_direction(project.settings)
-        doubt_unit(project.settings)
+        doubt_goal(project.settings)
         doubt_seed(project.settings.job, seed)
         doubt_script(asked.settings.job, asked.store.samples(asked.settings.job))
         run = asked.run(layout=layout, options=how, **goal)
@@ -117,8 +108,7 @@ def _announce(settings: Settings, run: ProjectRun) -> None:
     note(f"running {config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
     for line in price_words(settings.cluster):
         note(f"price: {line}")
-    for doubt in (doubt_batches, doubt_copies):
-        doubt(settings.job, Configs.of([config]))
+    doubt_configs(settings.job, Configs.of([config]))
     cores = len(os.sched_getaffinity(0))
     shared = settings.engine == "local" and "nodes" not in settings.engine_settings
     if shared and config.device == "cpu" and config.workers > cores:

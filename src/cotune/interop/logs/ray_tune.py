@@ -16,13 +16,8 @@ from cotune.interop.logged import Logged, Point, below
 from cotune.types import Failure
 
 _OWN = (
-    "timestamp",
-    "time_total_s",
-    "time_this_iter_s",
-    "training_iteration",
-    "time_since_restore",
-    "iterations_since_restore",
-    "pid",
+    *("timestamp", "time_total_s", "time_this_iter_s", "training_iteration", "time_since_restore"),
+    *("iterations_since_restore", "pid"),
 )
 
 

@@ -16,14 +16,14 @@ import os
 import subprocess
 import sys
 import time
-from collections import deque
 from dataclasses import dataclass
 
 from cotune.errors import UsageError, missing_extra
 from cotune.run.kubeflow.client import TrainRequest
 from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
-from cotune.run.launch import Event, Launch
+from cotune.run.launch import Launch
 from cotune.run.lease import Lease, leased
+from cotune.run.polled import PolledEngine
 from cotune.run.remote import RemoteLaunch, group_of
 from cotune.safety import private
 from cotune.types import Cause, Failure
@@ -64,7 +64,7 @@ class _Submitted:
 
 
 @dataclass
-class Kubeflow:
+class Kubeflow(PolledEngine[_Submitted]):
     """Worker processes in the pods of a Kubeflow TrainJob.
 
     `backend` is `kubernetes`, or `local` for processes of this machine; `namespace`, `runtime` and `image` are the
@@ -88,17 +88,11 @@ class Kubeflow:
             raise UsageError(f"the kubeflow engine's backend is kubernetes or local, not {self.backend!r}")
         if min(self.per_node, self.cpus) < 1:
             raise UsageError("the kubeflow engine has at least 1 worker for each node, with at least 1 cpu")
-        self._running: dict[str, _Submitted] = {}
-        self._events: deque[Event] = deque()
-
-    def now(self) -> float:
-        """Return the system's monotonic time in seconds."""
-        return time.monotonic()
+        super().__post_init__()
 
     def start(self, launch: Launch) -> None:
         """Have a client create the TrainJob of a launch; what cannot work is said now."""
-        if launch.id in self._running:
-            raise ValueError(f"launch {launch.id!r} is already running")
+        self._refuse_twice(launch.id)
         if launch.config.servers or len(launch.config.stages) > 1:
             raise UsageError("the kubeflow engine has neither parameter servers nor several kinds of device")
         if launch.config.workers % self.per_node and self.backend != "local":
@@ -147,17 +141,8 @@ class Kubeflow:
         if launch in self._running:
             self._running[launch].away.stop(self.now(), grace)
 
-    def wait(self, timeout: float) -> Event | None:
-        """Return the next event, or None after `timeout` seconds without one."""
-        until = self.now() + timeout
-        while not self._events:
-            for running in list(self._running.values()):
-                self._attend(running)
-            left = until - self.now()
-            if self._events or left <= 0:
-                break
-            time.sleep(min(left, self.poll))
-        return self._events.popleft() if self._events else None
+    def _listen(self, timeout: float) -> None:
+        time.sleep(timeout)
 
     def close(self) -> None:
         """Have the jobs of this engine deleted, and return when they are over."""

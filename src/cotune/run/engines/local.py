@@ -16,7 +16,6 @@ import shutil
 import signal
 import tempfile
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, free_ports, group_env, node_env, rank_env
-from cotune.run.launch import Event, Launch, Started
+from cotune.run.launch import Launch, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.connection import Connection
 from cotune.run.local.gpus import gpu_env, mps_daemon, needs_mps
@@ -37,6 +36,7 @@ from cotune.run.local.messages import Group, Node, Program, Slice
 from cotune.run.local.nodes import EmulatedNodes, Rate
 from cotune.run.local.shares import Shares
 from cotune.run.logged import log_of, tool_of
+from cotune.run.polled import PolledEngine
 from cotune.run.reasons import aborted, foreign, memory_kills, reason
 from cotune.run.tail import Tail
 from cotune.types import Cause, Config, Failure
@@ -47,7 +47,7 @@ _IMPORTING_SECONDS = 0.3  # while it imports for its first workers, and hears no
 
 
 @dataclass
-class Local:
+class Local(PolledEngine[LocalLaunch]):
     """Worker processes on this machine, from a fork server that has torch imported where it may be needed.
 
     `cores` and `gpus` say how many to use (all); `slices` into how many equal parts the
@@ -93,8 +93,7 @@ class Local:
         self._gpus = Shares("gpu", gpus[: self.gpus])
         self._server: Connection | None = None
         self._mps = False
-        self._running: dict[str, LocalLaunch] = {}
-        self._events: deque[Event] = deque()
+        super().__post_init__()
 
     def _plain_cores(self) -> int | None:
         """Return how many cores to use; a share of one, or a link, is for emulated nodes."""
@@ -113,14 +112,9 @@ class Local:
         given = (self.nodes, self.cores, self.link, self.disk)
         return EmulatedNodes.of(*given, per_machine=self.per_machine, trunk=self.trunk, devices=self.devices)
 
-    def now(self) -> float:
-        """Return the system's monotonic time in seconds."""
-        return time.monotonic()
-
     def start(self, launch: Launch) -> None:
         """Start a launch; what cannot work is said now, before any process starts."""
-        if launch.id in self._running:
-            raise ValueError(f"launch {launch.id!r} is already running")
+        self._refuse_twice(launch.id)
         on_nodes = self._nodes.of_units(launch.config, launch.nodes) if self._nodes else []
         job, known = launch.job, numbers(launch)
         cwd, own = Path(job.folder).absolute(), dict(job.env)
@@ -156,18 +150,6 @@ class Local:
             (running.folder / "stop").touch()
         running.stopped = True
         running.terminate_at = self.now() + grace
-
-    def wait(self, timeout: float) -> Event | None:
-        """Return the next event, or None after `timeout` seconds without one."""
-        until = self.now() + timeout
-        while not self._events:
-            left = until - self.now()
-            self._listen(min(left, self.poll))
-            for running in list(self._running.values()):
-                self._attend(running)
-            if left <= 0:
-                break
-        return self._events.popleft() if self._events else None
 
     def close(self) -> None:
         """End everything this engine started."""
@@ -274,7 +256,7 @@ class Local:
     def _listen(self, timeout: float) -> None:
         """Take in what the server says."""
         if self._server is None:
-            time.sleep(max(0.0, timeout))
+            time.sleep(timeout)
             return
         said = self._server.receive(timeout)
         if said is None:

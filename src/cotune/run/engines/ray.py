@@ -10,14 +10,14 @@ Nothing of the engine is in the path of a training step.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cotune.errors import UsageError, missing_extra
-from cotune.run.launch import Event, Launch
+from cotune.run.launch import Launch
 from cotune.run.lease import leased
+from cotune.run.polled import PolledEngine
 from cotune.run.remote import RemoteLaunch, group_of
 from cotune.types import Failure
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Ray:
+class Ray(PolledEngine["RayLaunch"]):
     """Worker processes on the nodes of a Ray cluster, an existing one or a private one.
 
     `address` is the cluster's (RAY_ADDRESS, else a private cluster, started with the
@@ -53,17 +53,11 @@ class Ray:
         if self.cpus <= 0:
             raise UsageError(f"the ray engine needs cpus above 0 for each worker, not {self.cpus:g}")
         self._cluster: RayCluster | None = None
-        self._running: dict[str, RayLaunch] = {}
-        self._events: deque[Event] = deque()
-
-    def now(self) -> float:
-        """Return the system's monotonic time in seconds."""
-        return time.monotonic()
+        super().__post_init__()
 
     def start(self, launch: Launch) -> None:
         """Start a launch; what cannot work is said now, before anything is placed."""
-        if launch.id in self._running:
-            raise ValueError(f"launch {launch.id!r} is already running")
+        self._refuse_twice(launch.id)
         lease = leased(launch.folder, launch.fence)
         try:
             group = group_of(launch, lease, self.term_seconds)
@@ -86,18 +80,6 @@ class Ray:
         running.away.stopped = True
         running.ask_to_stop()
         running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
-
-    def wait(self, timeout: float) -> Event | None:
-        """Return the next event, or None after `timeout` seconds without one."""
-        until = self.now() + timeout
-        while not self._events:
-            left = until - self.now()
-            self._listen(max(0.0, min(left, self.poll)))
-            for running in list(self._running.values()):
-                self._attend(running)
-            if left <= 0:
-                break
-        return self._events.popleft() if self._events else None
 
     def room(self, device: str) -> int:
         """Return how many workers of a device the cluster holds now, when nothing else runs on it."""

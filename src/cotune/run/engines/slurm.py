@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotune.errors import UsageError
-from cotune.run.launch import Event, Launch
+from cotune.run.launch import Launch
 from cotune.run.lease import leased
+from cotune.run.polled import PolledEngine
 from cotune.run.remote import RemoteLaunch, group_of
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
@@ -44,7 +44,7 @@ class _Submitted:
 
 
 @dataclass
-class Slurm:
+class Slurm(PolledEngine[_Submitted]):
     """Worker processes as the tasks of a Slurm job, on nodes that share the run's folder.
 
     `partition`, `account` and `options` go to sbatch as they are; `cpus` is what one worker
@@ -66,19 +66,13 @@ class Slurm:
             raise UsageError(f"the slurm engine needs at least 1 cpu for each worker, not {self.cpus}")
         if isinstance(self.options, str):
             raise UsageError(f"the slurm engine's options are a list, such as [--qos=low], not {self.options!r}")
-        self._running: dict[str, _Submitted] = {}
-        self._events: deque[Event] = deque()
+        super().__post_init__()
         self._asking: Asking | None = None
         self._asked = 0.0
 
-    def now(self) -> float:
-        """Return the system's monotonic time in seconds."""
-        return time.monotonic()
-
     def start(self, launch: Launch) -> None:
         """Submit a launch; what cannot work is said now, before it waits in a queue."""
-        if launch.id in self._running:
-            raise ValueError(f"launch {launch.id!r} is already running")
+        self._refuse_twice(launch.id)
         if launch.config.servers:
             raise UsageError("the slurm engine has no parameter servers; use 0 servers")
         require_slurm()
@@ -102,19 +96,6 @@ class Slurm:
         """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
         if launch in self._running:
             self._running[launch].away.stop(self.now(), grace)
-
-    def wait(self, timeout: float) -> Event | None:
-        """Return the next event, or None after `timeout` seconds without one."""
-        until = self.now() + timeout
-        while not self._events:
-            self._ask()
-            for running in list(self._running.values()):
-                self._attend(running)
-            left = until - self.now()
-            if self._events or left <= 0:
-                break
-            time.sleep(min(left, self.poll))
-        return self._events.popleft() if self._events else None
 
     def close(self) -> None:
         """Cancel the jobs of this engine, and return when they are over."""
@@ -151,8 +132,9 @@ class Slurm:
             return self.cpus
         return 1 if device == "cpu" else cores_of_a_gpu(described_nodes(self.partition), device)
 
-    def _ask(self) -> None:
+    def _listen(self, timeout: float) -> None:
         """Take in what squeue says, and ask it again when it is time."""
+        time.sleep(timeout)
         if self._asking is not None:
             states = self._asking.answer()
             if states is None:

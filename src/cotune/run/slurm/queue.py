@@ -18,16 +18,8 @@ from cotune.run.slurm.batch import JOB, SCRIPT
 _ASK_SECONDS = 60.0
 _PAUSE = 0.2
 FINISHED = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "TIMEOUT",
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+    *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
 GONE = "GONE"  # so long over that the controller has forgotten it
 
