@@ -18,13 +18,14 @@ from cotune.units import counted, number
 def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:
     """Print forecast beside measured; raise `Missed` where the goal was not met."""
     if json:
-        emit_json("run", _document(settings, goal, run))
+        emit_json("run", run_document(settings, goal, run))
     else:
         _print(settings, run)
     end_with(Missed(run.missed) if run.missed else None, told=json)
 
 
-def _document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
+def run_document(settings: Settings, goal: Goal, run: EndedRun) -> dict[str, Any]:
+    """Return what came of a run, beside what was asked and planned."""
     unit = settings.cluster.unit
     return {
         "job": settings.job.name,

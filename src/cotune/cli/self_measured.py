@@ -12,7 +12,8 @@ from typing import Any
 
 from cotune.cli.flags import ReplayFlags
 from cotune.cli.output import emit_json, end_with, note, say, table
-from cotune.documents import config_document, goal_document, goal_words, price_document, sample_document
+from cotune.cli.run_result import run_document
+from cotune.documents import config_document, goal_words, sample_document
 from cotune.errors import Missed
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.settings import Settings
@@ -122,14 +123,8 @@ def _document(
         }
         for move in training.moves
     ]
-    return {
-        "job": settings.job.name,
-        "goal": goal_document(settings.job, settings.goal, unit),
-        "plan": None,
+    return run_document(settings, settings.goal, run) | {
         "run": sample_document(run.last) | {"seconds": training.seconds, "cost": {"value": run.cost, "unit": unit}},
-        "prices": price_document(settings.cluster),
-        "starts": len(training.starts),
-        "continued": None,
         "probes": [sample_document(probe) for probe in training.probes],
         "forecasts": forecasts,
         "outcome": {
@@ -139,8 +134,6 @@ def _document(
             "measuring_device_seconds": training.measuring_device_seconds,
             "moves": moves,
         },
-        "met": run.missed is None,
-        "missed": run.missed,
     }
 
 

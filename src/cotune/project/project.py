@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from cotune.checkpoints import joined
@@ -36,8 +35,8 @@ from cotune.probe.outcome import ProfileOutcome
 from cotune.project.not_measured import measured_otherwise, not_measured
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
-from cotune.project.profile import ProfileContext, ProfileOptions
-from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunContext, RunLayout, RunOptions, require_run_words
+from cotune.project.profile import profiled
+from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine
@@ -45,7 +44,7 @@ from cotune.run.opening import require_engine
 from cotune.space import Space, check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
-from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Value
+from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Sample, Value
 
 _IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
 _COUNTER = "cotune.modelling.model_counter"  # of a room that may not be installed
@@ -88,9 +87,7 @@ class Project:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,6 +127,11 @@ class Project:
     def recorded(self) -> bool:
         """Return whether a recording is replayed instead of running the job."""
         return self.replayed is not None
+
+    @property
+    def engine(self) -> str | Engine:
+        """Return what the job runs on: an engine that was given, or the name of one."""
+        return self._engine or self.settings.engine
 
     @property
     def runs_folder(self) -> Path:
@@ -212,17 +214,10 @@ class Project:
         nothing at all is known of the job's speed afterwards.
         """
         self.require_command()
-        context = ProfileContext(
-            self.settings,
-            self.store,
-            self._engine or self.settings.engine,
-            self.runs_folder,
-            self.display,
-            self.replayed,
-        )
         before = self._history() if history else None
-        options = ProfileOptions(max_samples, cover, retry_failed, seed)
-        return context.measure(budget, options, before)
+        return profiled(
+            self, budget, before, max_samples=max_samples, cover=cover, retry_failed=retry_failed, seed=seed
+        )
 
     def require_command(self) -> None:
         """Refuse to start a job that does not say how it is run."""
@@ -272,23 +267,18 @@ class Project:
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(laid_over(self.settings, given)) if given else self
         project.require_command()
-        context = RunContext(
-            project.settings,
-            self.store,
-            self._engine or self.settings.engine,
-            self.runs_folder,
-            self.display,
-            project.evidence,
-            project._following,
-        )
-        return context.prepare(plan, layout, options, tuple(given))
+        return prepared_run(project, plan, layout, options, tuple(given))
 
-    def _following(self, plan: Plan, goal: Goal, seed: int) -> Plan | None:
+    def following(self, plan: Plan, goal: Goal, seed: int) -> Plan | None:
         """Return a plan's config forecast anew for another goal; None where too little was measured for that."""
         try:
             return self.with_goal(goal).planner(predictors=Predictors(seed=seed)).follow(plan)
         except CotuneError:
             return None
+
+    def keep(self, sample: Sample) -> None:
+        """Write a sample of the job into the store, as it is now."""
+        self.store.save(self.settings.job, sample)
 
     def save(self, plan: Plan) -> None:
         """Keep a plan with what it was chosen from, for a run to follow."""

@@ -7,18 +7,17 @@ run.result()                 to the end, shown where somebody watches
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotune import progress
 from cotune.checkpoints import has_checkpoint, lineage
-from cotune.display import Display
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.jobfile.settings import Settings
 from cotune.predict.annealing import continuable
-from cotune.predict.evidence import Evidence
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
 from cotune.predict.samples import informative
 from cotune.probe.outcome import readable
@@ -29,15 +28,17 @@ from cotune.project.measured_itself import MeasuredItself, measured_itself
 from cotune.project.run_watch import OwnOdds, RunWatch, planned_odds
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
-from cotune.run.launch import Engine, Launch
+from cotune.run.launch import Launch
 from cotune.run.opening import opened_engine
 from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
 from cotune.space import check_counts
-from cotune.store import Store
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
 from cotune.units import number
 from cotune.worker.kubeflow import TrainJobStatus
+
+if TYPE_CHECKING:
+    from cotune.project.project import Project
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
@@ -95,98 +96,79 @@ def require_run_words(plan: object, layout: object, options: object) -> None:
             raise UsageError(f"{name} of a run should be such as {example}, not {value!r:.80}")
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What runs of a job need: what its file says, its store and engine, where files go and what is shown.
+def prepared_run(
+    project: Project, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]
+) -> ProjectRun:
+    """Return an unfinished run as it was, or a plan with what was given laid over it, ready to begin.
 
-    `follow` forecasts a plan's config anew for another goal, where enough was measured.
+    `asked` names the parts of the goal that win over the plan's.
     """
+    settings = project.settings
+    plan = plan or project.store.latest_plan(settings.job)
+    if plan is None and layout == AS_PLANNED and not options.resume and _is_tunable(settings):
+        return _measuring_itself(project, options)
+    left_at = _beginnings(project).unfinished(options.seed) if options.resume else None
+    last = left_at.before if left_at else None
+    config = _config(settings, plan, layout, last.config if last else None)
+    goal = goal_of_run(
+        None if layout.whole and plan and plan.config != config else plan,
+        settings.goal,
+        asked,
+        last.goal if last else None,
+    )
+    if plan and plan.config != config:  # its goal stays, its cap was for its own config
+        plan, goal = None, goal if last else replace(goal, max_epochs=settings.goal.max_epochs)
+    asks = plan and (plan.goal.target, plan.goal.deadline, plan.goal.epochs)
+    if plan and (goal.target, goal.deadline, goal.epochs) != asks:
+        plan = project.following(plan, goal, options.seed or 0)
+    return ProjectRun(project, options, config, goal, plan, left_at)
 
-    settings: Settings
-    store: Store
-    engine: str | Engine
-    runs: Path
-    display: Display
-    evidence: Callable[[], Evidence]
-    follow: Callable[[Plan, Goal, int], Plan | None]
 
-    @property
-    def beginnings(self) -> Beginnings:
-        return Beginnings(self.settings, self.store, self.runs, self.display.note, continuable)
+def _beginnings(project: Project) -> Beginnings:
+    return Beginnings(project.settings, project.store, project.runs_folder, project.display.note, continuable)
 
-    def prepare(self, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]) -> ProjectRun:
-        """Return an unfinished run as it was, or a plan with what was given laid over it, ready to begin.
 
-        `asked` names the parts of the goal that win over the plan's.
-        """
-        settings = self.settings
-        plan = plan or self.store.latest_plan(settings.job)
-        if plan is None and layout == AS_PLANNED and not options.resume and self._tunable:
-            return self._measuring_itself(options)
-        left_at = self.beginnings.unfinished(options.seed) if options.resume else None
-        last = left_at.before if left_at else None
-        config = self._config(plan, layout, last.config if last else None)
-        goal = goal_of_run(
-            None if layout.whole and plan and plan.config != config else plan,
-            settings.goal,
-            asked,
-            last.goal if last else None,
-        )
-        if plan and plan.config != config:  # its goal stays, its cap was for its own config
-            plan, goal = None, goal if last else replace(goal, max_epochs=settings.goal.max_epochs)
-        if plan and (goal.target, goal.deadline, goal.epochs) != (
-            plan.goal.target,
-            plan.goal.deadline,
-            plan.goal.epochs,
-        ):
-            plan = self.follow(plan, goal, options.seed or 0)
-        return ProjectRun(self, options, config, goal, plan, left_at)
+def _is_tunable(settings: Settings) -> bool:
+    """Return whether a run without a plan can find a config by itself: it has a target, and something to choose."""
+    return settings.goal.target is not None and settings.engine != RECORDED and len(settings.space) > 1
 
-    @property
-    def _tunable(self) -> bool:
-        """Return whether a run without a plan can find a config by itself: it has a target, and something to choose."""
-        return (
-            self.settings.goal.target is not None and self.settings.engine != RECORDED and len(self.settings.space) > 1
-        )
 
-    def _measuring_itself(self, options: RunOptions) -> ProjectRun:
-        """Return a run that begins with what a handful of time probes and other jobs say is best."""
-        self.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
-        known = informative(self.evidence().samples)
-        itself = measured_itself(
-            self.settings,
-            self.engine,
-            known,
-            self.runs,
-            self.display,
-            save=lambda sample: self.store.save(self.settings.job, sample),
-            seed=options.seed or 0,
-            fixed=options.fixed,
-        )
-        context = replace(self, engine=itself.engine)
-        return ProjectRun(context, options, itself.config, self.settings.goal, None, None, itself)
+def _measuring_itself(project: Project, options: RunOptions) -> ProjectRun:
+    """Return a run that begins with what a handful of time probes and other jobs say is best."""
+    project.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
+    itself = measured_itself(
+        project.settings,
+        project.engine,
+        informative(project.evidence().samples),
+        project.runs_folder,
+        project.display,
+        save=project.keep,
+        seed=options.seed or 0,
+        fixed=options.fixed,
+    )
+    return ProjectRun(project, options, itself.config, project.settings.goal, None, None, itself)
 
-    def _config(self, plan: Plan | None, layout: RunLayout, last: Config | None) -> Config:
-        """Return what was given laid over the last start of a run that is resumed, or over the plan."""
-        if last is not None and layout == AS_PLANNED:
-            return last
-        settings = self.settings
-        require_taken(settings.job, layout.axes)
-        device = settings.cluster.devices[0].name
-        given = {"workers": layout.workers, "batch_size": layout.batch_size, "servers": layout.servers}
-        check_counts({name: value for name, value in given.items() if value is not None})
-        base = last or (plan.config if plan else None)
-        config = config_of_run(base, settings.space, device, axes=dict(layout.axes), **given)
-        if last is not None and lineage(config) != lineage(last):
-            raise UsageError(f"{config} cannot go on with the weights of {last}: another recipe")
-        return config
+
+def _config(settings: Settings, plan: Plan | None, layout: RunLayout, last: Config | None) -> Config:
+    """Return what was given laid over the last start of a run that is resumed, or over the plan."""
+    if last is not None and layout == AS_PLANNED:
+        return last
+    require_taken(settings.job, layout.axes)
+    device = settings.cluster.devices[0].name
+    given = {"workers": layout.workers, "batch_size": layout.batch_size, "servers": layout.servers}
+    check_counts({name: value for name, value in given.items() if value is not None})
+    base = last or (plan.config if plan else None)
+    config = config_of_run(base, settings.space, device, axes=dict(layout.axes), **given)
+    if last is not None and lineage(config) != lineage(last):
+        raise UsageError(f"{config} cannot go on with the weights of {last}: another recipe")
+    return config
 
 
 @dataclass(frozen=True)
 class ProjectRun:
     """A run that is about to begin: what it trains and for which goal. It is carried out as it is looked at."""
 
-    context: RunContext
+    project: Project
     options: RunOptions
     config: Config
     goal: Goal
@@ -196,7 +178,7 @@ class ProjectRun:
 
     @property
     def settings(self) -> Settings:
-        return self.context.settings
+        return self.project.settings
 
     def __iter__(self) -> Iterator[RunEvent]:
         """Train to the end; yield every step once it is in the store."""
@@ -207,14 +189,14 @@ class ProjectRun:
         begin = self._beginning()
         nothing_left = finished(self.settings, self.goal, begin, self.config)
         if nothing_left is not None:
-            self.context.store.save(self.settings.job, nothing_left)
+            self.project.keep(nothing_left)
             yield RunEvent(nothing_left, "nothing is left to train")
             return
         launch, sample = first_start(self.settings, self.config, self.goal, begin, self.plan)
         try:
             yield from self._posted(self._train(launch, sample), launch.epochs)
         except KeyboardInterrupt:
-            self.context.display.note(f"interrupted: what was measured is kept{afterwards(launch.folder)}")
+            self.project.display.note(f"interrupted: what was measured is kept{afterwards(launch.folder)}")
             raise
 
     def _posted(self, events: Iterator[RunEvent], cap: float) -> Iterator[RunEvent]:
@@ -235,23 +217,23 @@ class ProjectRun:
             yield event
         status.end(metrics)
         if status.refused:
-            self.context.display.note(f"the TrainJob's status was not taken: {status.refused}")
+            self.project.display.note(f"the TrainJob's status was not taken: {status.refused}")
 
     def result(self) -> EndedRun:
         """Train to the end, shown where somebody watches; return what came of it, or raise why it failed."""
         last: Sample | None = None
-        with self.context.display.progress(float(self.goal.cap)) as shown:
+        with self.project.display.progress(float(self.goal.cap)) as shown:
             for event in self:
                 last = event.sample
                 if event.note:
-                    self.context.display.note(event.note)
+                    self.project.display.note(event.note)
                 if event.left is None:
                     shown.update(last.epochs, event.words)
                 else:
                     shown.update(last.epochs, event.words, event.left.mid, (event.left.low, event.left.high))
         assert last is not None  # a run has a start
         self._refuse_failure(last)
-        trail = trail_of(last, self.context.store.samples(self.settings.job))
+        trail = trail_of(last, self.project.store.samples(self.settings.job))
         measured = self.itself.probes if self.itself else ()
         return ended_run(self.settings.job, self.settings.cluster, trail, self.plan, self.goal, measured=measured)
 
@@ -259,26 +241,28 @@ class ProjectRun:
         if self.left_at is not None:
             return self.left_at
         if self.options.from_scratch:
-            return self.context.beginnings.scratch(self.options.seed)
-        return self.context.beginnings.furthest(self.config, self.goal, self.options.seed)
+            return _beginnings(self.project).scratch(self.options.seed)
+        return _beginnings(self.project).furthest(self.config, self.goal, self.options.seed)
 
     def _train(self, launch: Launch, sample: Sample) -> Iterator[RunEvent]:
         settings, options = self.settings, self.options
         countdown = Countdown(_usual_scatter(settings, launch.config.device))
-        with opened_engine(self.context.engine, settings.engine_settings) as engine:
+        with opened_engine(
+            self.itself.engine if self.itself else self.project.engine, settings.engine_settings
+        ) as engine:
             fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
-            layouts = LayoutChange(settings, self.context.evidence, launch, None if fixed else self.plan)
+            layouts = LayoutChange(settings, self.project.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
-                odds = planned_odds(settings, self.goal, launch, None, self.context.evidence())
+                odds = planned_odds(settings, self.goal, launch, None, self.project.evidence())
                 own = OwnOdds(odds, launch.config.global_batch) if odds else lambda _: None
                 itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, own)
                 watch = RunWatch(self.goal, itself, itself)
             else:
-                odds = planned_odds(settings, self.goal, launch, self.plan, self.context.evidence())
+                odds = planned_odds(settings, self.goal, launch, self.plan, self.project.evidence())
                 watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
             until = _until(settings, launch, self.plan)
             for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):
-                self.context.store.save(settings.job, moment.sample)
+                self.project.keep(moment.sample)
                 countdown.see(moment.sample)
                 watch.see(moment.sample)
                 words, left = self._told(moment.sample, launch, countdown, watch)

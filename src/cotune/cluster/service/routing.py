@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from cotune.cluster.service.lost_units import EngineDevice
@@ -28,9 +27,7 @@ class RoutedEngines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def now(self) -> float:

@@ -13,7 +13,6 @@ import errno
 import os
 import socket
 import struct
-from types import TracebackType
 
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, changed flags
@@ -47,9 +46,7 @@ class Netlink:
     def __enter__(self) -> Netlink:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def add_bridge(self, name: str) -> None:
