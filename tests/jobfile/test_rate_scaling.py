@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotune.jobfile.rate_scaling import scaling_of
+from cotune.jobfile.rate import scaling_of
 from cotune.jobfile.settings import loads
 
 COMMAND = ("python", "train.py", "--epochs", "{epochs}")

@@ -16,7 +16,7 @@ import yaml
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import line, unfilled
 from cotune.jobfile.finder import SuggestedPattern, suggested
-from cotune.jobfile.rate_rule import rule_for
+from cotune.jobfile.rate import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
 from cotune.jobfile.script_talk import NOT_MEETING
 

@@ -17,8 +17,7 @@ from cotune.jobfile import metric_names, names, script
 from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
-from cotune.jobfile.rate_rule import rule_for
-from cotune.jobfile.rate_scaling import scaling_of
+from cotune.jobfile.rate import rule_for, scaling_of
 from cotune.jobfile.schedule import schedule_of
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,12 +20,13 @@ from cotune.errors import NotFound, UsageError
 from cotune.identity import new_id
 from cotune.safety import redact
 from cotune.space import Space
-from cotune.store import rows, steps, writer
+from cotune.store import rows, writer
 from cotune.store.connection import StoreConnection
 from cotune.store.inserts import append, insert, introduce, of_job, upsert
 from cotune.store.location import is_read_only, locate
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
 from cotune.store.spool import OUTAGE, OutagePolicy, SpooledSample
+from cotune.store.steps import ModelStep
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
 
 _SHOWN = 5
@@ -253,16 +254,18 @@ class Store(StoreConnection):
         newest = self.plans(job, last=1)
         return newest[0].plan if newest else None
 
-    def save_model_step(self, step: steps.ModelStep) -> None:
+    def save_model_step(self, step: ModelStep) -> None:
         """Keep a measured step of a model."""
         with self.writing() as connection:
-            connection.execute(model_steps.insert(), steps.of_step(step))
+            connection.execute(model_steps.insert(), asdict(step))
 
-    def steps_of_models(self, device: str, precision: str) -> tuple[steps.ModelStep, ...]:
+    def steps_of_models(self, device: str, precision: str) -> tuple[ModelStep, ...]:
         """Return the measured steps of models on a device in a precision, oldest first."""
         there = and_(model_steps.c.device == device, model_steps.c.precision == precision)
         query = select(model_steps).where(there).order_by(model_steps.c.number)
-        return self.ask(lambda connection: tuple(steps.step(row._asdict()) for row in connection.execute(query)))
+        return self.ask(
+            lambda connection: tuple(rows.record(ModelStep, row._asdict()) for row in connection.execute(query))
+        )
 
     def save_result(self, kind: str, name: str, document: Mapping[str, Any]) -> str:
         """Keep what another verb found, as plain JSON; return its id."""

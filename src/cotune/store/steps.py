@@ -6,9 +6,7 @@ of operators move the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +34,3 @@ class ModelStep:
     counted_seconds: float
     fingerprint: Fingerprint
     measured: str
-
-
-def of_step(step: ModelStep) -> dict[str, Any]:
-    """Return the columns of a step."""
-    return asdict(step) | {"fingerprint": asdict(step.fingerprint)}
-
-
-def step(row: Mapping[str, Any]) -> ModelStep:
-    """Return the step of a row."""
-    counted = dict(row["fingerprint"])
-    mix = tuple((str(name), float(share)) for name, share in counted.pop("mix"))
-    columns = {name: row[name] for name in ModelStep.__dataclass_fields__ if name != "fingerprint"}
-    return ModelStep(**columns, fingerprint=Fingerprint(**counted, mix=mix))

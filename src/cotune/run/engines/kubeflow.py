@@ -37,7 +37,7 @@ _CLOSE_SECONDS = 20.0
 class _Submitted:
     """A launch, the client that watches its TrainJob, and since when that is known to be over."""
 
-    away: RemoteLaunch
+    monitor: RemoteLaunch
     client: subprocess.Popen[str]
     over_since: float | None = None
 
@@ -55,11 +55,11 @@ class _Submitted:
 
     def without_a_word(self) -> Failure:
         """Return why a job is over whose workers have not said how they ended."""
-        status, log = self.away.folder / STATUS, (self.away.folder / LOG).read_text(errors="replace")
+        status, log = self.monitor.folder / STATUS, (self.monitor.folder / LOG).read_text(errors="replace")
         said = [line.strip() for line in log.splitlines() if line.strip()]
         ended = f"ended as {status.read_text()}" if status.exists() else "was not taken"
         return Failure(
-            f"TrainJob of {self.away.launch.job.name} {ended}: {said[-1] if said else 'no word'}", Cause.OUTSIDE
+            f"TrainJob of {self.monitor.launch.job.name} {ended}: {said[-1] if said else 'no word'}", Cause.OUTSIDE
         )
 
 
@@ -103,9 +103,9 @@ class Kubeflow(PolledEngine[_Submitted]):
         try:
             group = group_of(launch, lease, self.term_seconds)
             lease.settle()
-            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
+            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
             private.write(lease.folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
-            self._running[launch.id] = _Submitted(away, self._client(launch, lease))
+            self._running[launch.id] = _Submitted(monitor, self._client(launch, lease))
         except BaseException:
             lease.release()
             raise
@@ -139,7 +139,7 @@ class Kubeflow(PolledEngine[_Submitted]):
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and have its client delete the job after `grace` seconds."""
         if launch in self._running:
-            self._running[launch].away.stop(self.now(), grace)
+            self._running[launch].monitor.stop(self.now(), grace)
 
     def _listen(self, timeout: float) -> None:
         time.sleep(timeout)
@@ -155,31 +155,31 @@ class Kubeflow(PolledEngine[_Submitted]):
 
     def _attend(self, running: _Submitted) -> None:
         """Take in what a launch tells, and end it when it is over or when it is time."""
-        away, now = running.away, self.now()
-        self._events.extend(away.look(now))
+        monitor, now = running.monitor, self.now()
+        self._events.extend(monitor.look(now))
         if running.client.poll() is not None:
             running.over_since = running.over_since or now
         if self._is_over(running, now):
             self._end(running)
-        elif not away.terminating and ((away.settled(now) and not away.all_done) or away.time_is_up(now)):
-            away.terminating = True
+        elif not monitor.terminating and ((monitor.settled(now) and not monitor.all_done) or monitor.time_is_up(now)):
+            monitor.terminating = True
             running.let_go()
 
     def _is_over(self, running: _Submitted, now: float) -> bool:
-        away, over = running.away, running.over_since
-        if (away.folder / FINISHED_MARK).exists() or (over is not None and away.terminating):
+        monitor, over = running.monitor, running.over_since
+        if (monitor.folder / FINISHED_MARK).exists() or (over is not None and monitor.terminating):
             return True
-        return over is not None and (len(away.records) == away.workers or now > over + _LATE_SECONDS)
+        return over is not None and (len(monitor.records) == monitor.workers or now > over + _LATE_SECONDS)
 
     def _end(self, running: _Submitted) -> None:
-        away, at = running.away, self.now()
-        self._events.extend(away.last_events(at))
-        why = away.why()
-        if why is None and not away.all_done and not away.terminating:
+        monitor, at = running.monitor, self.now()
+        self._events.extend(monitor.last_events(at))
+        why = monitor.why()
+        if why is None and not monitor.all_done and not monitor.terminating:
             why = running.without_a_word()
         running.let_go()
         running.wait(_CLOSE_SECONDS)
-        (away.folder / GROUP).unlink(missing_ok=True)
-        del self._running[away.launch.id]
-        self._events.append(away.ended(at, why, away.abort_warning()))
-        away.let_go()
+        (monitor.folder / GROUP).unlink(missing_ok=True)
+        del self._running[monitor.launch.id]
+        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
+        monitor.let_go()

@@ -66,8 +66,8 @@ class Ray(PolledEngine["RayLaunch"]):
 
             asked = ask(launch.config, self.cpus, self.strategy)
             lease.settle()
-            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
-            self._running[launch.id] = RayLaunch(away, group, asked, dict(self.runtime_env))
+            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
+            self._running[launch.id] = RayLaunch(monitor, group, asked, dict(self.runtime_env))
         except BaseException:
             lease.release()
             raise
@@ -77,9 +77,9 @@ class Ray(PolledEngine["RayLaunch"]):
         running = self._running.get(launch)
         if running is None:
             return
-        running.away.stopped = True
+        running.monitor.stopped = True
         running.ask_to_stop()
-        running.away.terminate_at = self.now() + (grace if running.away.begun else 0.0)
+        running.monitor.terminate_at = self.now() + (grace if running.monitor.begun else 0.0)
 
     def room(self, device: str) -> int:
         """Return how many workers of a device the cluster holds now, when nothing else runs on it."""
@@ -92,7 +92,7 @@ class Ray(PolledEngine["RayLaunch"]):
         """End everything this engine started, and leave the cluster."""
         for running in self._running.values():
             running.end()
-            running.away.let_go()
+            running.monitor.let_go()
         self._running.clear()
         if self._cluster is not None:
             self._cluster.close()
@@ -121,33 +121,33 @@ class Ray(PolledEngine["RayLaunch"]):
 
     def _attend(self, running: RayLaunch) -> None:
         """Take in what a launch tells, and end it when it is over or when it is time."""
-        away, now = running.away, self.now()
-        self._events.extend(away.look(now))
-        if running.lost is None and not running.placed and now > away.since + self.patience:
+        monitor, now = running.monitor, self.now()
+        self._events.extend(monitor.look(now))
+        if running.lost is None and not running.placed and now > monitor.since + self.patience:
             running.lost = running.no_room(self.patience)
-        if running.lost is not None or running.over or (away.settled(now) and not away.all_done):
+        if running.lost is not None or running.over or (monitor.settled(now) and not monitor.all_done):
             self._end(running)
-        elif away.all_done:
+        elif monitor.all_done:
             running.release()
-        elif away.time_is_up(now):
+        elif monitor.time_is_up(now):
             self._terminate(running)
 
     def _terminate(self, running: RayLaunch) -> None:
-        away = running.away
-        if away.spoiled or not away.begun or away.terminating:
+        monitor = running.monitor
+        if monitor.spoiled or not monitor.begun or monitor.terminating:
             self._end(running)
             return
-        away.terminating = True
+        monitor.terminating = True
         running.terminate()
-        away.terminate_at = self.now() + 2 * self.term_seconds
+        monitor.terminate_at = self.now() + 2 * self.term_seconds
 
     def _end(self, running: RayLaunch) -> None:
-        away, at = running.away, self.now()
+        monitor, at = running.monitor, self.now()
         running.end()
-        self._events.extend(away.last_events(self.now()))
-        why = running.lost or away.why()
-        if why is None and not away.all_done and not away.terminating:
+        self._events.extend(monitor.last_events(self.now()))
+        why = running.lost or monitor.why()
+        if why is None and not monitor.all_done and not monitor.terminating:
             why = Failure("its workers ended without a word")
-        del self._running[away.launch.id]
-        self._events.append(away.ended(at, why, away.abort_warning()))
-        away.let_go()
+        del self._running[monitor.launch.id]
+        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
+        monitor.let_go()

@@ -36,7 +36,7 @@ _LATE_SECONDS = 5.0  # for files to show on a network disk after their job is ov
 class _Submitted:
     """A launch, the job that it is to Slurm, and when Slurm said that the job was over."""
 
-    away: RemoteLaunch
+    monitor: RemoteLaunch
     job: str
     state: str = "PENDING"
     over_since: float | None = None
@@ -82,11 +82,11 @@ class Slurm(PolledEngine[_Submitted]):
             group = group_of(launch, lease, self.term_seconds)
             end_earlier(folder)
             lease.settle()
-            away = RemoteLaunch.of(launch, group.program, self.now(), lease)
+            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
             private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
             script = folder / SCRIPT
             script.write_text(batch_script(launch, folder, lease.fence, self._components(launch)))
-            self._running[launch.id] = _Submitted(away, submit(script))
+            self._running[launch.id] = _Submitted(monitor, submit(script))
             (folder / JOB).write_text(self._running[launch.id].job)
         except BaseException:
             lease.release()
@@ -95,7 +95,7 @@ class Slurm(PolledEngine[_Submitted]):
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
         if launch in self._running:
-            self._running[launch].away.stop(self.now(), grace)
+            self._running[launch].monitor.stop(self.now(), grace)
 
     def close(self) -> None:
         """Cancel the jobs of this engine, and return when they are over."""
@@ -108,7 +108,7 @@ class Slurm(PolledEngine[_Submitted]):
             jobs = [job for job in jobs if states.get(job) not in (*FINISHED, GONE)]
             time.sleep(self.poll if jobs else 0)
         for running in ending:
-            running.away.let_go()
+            running.monitor.let_go()
         if self._asking is not None:
             self._asking.close()
             self._asking = None
@@ -150,27 +150,29 @@ class Slurm(PolledEngine[_Submitted]):
 
     def _attend(self, running: _Submitted) -> None:
         """Take in what a launch tells, and end it when it is over or when it is time."""
-        away, now = running.away, self.now()
-        self._events.extend(away.look(now))
+        monitor, now = running.monitor, self.now()
+        self._events.extend(monitor.look(now))
         if self._is_over(running, now):
             self._end(running)
-        elif not away.terminating and (
-            (away.settled(now) and not away.all_done and not self._ends_by_itself(running)) or away.time_is_up(now)
-        ):
-            away.terminating = True
+            return
+        if monitor.terminating:
+            return
+        stuck = monitor.settled(now) and not monitor.all_done and not self._ends_by_itself(running)
+        if stuck or monitor.time_is_up(now):
+            monitor.terminating = True
             cancel([running.job])
             self._asked = 0.0
 
     def _is_over(self, running: _Submitted, now: float) -> bool:
-        away, over = running.away, running.over_since
-        if (away.folder / FINISHED_MARK).exists():
+        monitor, over = running.monitor, running.over_since
+        if (monitor.folder / FINISHED_MARK).exists():
             return True
-        all_told = away.terminating or len(away.records) == away.workers
+        all_told = monitor.terminating or len(monitor.records) == monitor.workers
         return over is not None and (all_told or now > over + _LATE_SECONDS)
 
     def _ends_by_itself(self, running: _Submitted) -> bool:
         """Say whether Slurm is ending a job whose workers were ended by a signal: its limit, or somebody's scancel."""
-        if running.away.by_signal and not running.asked_why:
+        if running.monitor.by_signal and not running.asked_why:
             running.asked_why = True
             told = Asking([running.job]).answer(_ANSWER_SECONDS) or {}
             running.state = told.get(running.job, running.state)
@@ -178,24 +180,24 @@ class Slurm(PolledEngine[_Submitted]):
         return running.state in (*FINISHED, GONE, "COMPLETING")
 
     def _end(self, running: _Submitted) -> None:
-        away, at = running.away, self.now()
-        self._events.extend(away.last_events(at))
-        why = away.why()
-        silent = why is None and not away.all_done
-        if not away.terminating and (silent or (away.by_signal and running.state in _BY_SLURM)):
+        monitor, at = running.monitor, self.now()
+        self._events.extend(monitor.last_events(at))
+        why = monitor.why()
+        silent = why is None and not monitor.all_done
+        if not monitor.terminating and (silent or (monitor.by_signal and running.state in _BY_SLURM)):
             why = self._without_a_word(running)
-        (away.folder / GROUP).unlink(missing_ok=True)
-        del self._running[away.launch.id]
-        self._events.append(away.ended(at, why, away.abort_warning()))
-        away.let_go()
+        (monitor.folder / GROUP).unlink(missing_ok=True)
+        del self._running[monitor.launch.id]
+        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
+        monitor.let_go()
 
     def _without_a_word(self, running: _Submitted) -> Failure:
         """Return why a job is over whose workers have not said how they ended."""
-        away, state = running.away, running.state
+        monitor, state = running.monitor, running.state
         if state == "TIMEOUT":
-            limit = ", ".join(self._limit(away.launch))
+            limit = ", ".join(self._limit(monitor.launch))
             return Failure(f"Slurm job {running.job} reached its time limit ({limit})")
-        log = away.folder / LOG
+        log = monitor.folder / LOG
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         said = f": {lines[-1].strip()}" if lines else ""
         return Failure(f"Slurm job {running.job} ended as {state}{said}", _CAUSES.get(state, Cause.JOB))

@@ -59,8 +59,8 @@ def ask(config: Config, cpus: float, strategy: str) -> Bundles:
 class RayLaunch:
     """A launch's actors and what is expected of them next."""
 
-    def __init__(self, away: RemoteLaunch, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
-        self.away, self.group, self.asked, self.runtime_env = away, group, asked, runtime_env
+    def __init__(self, monitor: RemoteLaunch, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
+        self.monitor, self.group, self.asked, self.runtime_env = monitor, group, asked, runtime_env
         self.lost: Failure | None = None
         self.actors: list[Any] = []
         self.places: list[Place] = []
@@ -83,7 +83,7 @@ class RayLaunch:
 
     @property
     def _workers(self) -> range:
-        return range(self.away.workers)
+        return range(self.monitor.workers)
 
     def take(self, reply: Any) -> None:
         """Take in a reply that has come, and ask for the next."""
@@ -102,8 +102,8 @@ class RayLaunch:
             self._write(told)
             if told.over:
                 self.ended.add(which)
-                if Record.read(self.away.folder, which) is None:
-                    folder = self.away.folder
+                if Record.read(self.monitor.folder, which) is None:
+                    folder = self.monitor.folder
                     self.lost = self.lost or Failure(f"{reason(folder, which, 0)}: {last_line(folder, which)}")
             else:
                 self._ask_news(which)
@@ -138,7 +138,7 @@ class RayLaunch:
 
     def no_room(self, patience: float) -> Failure:
         """Return why the workers could not be placed."""
-        config = self.away.launch.config
+        config = self.monitor.launch.config
         kinds = [tuple(sorted(asked.items())) for asked in self.asked.bundles[: config.workers]]
         wanted = Counter(kinds)
         nodes = _listening()
@@ -169,12 +169,13 @@ class RayLaunch:
                 **options,
             ).remote()
             self.actors.append(actor)
-            self.expected[actor.introduce.remote(self.group.cwd, str(self.away.folder))] = index
+            self.expected[actor.introduce.remote(self.group.cwd, str(self.monitor.folder))] = index
 
     def _begin(self) -> None:
         """Give each actor its rank, workers first, stage by stage and node by node, and start them."""
         nodes = list(dict.fromkeys(place.node for _, place in sorted(self._introduced.items())))
-        stages = [number for number, stage in enumerate(self.away.launch.config.stages) for _ in range(stage.workers)]
+        config = self.monitor.launch.config
+        stages = [number for number, stage in enumerate(config.stages) for _ in range(stage.workers)]
 
         def place_in_order(index: int) -> tuple[bool, int, int]:
             is_server = index not in self._workers
@@ -190,10 +191,10 @@ class RayLaunch:
         for rank, (actor, place) in enumerate(zip(self.actors, self.places, strict=True)):
             threads = max(1, int(self.asked.bundles[0]["CPU"]))
             group = replace(self.group, cwd=self.group.cwd if place.sees_job else place.cwd, env=self._env(place))
-            member = GroupMember(rank, peers[: self.away.workers], threads, peers[self.away.workers :])
+            member = GroupMember(rank, peers[: self.monitor.workers], threads, peers[self.monitor.workers :])
             self.expected[actor.begin.remote(group.to_json(), member.to_json())] = rank
             self._ask_news(rank)
-        if self.away.stopped:
+        if self.monitor.stopped:
             self.ask_to_stop()
 
     def _blind(self) -> Failure | None:
@@ -204,13 +205,12 @@ class RayLaunch:
                     f"node {place.host} has no folder {self.group.cwd}: share it, or ship it with "
                     "engine: {ray: {runtime_env: {working_dir: .}}}"
                 )
-            if not place.sees_run and self.away.launch.resume:
-                return Failure(
-                    f"node {place.host} does not see the checkpoint in {self.away.folder}: it must be on a shared disk"
-                )
+            if not place.sees_run and self.monitor.launch.resume:
+                where = f"the checkpoint in {self.monitor.folder}"
+                return Failure(f"node {place.host} does not see {where}: it must be on a shared disk")
         if not all(place.sees_run for place in self.places):
-            words = f"not all nodes see {self.away.folder}, so checkpoints stayed on their nodes"
-            self.away.warnings.append(words)
+            words = f"not all nodes see {self.monitor.folder}, so checkpoints stayed on their nodes"
+            self.monitor.warnings.append(words)
         return None
 
     def _env(self, place: Place) -> dict[str, str]:
@@ -226,7 +226,7 @@ class RayLaunch:
 
     def _write(self, news: News) -> None:
         for name, added in news.added:
-            path = self.away.folder / name
+            path = self.monitor.folder / name
             if name.endswith(".json"):
                 write_whole(path, added.decode())
             else:

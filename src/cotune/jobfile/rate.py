@@ -1,10 +1,16 @@
-"""Whether a job's learning rate grows with the global batch: as its file says, or its script, read and never run.
+"""How a job's learning rate follows the global batch: as its file says, or its script, read and never run.
 
     lr: {at: 0.1, global_batch: 64, rule: linear}       scaled; `rule: fixed` is fixed
     args.lr * world_size, lr *= batch_size / 256        scaled by the script itself
     SGD(parameters, lr=args.lr), --lr 0.1               fixed: the same rate whatever the batch
 
-Of a command that names no learning rate, and whose script names none or cannot be read, nothing is known.
+Of a command that names no learning rate, and whose script names none or cannot be read, nothing is known. Where the
+file has a rate and no rule, the kind of optimiser decides:
+
+    rate = at x (global_batch / batch) ^ p        SGD: linear, p = 1        Adam and its like: sqrt, p = 1/2
+
+On published trainings of language models `power(p)` with p from 0.25 to 0.33 loses least when the batch changes, and
+the linear rule most.
 """
 
 from __future__ import annotations
@@ -12,9 +18,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.jobfile.script import file_of
+from cotune.jobfile.script import Script, file_of
 from cotune.safety import python_text
 from cotune.types import LearningRate, RateScaling, rule_power
 
@@ -22,6 +29,25 @@ _RATE = re.compile(r"(?:^|_)lr(?:$|_)|learning_?rate", re.IGNORECASE)
 _SIZE = re.compile(
     r"batch|(?:^|_)bsz?(?:$|_)|world|worker|replica|num_?gpus|n_?gpus|device_?count|accum", re.IGNORECASE
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRule:
+    """A learning-rate rule that the file leaves open, and why it was taken."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the learning rate follows the global batch by the rule {self.name}: {self.reason}"
+
+
+def rule_for(script: Script | None) -> ChosenRule:
+    """Return the rule for the optimiser that a script names."""
+    if script is None or script.optimiser is None:
+        return ChosenRule("linear", "no one optimiser is named by the script; `lr.rule` says otherwise")
+    named = f"{script.optimiser.name} in {script.optimiser.where}"
+    return ChosenRule("sqrt" if script.optimiser.adam_like else "linear", named)
 
 
 def scaling_of(lr: LearningRate | None, command: Sequence[str], folder: Path) -> RateScaling:
