@@ -5,7 +5,8 @@ def predict(space: SpaceFlags = SpaceFlags(), ...)        --workers, --batch-siz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -15,9 +16,11 @@ from typing import Annotated, Any, get_type_hints
 from cotune import registry
 from cotune.cli import options
 from cotune.cli.help import MEASURING, REPLAY, flag, rare_flag
+from cotune.display import Terminal
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
+from cotune.recording.replayed import ReplayedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,17 @@ class JobFlags:
     def load(self, told: Mapping[str, Any]) -> Settings:
         """Return the settings of the job with what else was told."""
         return options.load_settings(self.file, {"run": self.command, "name": self.name, **told})
+
+    @contextmanager
+    def project(self, settings: Settings, *, reading: bool = False) -> Iterator[Project]:
+        """Yield the project of a live job; with `reading` a store that is named must be there."""
+        with options.open_store(self.store, reading=reading) as opened:
+            yield Project(settings=settings, store=opened, display=Terminal())
+
+    def replayed(self, recording: Path, asked: Mapping[str, Any], seed: int = 0) -> Project:
+        """Return the project of a recording; its samples stay in memory unless a store is named."""
+        replayed = ReplayedJob.open(recording, asked, self.file, seed)
+        return Project(replayed=replayed, store=self.store, display=Terminal())
 
 
 @dataclass(frozen=True, slots=True)

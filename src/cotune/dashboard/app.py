@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from types import FrameType
 from typing import Annotated, Any
 
+import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -161,3 +164,21 @@ def _is_price(text: str) -> bool:
         return 0 <= float(text) < math.inf
     except ValueError:
         return False
+
+
+class _Server(uvicorn.Server):
+    """A server that lets its watchers go first: open event streams would hold up its end."""
+
+    def __init__(self, config: uvicorn.Config, before: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._before = before
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._before()
+        super().handle_exit(sig, frame)
+
+
+def serve(dashboard: Dashboard, listener: socket.socket) -> None:
+    """Answer requests until a signal ends it."""
+    settings = uvicorn.Config(dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    _Server(settings, dashboard.close).run(sockets=[listener])

@@ -49,8 +49,7 @@ def dashboard(
     """
     try:
         from cotune.dashboard.access import loopback
-        from cotune.dashboard.app import create
-        from cotune.dashboard.serving import serve
+        from cotune.dashboard.app import create, serve
         from cotune.reports.page import plotly_script
     except ImportError as error:
         raise missing_extra(f"{error.name}, a part of the dashboard,", "dashboard") from None

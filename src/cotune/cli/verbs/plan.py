@@ -14,7 +14,6 @@ from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_tar
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
-from cotune.cli.projects import job_project, recorded_project
 from cotune.cli.remedies import explained
 from cotune.errors import NotFound
 from cotune.predict.evidence import Evidence
@@ -54,10 +53,10 @@ def plan(
     opened: AbstractContextManager[Project]
     if replay.recording:
         options.refuse_budget(budget)
-        opened = recorded_project(replay.recording, asked, job.store, job.file)
+        opened = job.replayed(replay.recording, asked)
     else:
         asked["budget"] = (asked["budget"] or {}) | ({"profile": budget} if budget else {}) or None
-        opened = job_project(job.load({"examples": examples, "pattern": pattern} | asked), job.store)
+        opened = job.project(job.load({"examples": examples, "pattern": pattern} | asked))
     with opened as project:
         if replay.recording:
             known = replay.evidence(project, seed)

@@ -13,7 +13,6 @@ from cotune.cli.doubts import doubt_script
 from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
-from cotune.cli.projects import job_project, recorded_project
 from cotune.errors import NotFound
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
@@ -47,11 +46,11 @@ def predict(
     if replay.recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if replay.all_samples else 1, **searched}
-        with recorded_project(replay.recording, asked, job.store, job.file) as project:
+        with job.replayed(replay.recording, asked) as project:
             known = replay.evidence(project, seed)
             planner = _planner(project, known, predictors)
     else:
-        with job_project(job.load(searched), job.store) as project:
+        with job.project(job.load(searched)) as project:
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)

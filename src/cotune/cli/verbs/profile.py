@@ -17,7 +17,6 @@ from cotune.cli.doubts import (
 from cotune.cli.flags import JobFlags, SpaceFlags, spread_out
 from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.profile_result import show_profile
-from cotune.cli.projects import job_project
 from cotune.display import note
 
 
@@ -68,7 +67,7 @@ def profile(
         note(words)
     doubt_configs(settings.job, settings.space.configs())
     doubt_seed(settings.job, seed)
-    with job_project(settings, job.store) as project:
+    with job.project(settings) as project:
         doubt_goal(project.settings)
         doubt_open_target(project.settings)
         doubt_script(project.settings.job, project.store.samples(project.settings.job))

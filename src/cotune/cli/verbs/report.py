@@ -12,7 +12,6 @@ from cotune.cli import options
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
 from cotune.cli.help import OUTPUT, flag
 from cotune.cli.output import coloured, emit_json, end_with, note, say, show, table, writing
-from cotune.cli.projects import job_project, recorded_project
 from cotune.documents import decision_table, goal_words, price_words, time_spread
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
@@ -46,10 +45,10 @@ def report(
     """
     predictors, asked = by.with_seed(seed), goal.told() | space.told()
     if replay.recording:
-        with recorded_project(replay.recording, asked, job.store, job.file) as project:
+        with job.replayed(replay.recording, asked) as project:
             found = _replayed(project, replay.evidence(project, seed), predictors)
     else:
-        with job_project(job.load(asked), job.store, reading=True) as project:
+        with job.project(job.load(asked), reading=True) as project:
             asking = _as_planned(project) if goal == GoalFlags() else project
             found = _stored(asking, asking.evidence(history=not no_history), predictors)
     if output is not None:

@@ -10,7 +10,6 @@ from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_see
 from cotune.cli.flags import JobFlags, ReplayFlags, spread_out
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
-from cotune.cli.projects import job_project, recorded_project
 from cotune.cli.run_result import show_result
 from cotune.cli.self_measured import measures_itself, run_measuring_itself
 from cotune.documents import goal_words, price_words
@@ -65,7 +64,7 @@ def run(
     layout = RunLayout(workers, batch_size, servers, options.chosen_axes(axis))
     how = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if replay.recording:
-        with recorded_project(replay.recording, goal, job.store, job.file, seed or 0) as project:
+        with job.replayed(replay.recording, goal, seed or 0) as project:
             refuse_target(project.settings, project.every_row().samples)
             if layout == RunLayout() and not epochs and measures_itself(project, replay):
                 run_measuring_itself(project, how, json=json)
@@ -75,7 +74,7 @@ def run(
             _carry_out(project, project.run(layout=layout, options=how, **goal), json=json)
         return
     told = {**goal, "examples": examples, "pattern": pattern, "engine": engine, "timeout": timeout}
-    with job_project(job.load(told), job.store) as project:
+    with job.project(job.load(told)) as project:
         as_planned = target is None and not resume
         asked = (
             project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
