@@ -13,6 +13,7 @@ from cotune.errors import InvalidFile
 from cotune.jobfile import settings as job_settings
 from cotune.run import launch, monitor
 from cotune.run.launch import Launch, Reported
+from cotune.run.lease import leased
 from cotune.run.local.launch import LocalLaunch
 from cotune.run.local.messages import Program
 from cotune.run.tail import Tail
@@ -122,6 +123,7 @@ def test_a_line_counts_as_of_when_it_was_printed_and_not_when_it_was_read(tmp_pa
     log, now = tmp_path / "rank-0.log", time.time()
     launch = LocalLaunch(
         launch=Launch("a", Job("test", pattern=PATTERN), Config.data_parallel(8, 1), 2, tmp_path),
+        lease=leased(tmp_path),
         program=Program("script", "train.py", ()),
         folder=tmp_path,
         temporary=tmp_path,

@@ -47,7 +47,7 @@ class LaunchMonitor:
     """The ear of an engine for one launch: where it speaks, and what it has said."""
 
     launch: Launch
-    lease: Lease | None = None  # of its folder
+    lease: Lease  # of its folder
     report: Tail
     log: Tail | Files
     tool: ToolLog | None
@@ -147,7 +147,7 @@ class LaunchMonitor:
 
     def _outcome(self, at: float, why: Failure | None, warnings: list[str | None]) -> Ended:
         name = self.launch.id
-        if self.lease is not None and self.lease.is_lost:
+        if self.lease.is_lost:
             words = f"another start has taken over {self.lease.folder}, so this one was ended"
             return Ended(name, at, "failed", Failure(words), _joined(warnings))
         if self._copies:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, time
+from typing import TypeVar
 
 from cotune.errors import EngineError
 from cotune.jobfile.pattern import pattern_of
@@ -24,7 +26,7 @@ from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, group_env
 from cotune.run.host import RELEASED, Begun
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
-from cotune.run.lease import Lease
+from cotune.run.lease import Lease, leased
 from cotune.run.local.messages import Group, Program, Record
 from cotune.run.logged import log_of, tool_of
 from cotune.run.monitor import LaunchMonitor
@@ -33,8 +35,10 @@ from cotune.run.tail import Tail
 from cotune.safety.private import make_folder
 from cotune.types import Failure
 
+Ready = TypeVar("Ready")
 STOP = "stop"
 _SETTLE_SECONDS = 1.0  # for the peers of a worker that failed to say whether they failed before it
+_LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
 _MARKS = (STOP, RELEASED, "rank-*.json", "slurm.*", "kubeflow.*")
 
 
@@ -153,10 +157,18 @@ class RemoteLaunch(LaunchMonitor):
         self.apart = self.workers > 1 and all(record is not None and record.alone for record in known)
         return super().ended(at, why, warning)
 
-    def let_go(self) -> None:
-        """Let others have the folder."""
-        if self.lease is not None:
-            self.lease.release()
+    def is_over(self, mark: str, since: float | None, now: float) -> bool:
+        """Say whether nothing of it runs any more: by its mark, or by its scheduler, which says so since some time."""
+        if (self.folder / mark).exists():
+            return True
+        all_told = self.terminating or len(self.records) == self.workers
+        return since is not None and (all_told or now > since + _LATE_SECONDS)
+
+    def concluded(self, at: float, why: Failure | None) -> Ended:
+        """Return how the launch ended, and let others have its folder."""
+        ended = self.ended(at, why, self.abort_warning())
+        self.lease.release()
+        return ended
 
     def _began(self, rank: int, begun: Begun, now: float) -> None:
         shift = (begun.wall - begun.at) - (time() - monotonic())
@@ -183,8 +195,26 @@ class RemoteLaunch(LaunchMonitor):
         yield from self.warnings
 
 
-def group_of(launch: Launch, lease: Lease, term_seconds: float) -> Group:
-    """Return what every worker of a launch is told; what cannot work is said now."""
+@contextmanager
+def begun(
+    launch: Launch, term_seconds: float, ready: Callable[[Path], Ready]
+) -> Iterator[tuple[Group, RemoteLaunch, Ready]]:
+    """Yield what every worker of a launch is told, its monitor, its folder cleared, and what makes its engine ready.
+
+    What cannot work is said now. `ready` is called before what is left of an earlier start in the folder is waited for.
+    """
+    lease = leased(launch.folder, launch.fence)
+    try:
+        group = _group_of(launch, lease, term_seconds)
+        made = ready(lease.folder)
+        lease.settle()
+        yield group, RemoteLaunch.of(launch, group.program, monotonic(), lease), made
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _group_of(launch: Launch, lease: Lease, term_seconds: float) -> Group:
     job, known = launch.job, numbers(launch)
     cwd, own = Path(job.folder).absolute(), dict(job.env)
     found = program(fill(job.command, known), cwd, {**os.environ, **own}, own)

@@ -22,14 +22,12 @@ from cotune.errors import UsageError, missing_extra
 from cotune.run.kubeflow.client import TrainRequest
 from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
 from cotune.run.launch import Launch
-from cotune.run.lease import Lease, leased
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import RemoteLaunch, group_of
+from cotune.run.remote import RemoteLaunch, begun
 from cotune.safety import private
 from cotune.types import Cause, Failure
 
 LOG = "kubeflow.log"  # what the client said, and the job's own where it is over
-_LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
 _CLOSE_SECONDS = 20.0
 
 
@@ -99,22 +97,16 @@ class Kubeflow(PolledEngine[_Submitted]):
             raise UsageError(f"{launch.config.workers} workers are no whole number of nodes of {self.per_node}")
         if importlib.util.find_spec("kubeflow") is None:
             raise missing_extra("the kubeflow engine needs the Kubeflow SDK, which", "kubeflow")
-        lease = leased(launch.folder, launch.fence)
-        try:
-            group = group_of(launch, lease, self.term_seconds)
-            lease.settle()
-            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
-            private.write(lease.folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
-            self._running[launch.id] = _Submitted(monitor, self._client(launch, lease))
-        except BaseException:
-            lease.release()
-            raise
+        with begun(launch, self.term_seconds, lambda _: None) as (group, monitor, _):
+            # with the values of the job's variables
+            private.write(monitor.folder / GROUP, json.dumps(group.to_json()))
+            self._running[launch.id] = _Submitted(monitor, self._client(launch, monitor))
 
-    def _client(self, launch: Launch, lease: Lease) -> subprocess.Popen[str]:
+    def _client(self, launch: Launch, monitor: RemoteLaunch) -> subprocess.Popen[str]:
         """Return the process that creates and watches the TrainJob of a launch."""
-        local, workers, folder = self.backend == "local", launch.config.workers, lease.folder
+        local, workers, folder = self.backend == "local", launch.config.workers, monitor.folder
         python = sys.executable if local else self.python
-        told = (str(folder), str(lease.fence), str(workers), str(self.cpus))
+        told = (str(folder), str(monitor.lease.fence), str(workers), str(self.cpus))
         gpus = {"gpu": self.per_node} if launch.config.device != "cpu" else {}
         request = TrainRequest(
             str(folder),
@@ -152,6 +144,7 @@ class Kubeflow(PolledEngine[_Submitted]):
             running.let_go()
         for running in ending:
             running.wait(_CLOSE_SECONDS)
+            running.monitor.lease.release()
 
     def _attend(self, running: _Submitted) -> None:
         """Take in what a launch tells, and end it when it is over or when it is time."""
@@ -159,17 +152,11 @@ class Kubeflow(PolledEngine[_Submitted]):
         self._events.extend(monitor.look(now))
         if running.client.poll() is not None:
             running.over_since = running.over_since or now
-        if self._is_over(running, now):
+        if monitor.is_over(FINISHED_MARK, running.over_since, now):
             self._end(running)
         elif not monitor.terminating and ((monitor.settled(now) and not monitor.all_done) or monitor.time_is_up(now)):
             monitor.terminating = True
             running.let_go()
-
-    def _is_over(self, running: _Submitted, now: float) -> bool:
-        monitor, over = running.monitor, running.over_since
-        if (monitor.folder / FINISHED_MARK).exists() or (over is not None and monitor.terminating):
-            return True
-        return over is not None and (len(monitor.records) == monitor.workers or now > over + _LATE_SECONDS)
 
     def _end(self, running: _Submitted) -> None:
         monitor, at = running.monitor, self.now()
@@ -181,5 +168,4 @@ class Kubeflow(PolledEngine[_Submitted]):
         running.wait(_CLOSE_SECONDS)
         (monitor.folder / GROUP).unlink(missing_ok=True)
         del self._running[monitor.launch.id]
-        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
-        monitor.let_go()
+        self._events.append(monitor.concluded(at, why))

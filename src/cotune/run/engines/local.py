@@ -212,8 +212,7 @@ class Local(PolledEngine[LocalLaunch]):
         for cores in running.cores:
             self._cores.give_back(cores)
         self._gpus.give_back(running.gpus)
-        if running.lease is not None:
-            running.lease.release()
+        running.lease.release()
         shutil.rmtree(running.temporary, ignore_errors=True)
 
     def _slices(self, running: LocalLaunch, own: Mapping[str, str]) -> tuple[Slice, ...]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from cotune.errors import UsageError, missing_extra
 from cotune.run.launch import Launch
-from cotune.run.lease import leased
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import RemoteLaunch, group_of
+from cotune.run.remote import begun
 from cotune.types import Failure
 
 if TYPE_CHECKING:
     from cotune.run.ray.cluster import RayCluster
-    from cotune.run.ray.launch import RayLaunch
+    from cotune.run.ray.launch import Bundles, RayLaunch
 
 
 @dataclass
@@ -58,19 +57,17 @@ class Ray(PolledEngine["RayLaunch"]):
     def start(self, launch: Launch) -> None:
         """Start a launch; what cannot work is said now, before anything is placed."""
         self._refuse_twice(launch.id)
-        lease = leased(launch.folder, launch.fence)
-        try:
-            group = group_of(launch, lease, self.term_seconds)
-            self._connect()
-            from cotune.run.ray.launch import RayLaunch, ask
+        with begun(launch, self.term_seconds, lambda _: self._asked(launch)) as (group, monitor, asked):
+            from cotune.run.ray.launch import RayLaunch
 
-            asked = ask(launch.config, self.cpus, self.strategy)
-            lease.settle()
-            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
             self._running[launch.id] = RayLaunch(monitor, group, asked, dict(self.runtime_env))
-        except BaseException:
-            lease.release()
-            raise
+
+    def _asked(self, launch: Launch) -> Bundles:
+        """Return what a launch asks of the cluster."""
+        self._connect()
+        from cotune.run.ray.launch import ask
+
+        return ask(launch.config, self.cpus, self.strategy)
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and end it after `grace` seconds."""
@@ -92,7 +89,7 @@ class Ray(PolledEngine["RayLaunch"]):
         """End everything this engine started, and leave the cluster."""
         for running in self._running.values():
             running.end()
-            running.monitor.let_go()
+            running.monitor.lease.release()
         self._running.clear()
         if self._cluster is not None:
             self._cluster.close()
@@ -149,5 +146,4 @@ class Ray(PolledEngine["RayLaunch"]):
         if why is None and not monitor.all_done and not monitor.terminating:
             why = Failure("its workers ended without a word")
         del self._running[monitor.launch.id]
-        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
-        monitor.let_go()
+        self._events.append(monitor.concluded(at, why))

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 
 from cotune.errors import UsageError
 from cotune.run.launch import Launch
-from cotune.run.lease import leased
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import RemoteLaunch, group_of
+from cotune.run.remote import RemoteLaunch, begun
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
@@ -29,7 +28,6 @@ _CLOSE_SECONDS = 15.0
 _ANSWER_SECONDS = 10.0
 _BY_SLURM = ("CANCELLED", "DEADLINE", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 _CAUSES = {"OUT_OF_MEMORY": Cause.MEMORY, "NODE_FAIL": Cause.OUTSIDE, "PREEMPTED": Cause.OUTSIDE}
-_LATE_SECONDS = 5.0  # for files to show on a network disk after their job is over
 
 
 @dataclass
@@ -76,21 +74,13 @@ class Slurm(PolledEngine[_Submitted]):
         if launch.config.servers:
             raise UsageError("the slurm engine has no parameter servers; use 0 servers")
         require_slurm()
-        folder = launch.folder.absolute()
-        lease = leased(launch.folder, launch.fence)
-        try:
-            group = group_of(launch, lease, self.term_seconds)
-            end_earlier(folder)
-            lease.settle()
-            monitor = RemoteLaunch.of(launch, group.program, self.now(), lease)
+        with begun(launch, self.term_seconds, end_earlier) as (group, monitor, _):
+            folder = monitor.folder
             private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
             script = folder / SCRIPT
-            script.write_text(batch_script(launch, folder, lease.fence, self._components(launch)))
+            script.write_text(batch_script(launch, folder, monitor.lease.fence, self._components(launch)))
             self._running[launch.id] = _Submitted(monitor, submit(script))
             (folder / JOB).write_text(self._running[launch.id].job)
-        except BaseException:
-            lease.release()
-            raise
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and cancel its job after `grace` seconds."""
@@ -108,7 +98,7 @@ class Slurm(PolledEngine[_Submitted]):
             jobs = [job for job in jobs if states.get(job) not in (*FINISHED, GONE)]
             time.sleep(self.poll if jobs else 0)
         for running in ending:
-            running.monitor.let_go()
+            running.monitor.lease.release()
         if self._asking is not None:
             self._asking.close()
             self._asking = None
@@ -152,7 +142,7 @@ class Slurm(PolledEngine[_Submitted]):
         """Take in what a launch tells, and end it when it is over or when it is time."""
         monitor, now = running.monitor, self.now()
         self._events.extend(monitor.look(now))
-        if self._is_over(running, now):
+        if monitor.is_over(FINISHED_MARK, running.over_since, now):
             self._end(running)
             return
         if monitor.terminating:
@@ -162,13 +152,6 @@ class Slurm(PolledEngine[_Submitted]):
             monitor.terminating = True
             cancel([running.job])
             self._asked = 0.0
-
-    def _is_over(self, running: _Submitted, now: float) -> bool:
-        monitor, over = running.monitor, running.over_since
-        if (monitor.folder / FINISHED_MARK).exists():
-            return True
-        all_told = monitor.terminating or len(monitor.records) == monitor.workers
-        return over is not None and (all_told or now > over + _LATE_SECONDS)
 
     def _ends_by_itself(self, running: _Submitted) -> bool:
         """Say whether Slurm is ending a job whose workers were ended by a signal: its limit, or somebody's scancel."""
@@ -188,8 +171,7 @@ class Slurm(PolledEngine[_Submitted]):
             why = self._without_a_word(running)
         (monitor.folder / GROUP).unlink(missing_ok=True)
         del self._running[monitor.launch.id]
-        self._events.append(monitor.ended(at, why, monitor.abort_warning()))
-        monitor.let_go()
+        self._events.append(monitor.concluded(at, why))
 
     def _without_a_word(self, running: _Submitted) -> Failure:
         """Return why a job is over whose workers have not said how they ended."""
