@@ -5,18 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cotune.predict.law import LAW, Law
 from cotune.predict.layout import at_once, bubble, operations
 from cotune.predict.predictors.gaussian import Gaussian
+from cotune.predict.process import Coefficients
 from cotune.probe.gain import ProbeGain
 from cotune.space import Axis, Configs, Space
-from cotune.types import Config, Sample, Value, axes_of
+from cotune.types import Config, Floats, Sample, Value, axes_of
 from predict.worlds import JOB, grid, plain_step, timed
 
 BATCHES, WORKERS = (8, 16, 24, 32, 48, 64, 96, 128, 256), (1, 2, 3, 4, 6, 8)
 
 
-def _chosen(configs: Configs, count: int, per_node: int | None = None) -> list[int]:
-    telling, rows = ProbeGain(configs, per_node), []
+def _chosen(configs: Configs, count: int, per_node: int | None = None, *, law: bool = True) -> list[int]:
+    telling, rows = ProbeGain(configs, per_node, law), []
     for _ in range(count):
         gains = telling.gains(np.array(rows, dtype=np.int64))
         gains[rows] = -np.inf
@@ -34,6 +36,39 @@ def _miss(samples: list[Sample], seen: list[int], per_node: int | None = None) -
 def test_eight_telling_samples_foresee_a_plain_law() -> None:
     samples = timed(plain_step, grid(BATCHES, WORKERS))
     assert _miss(samples, _chosen(Configs.of([sample.config for sample in samples]), 8)) < 0.02
+
+
+def _crowded_step(batch: int, workers: int) -> float:
+    """Return the seconds of a step of workers that share one host: each makes all of them slower."""
+    return 0.002 * workers + 0.00001 * batch
+
+
+def test_samples_that_tell_the_law_foresee_the_ends_of_a_grid() -> None:
+    samples = timed(_crowded_step, grid((16, 24, 32, 48, 64, 96, 128, 192, 256, 512), range(1, 9)))
+    configs = Configs.of([sample.config for sample in samples])
+    rows, near = _chosen(configs, 8), _chosen(configs, 8, law=False)
+    assert {1, 8} <= {configs[row].workers for row in rows}
+    assert len({configs[row].batch_size for row in rows if configs[row].workers == 1}) > 1
+    assert _miss(samples, rows) < 0.7 * _miss(samples, near)
+
+
+def test_slopes_of_the_law_are_those_of_its_logarithm() -> None:
+    configs = Configs.of(
+        [
+            Config.data_parallel(batch, workers, axes=axes_of({"sharding": way, "tensor": 2, "hidden": 64}))
+            for batch, workers, way in ((8, 1, "none"), (64, 4, "full_shard"), (16, 16, "shard_grad_op"))
+        ]
+    )
+    terms = Law.of(configs, 8).terms(configs)
+    one = np.ones(1)
+
+    def logarithm(logs: Floats) -> Floats:
+        return terms.log(Coefficients(one[None], one[None], one, one, np.exp(logs)[None]))[0]
+
+    steps = 1e-5 * np.eye(len(LAW))
+    numeric = np.array([(logarithm(LAW + step) - logarithm(LAW - step)) / 2e-5 for step in steps])
+    slopes = terms.slopes(Coefficients(one[None], one[None], one, one, np.exp(LAW)[None]))[0]
+    assert slopes == pytest.approx(numeric, abs=1e-6)
 
 
 def test_telling_samples_beat_random_ones() -> None:

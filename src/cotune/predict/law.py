@@ -92,6 +92,18 @@ class LawTerms:
         ratio = (network / own) ** self.overlap
         return TermShares(ratio / (1 + ratio), 1 / (1 + coefficients.law[:, _ATTENTION] @ self.factors[_ATTENTION]))
 
+    def slopes(self, coefficients: Coefficients) -> Floats:
+        """Return by how much the logarithm rises with that of each coefficient, for each draw, coefficient and config.
+
+        It is the share of the coefficient's term in a step.
+        """
+        own, network = self._parts(coefficients)
+        whole = own**self.overlap + network**self.overlap
+        found = coefficients.law[:, :, None] * self.factors
+        slopes = found * (own ** (self.overlap - 1) / whole)[:, None]
+        slopes[:, _NETWORK] = found[:, _NETWORK] * (network ** (self.overlap - 1) / whole)[:, None]
+        return np.asarray(slopes)
+
     def _parts(self, coefficients: Coefficients) -> tuple[Floats, Floats]:
         network = coefficients.law[:, _NETWORK] @ self.factors[_NETWORK]
         return 1 + coefficients.law @ self.factors - network, network

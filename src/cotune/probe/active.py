@@ -98,7 +98,8 @@ class ActiveDesign:
 
     @cached_property
     def _spread_out(self) -> Design:
-        return Design(self.job, self.goal, self.space, self.cluster)
+        # The ends of the space, which tell a law, are dear to measure and seldom the plan.
+        return Design(self.job, self.goal, self.space, self.cluster, law=False)
 
     @cached_property
     def _configs(self) -> Configs:

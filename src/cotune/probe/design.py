@@ -89,6 +89,7 @@ class Design:
     goal: Goal
     space: Space
     cluster: Cluster
+    law: bool = True  # whether the law of all seconds is wanted, or only those around what is measured
 
     @cached_property
     def _configs(self) -> Configs:
@@ -101,7 +102,7 @@ class Design:
 
     @cached_property
     def _telling(self) -> ProbeGain:
-        return ProbeGain(self._configs, self.cluster.devices[0].per_node)
+        return ProbeGain(self._configs, self.cluster.devices[0].per_node, self.law)
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it.

@@ -4,7 +4,11 @@
 
 is by how much measuring x shrinks the variance of all seconds together. The covariance is that of
 `gaussian` before any coefficient is learnt, but rougher along batch sizes and numeric axes: a batch
-size may be odd (another kernel, another padding), and what was never tried cannot show it.
+size may be odd (another kernel, another padding), and what was never tried cannot show it. To it comes that of the
+coefficients of the law, which lie apart by their widths w_k: one worker with small batches tells the overhead of
+a batch, many workers the network.
+
+    cov(x, x') = process(x, x') + sum over k of  w_k^2 s_k(x) s_k(x')          s_k: the share of term k in a step
 
 Reference: Cohn, Ghahramani and Jordan, Active learning with statistical models, JAIR 4, 1996.
 """
@@ -17,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from cotune.predict.features import Kind, columns, features_of
-from cotune.predict.law import LAW, Law
+from cotune.predict.law import LAW, LAW_WIDTH, Law, LawTerms
 from cotune.predict.predictors.gaussian import kernel_of
 from cotune.predict.process import NOISE, Coefficients, Kernel, Prior, TermShares
 from cotune.predict.samples import spread_out
@@ -35,6 +39,7 @@ class ProbeGain:
 
     configs: Configs
     per_node: int | None
+    law: bool = True  # whether its coefficients are to be learnt, too
 
     @cached_property
     def _at(self) -> Floats:
@@ -52,13 +57,22 @@ class ProbeGain:
         return coefficients
 
     @cached_property
+    def _terms(self) -> LawTerms:
+        return Law.of(self.configs, self.per_node).terms(self.configs)
+
+    @cached_property
     def _shares(self) -> TermShares:
-        return Law.of(self.configs, self.per_node).terms(self.configs).shares(self._letters)
+        return self._terms.shares(self._letters)
+
+    @cached_property
+    def _doubts(self) -> Floats:
+        """Return how far each config lies apart (rows) for one width of each coefficient of the law (columns)."""
+        return np.asarray(self._terms.slopes(self._letters)[0].T * (LAW_WIDTH if self.law else 0.0))
 
     def _covariance(self, rows: Ints, others: Ints) -> Floats:
         at, shares = self._at, self._shares
         found: Floats = self._kernel(self._letters, at[rows], at[others], shares.take(rows), shares.take(others))[0]
-        return found
+        return found + self._doubts[rows] @ self._doubts[others].T
 
     @cached_property
     def _before(self) -> tuple[Ints, Ints, Floats, Floats]:
@@ -66,6 +80,7 @@ class ProbeGain:
         candidates = spread_out(self.configs.length, _CANDIDATES)
         judged = spread_out(self.configs.length, _JUDGED)
         variance = self._kernel.variance(self._letters, self._at[candidates], self._shares.take(candidates))[0]
+        variance += (self._doubts[candidates] ** 2).sum(axis=1)
         return candidates, judged, self._covariance(candidates, judged), variance
 
     def gains(self, measured: Ints) -> Floats:
