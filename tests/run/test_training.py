@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cotune.errors import NotFound, UsageError
-from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, missed
+from cotune.run.training import config_of_run, ended_short, epochs_elsewhere, goal_of_run, missed
 from cotune.space import Axis, Space
 from cotune.types import Config, Evaluation, Forecast, Goal, Job, Plan, Quantity, Sample
 
@@ -87,3 +87,24 @@ def test_what_was_missed_is_said_for_target_deadline_and_cost() -> None:
     assert "nothing was reported" in words
     assert "it took 11 s" in words
     assert "it cost 6 USD" in words
+
+
+@pytest.mark.parametrize(
+    ("reported", "whole", "short"),
+    [
+        ((0.0, 2.0, 4.0), 5.0, False),  # every second epoch is evaluated: the fifth was trained, and not told
+        ((2.0, 4.0), 6.0, True),  # the sixth would have been told
+        ((1.0, 2.0), 3.0, True),
+        ((1.0, 2.0), 2.4, False),
+        ((4.0,), 7.0, False),
+        ((), 5.0, True),
+    ],
+)
+def test_a_script_that_evaluates_seldom_has_trained_what_it_was_told(
+    reported: tuple[float, ...], whole: float, short: bool
+) -> None:
+    curve = tuple(Evaluation(epoch, 0.5, epoch) for epoch in reported)
+    sample = Sample(CONFIG, epochs=reported[-1] if reported else 0.0, curve=curve)
+    assert ended_short(sample, whole) is short
+    words = missed(Job("j"), Goal(epochs=whole), sample, seconds=1, cost=1, unit="USD")
+    assert (words is not None) is short

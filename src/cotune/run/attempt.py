@@ -19,6 +19,7 @@ from cotune.jobfile.script_digest import note_digests
 from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.run.logged import written_log
+from cotune.run.training import ended_short
 from cotune.training_speed import TELLING_SECONDS, Mark, shares, speed, told_seconds
 from cotune.types import Cause, Evaluation, Failure, Job, Sample, Terms
 
@@ -255,7 +256,7 @@ class Growing:
         elif said.epoch_seconds is not None and told_seconds(self.marks) <= 0:
             yield f"all its {len(self.marks)} reports were read at once, so start-up counts as training"
         alone = self.marks and stopping is None and event.outcome == "done"
-        if alone and said.epochs <= launch.epochs - 1 and not launch.job.reached(launch.target, said):
+        if alone and ended_short(said, launch.epochs) and not launch.job.reached(launch.target, said):
             whole = progress.words(launch.job, said.config, launch.epochs)
             done = progress.amount(launch.job, said.config, said.epochs)
             yield f"ended by itself after {done:.3g} of {whole}"

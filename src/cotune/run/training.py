@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from cotune import progress
 from cotune.errors import NotFound, UsageError
@@ -18,6 +19,7 @@ from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of,
 from cotune.units import duration, number
 
 SHORT = 0.5  # epochs that may lack where a script's last report comes before its last step
+_SAME_GAP = 1e-6  # of the epochs between two evaluations
 
 
 def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str], begun: Goal | None = None) -> Goal:
@@ -102,6 +104,18 @@ def asks(goal: Goal | None) -> bool:
     return goal is not None and any(part is not None for part in (goal.target, goal.deadline, goal.max_cost))
 
 
+def ended_short(sample: Sample, whole: float) -> bool:
+    """Return whether a start that ended by itself trained less than it was told, as far as its reports tell.
+
+    A script that evaluates every 200 of 500 steps reports the 400th last, and has trained them all.
+    """
+    told = [point.epoch for point in sample.curve]
+    known = told if sample.resumed_from else [0.0, *told]
+    gap = max((after - before for before, after in pairwise(known)), default=0.0)
+    lacking = whole - sample.epochs
+    return lacking > SHORT and lacking >= gap * (1 - _SAME_GAP)
+
+
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
@@ -109,7 +123,7 @@ def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float,
         best = max((job.sign * point.accuracy for point in sample.curve), default=None)
         words = "nothing was reported" if best is None else f"{job.metric} reached {job.sign * best:.4g}"
         parts.append(f"{words}, {goal.target:g} was asked")
-    if goal.epochs is not None and sample.epochs < goal.epochs - SHORT and not job.reached(goal.target, sample):
+    if goal.epochs is not None and ended_short(sample, goal.epochs) and not job.reached(goal.target, sample):
         done = progress.amount(job, sample.config, sample.epochs)
         parts.append(f"it ended by itself after {done:.3g} of {progress.words(job, sample.config, goal.epochs)}")
     if goal.deadline is not None and seconds > goal.deadline:
