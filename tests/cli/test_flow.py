@@ -358,16 +358,21 @@ def test_a_target_that_even_the_worst_evaluation_meets_is_doubted(
 
 
 @pytest.mark.parametrize(
-    ("probability", "source", "advised"),
-    [(0.6, "extrapolated", True), (0.6, "measured", False), (0.1, "extrapolated", False)],
+    ("probability", "source", "probe", "advised"),
+    [
+        (0.6, "extrapolated", "a probe", True),
+        (0.6, "extrapolated", None, False),
+        (0.6, "measured", "a probe", False),
+        (0.1, "extrapolated", "a probe", False),
+    ],
 )
 def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
-    probability: float, source: Source, advised: bool, tmp_path: Path
+    probability: float, source: Source, probe: str | None, advised: bool, tmp_path: Path
 ) -> None:
     goal = {"target": "loss<=0.3", "deadline": "90s"}
     settings = job_settings.loads("run: python train.py {batch_size}", goal, "x", tmp_path)
     some = Quantity(1, 2, 3, source)
     near = Forecast(Config.data_parallel(1, 16), 3, some, some, some, some, probability)
     command = "cotune profile --target 'loss<=0.3' --deadline 90s"
-    error = Infeasible("none", nearest=[near], job=settings.job, goal=settings.goal)
+    error = Infeasible("none", nearest=[near], job=settings.job, goal=settings.goal, next_probe=probe)
     assert explained(error).endswith(command) == advised

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+
+import cotune as library
 from cli.jobs import checkpointing, cotune, script
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -91,3 +95,31 @@ def test_a_recording_is_not_replayed_for_a_target_that_no_evaluation_can_meet(tm
         assert f"no evaluation can meet {target}: " in refused.err
         assert instead in refused.err
         assert "P(met)" not in refused.err
+
+
+def test_after_a_refused_plan_a_run_begins_with_the_odds_that_the_plan_told(tmp_path: Path) -> None:
+    job(tmp_path, 0.874, "10m")
+    script(tmp_path)  # which leaves no checkpoint to go on from
+    (tmp_path / "cotune.yaml").write_text((tmp_path / "cotune.yaml").read_text() + "confidence: 0.9999\n")
+    assert cotune(tmp_path, "profile", "--max-samples", "6").code == 0
+    refused = cotune(tmp_path, "plan", "--json")
+    assert refused.code == 5, refused.out
+    ran = cotune(tmp_path, "run")
+    begun = re.search(r"beginning with batch (\d+) on 1 worker .*P\(met\) (\S+)", ran.err)
+    assert begun is not None, ran.err
+    told = {near["config"]["batch_size"]: near["probability"] for near in refused.json["error"]["nearest"]}
+    assert float(begun[2]) == pytest.approx(told[int(begun[1])], abs=0.006)
+
+
+def test_a_profile_measures_something_exactly_where_a_probe_is_worth_it(tmp_path: Path) -> None:
+    job(tmp_path, 0.93, "10m")
+    for _ in range(6):
+        assert cotune(tmp_path, "profile", "--max-samples", "4").code == 0
+        with library.open(tmp_path / "cotune.yaml") as project:
+            if project.next_probe() is None:
+                break
+    again = cotune(tmp_path, "profile", "--json")
+    assert again.json["samples"] == []
+    refused = cotune(tmp_path, "plan")
+    assert refused.code == 5
+    assert "cotune profile" not in refused.err

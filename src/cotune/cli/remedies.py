@@ -99,8 +99,13 @@ _WORDS = {
 
 
 def more_measuring(error: Infeasible) -> str:
-    """Return the advice to measure more, where a config that was not itself measured may well meet the goal."""
+    """Return the advice to measure more, where a config that was not itself measured may well meet the goal.
+
+    It is given only where a profile would measure something.
+    """
     job, goal = error.facts.get("job"), error.facts.get("goal")
+    if error.facts.get("next_probe") is None:
+        return ""
     forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
     best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
     if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:

@@ -12,7 +12,7 @@ curves where it was seen before; what to do about both from `plan.moving`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -63,6 +63,7 @@ class SelfMeasuring:
     known: tuple[Sample, ...] = ()
     restart: float | None = None  # seconds of a move; None for a tenth of an epoch
     constants: SelfMeasuringConstants = SELF_MEASURING
+    told_odds: Callable[[Config], float | None] = lambda _: None  # as a plan tells them, where it can
 
     @cached_property
     def configs(self) -> Configs:
@@ -110,10 +111,12 @@ class SelfMeasuring:
         )
 
     def _odds(self, prospect: Prospect, row: int, here: int | None) -> float:
-        """Return the odds that are told of a config: before a run, none better than the job's own curves give.
+        """Return the odds that are told of a config: before a run, what a plan tells of it where it can.
 
         Who asks is thought to ask for what can be had; curves that never get there know better.
         """
+        if here is None and (told := self.told_odds(self.configs[row])) is not None:
+            return told
         own = _SUREST if here is not None or self._assessed is None else float(self._assessed.probability[row])
         return min(float(prospect.odds[row]), _SUREST, own)
 

@@ -46,13 +46,15 @@ def measured_itself(
     display: Display,
     *,
     save: Callable[[Sample], None],
+    told_odds: Callable[[Config], float | None],
     seed: int,
     fixed: bool,
 ) -> MeasuredItself:
     """Time a few configs, and choose what to begin with."""
     goal = settings.goal
     constants = SELF_MEASURING.staying if fixed else SELF_MEASURING.timed
-    brain = SelfMeasuring(settings.job, goal, settings.space, settings.cluster, seed, known, constants=constants)
+    asked = (settings.job, goal, settings.space, settings.cluster, seed, known)
+    brain = SelfMeasuring(*asked, constants=constants, told_odds=told_odds)
     limits = Limits(SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
     with ExitStack() as stack:
         up = stack.enter_context(opened_engine(engine, settings.engine_settings))

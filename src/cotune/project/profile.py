@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotune.checkpoints import joined
 from cotune.predict.history import History
 from cotune.predict.samples import informative
 from cotune.probe.active import design_for
-from cotune.probe.design import Chooser, Design
+from cotune.probe.design import Chooser, Design, Probe
 from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
@@ -18,6 +19,7 @@ from cotune.probe.session import measure
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine
 from cotune.run.opening import opened_engine
+from cotune.types import Sample
 from cotune.units import seconds
 
 if TYPE_CHECKING:
@@ -38,12 +40,10 @@ def profiled(
     settings, limits = project.settings, _limits(project, budget, max_samples)
     known = project.store.samples(settings.job)
     tried = tuple(sample for sample in informative(known) if not (sample.failed and retry_failed))
-    asked = (settings.job, settings.goal, settings.space, settings.cluster)
-    design: Chooser = Design(*asked) if cover and not project.recorded else design_for(*asked, known)
     with _opened(project, limits, seed) as engine:
         new = measure(
             engine,
-            Recalling(design, history) if history else design,
+            _design(project, history, known, cover=cover),
             tried,
             limits,
             Path(settings.job.name) if project.recorded else project.runs_folder,
@@ -55,6 +55,20 @@ def profiled(
     outcome = ProfileOutcome(settings.job, new, known, tried, limits)
     outcome.require_speed()
     return outcome
+
+
+def next_probe(project: Project, history: History | None, *, max_samples: int = 16) -> Probe | None:
+    """Return what a profile would measure first now, or None where nothing is worth it."""
+    known = project.store.samples(project.settings.job)
+    design = _design(project, history, known, cover=False)
+    return design.next(joined(list(informative(known))), max_samples)
+
+
+def _design(project: Project, history: History | None, known: Sequence[Sample], *, cover: bool) -> Chooser:
+    settings = project.settings
+    asked = (settings.job, settings.goal, settings.space, settings.cluster)
+    design: Chooser = Design(*asked) if cover and not project.recorded else design_for(*asked, known)
+    return Recalling(design, history) if history else design
 
 
 def _limits(project: Project, budget: str | float | None, most: int) -> Limits:

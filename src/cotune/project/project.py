@@ -31,11 +31,12 @@ from cotune.plan import Search
 from cotune.predict import AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import AUTO, Evidence, Predictors
 from cotune.predict.history import History
+from cotune.probe.design import Probe
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.not_measured import measured_otherwise, not_measured
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
-from cotune.project.profile import profiled
+from cotune.project.profile import next_probe, profiled
 from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
@@ -219,6 +220,10 @@ class Project:
             self, budget, before, max_samples=max_samples, cover=cover, retry_failed=retry_failed, seed=seed
         )
 
+    def next_probe(self, *, history: bool = True) -> Probe | None:
+        """Return what a profile would measure first by now, or None where nothing is worth measuring for the goal."""
+        return next_probe(self, self._history() if history else None)
+
     def require_command(self) -> None:
         """Refuse to start a job that does not say how it is run."""
         if not self.recorded and not self.settings.job.command:
@@ -273,6 +278,13 @@ class Project:
         """Return a plan's config forecast anew for another goal; None where too little was measured for that."""
         try:
             return self.with_goal(goal).planner(predictors=Predictors(seed=seed)).follow(plan)
+        except CotuneError:
+            return None
+
+    def told_odds(self, config: Config, seed: int) -> float | None:
+        """Return the P(met) that a plan tells of a config; None where too little was measured for that."""
+        try:
+            return self.planner(predictors=Predictors(seed=seed)).forecast(config).probability
         except CotuneError:
             return None
 

@@ -143,6 +143,7 @@ def _measuring_itself(project: Project, options: RunOptions) -> ProjectRun:
         project.runs_folder,
         project.display,
         save=project.keep,
+        told_odds=lambda config: project.told_odds(config, options.seed or 0),
         seed=options.seed or 0,
         fixed=options.fixed,
     )

@@ -15,7 +15,7 @@ from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, S
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.remedies import explained
-from cotune.errors import NotFound
+from cotune.errors import Infeasible, NotFound
 from cotune.predict.evidence import Evidence
 from cotune.project.project import Project
 from cotune.space import Configs
@@ -69,7 +69,11 @@ def plan(
         doubt_target(project.settings, known.samples)
         begun = time.perf_counter()
         planner = project.planner(known, predictors)
-        chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
+        try:
+            chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
+        except Infeasible as error:
+            error.facts["next_probe"] = None if project.recorded else project.next_probe(history=not no_history)
+            raise
         took = time.perf_counter() - begun
         doubt_configs(project.settings.job, Configs.of([chosen.config]))
         project.save(chosen)
