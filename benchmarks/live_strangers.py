@@ -5,10 +5,11 @@
     python benchmarks/live_strangers.py judge --out OUT                   print the goals beside the best of the table
     python benchmarks/live_strangers.py self --data FOLDER --out OUT      run them without a profile, and print that
 
-A language model and a mixer on slices of a GPU, a convolutional network on the whole of it; or, with `--others`, a
-recurrent language model and a residual network on slices and a vision transformer on the whole GPU, all three with one
-rate for every batch: nothing was ever chosen with these in sight. Each has two targets: what
-the median config of the table had come to after half its seconds, and after four fifths. Each target has two deadlines:
+A language model and a mixer on slices of a GPU, a convolutional network on the whole of it. The others have one rate
+for every batch, and nothing was ever chosen with them in sight: `--jobs second`, a recurrent language model and a
+residual network on slices and a vision transformer on the whole GPU; `--jobs third`, a convolutional language model, a
+dense network (SGD) and one of depthwise convolutions. Each has two targets: what the median config of the table had
+come to after half its seconds, and after four fifths. Each target has two deadlines:
 2.5 times what the fastest config of the table took (loose), and 1.4 times (tight), the engine's own start
 (`--engine-start`, as measured on the machine) added. So nothing of a goal is taken from a forecast. Cost is
 device-seconds to the target; the best is the cheapest config of the table that met the target by the deadline. The
@@ -68,16 +69,24 @@ class Stranger:
         return f"{self.metric}{'<=' if self.sign < 0 else '>='}{level}"
 
 
-def strangers(data: Path, *, others: bool) -> list[Stranger]:
-    """Return the jobs."""
-    flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision}" + ("" if others else " --lr {lr}")
+def strangers(data: Path, which: str) -> list[Stranger]:
+    """Return the first, second or third three jobs."""
+    flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision}"
+    flags += " --lr {lr}" if which == "first" else ""
     text = f"{sys.executable} {STRANGERS}/lm.py --text {data}/text.txt --examples 8192 --per-epoch 2 {flags}"
     pictures = f"{sys.executable} {STRANGERS}/vision.py --data {data}/fashion.npz {flags}"
-    if others:
+    if which == "second":
         return [
             Stranger("gru", f"{text} --net gru --width 384 --depth 2", 8192, "val_loss", SLICED, 12.0, 8),
             Stranger("residual", f"{pictures} --net residual", 12000, "accuracy", SLICED, 12.0, 8),
             Stranger("wide-vit", f"{pictures} --net wide-vit --lr 3e-4", 12000, "accuracy", WHOLE, 7.0, None),
+        ]
+    if which == "third":
+        sgd = "--optimiser sgd --lr 0.02"
+        return [
+            Stranger("conv-lm", f"{text} --net convolutional --width 256 --depth 5", 8192, "val_loss", SLICED, 8.0, 8),
+            Stranger("dense", f"{pictures} --net dense {sgd}", 12000, "accuracy", SLICED, 8.0, 8),
+            Stranger("separable", f"{pictures} --net separable --lr 5e-4", 12000, "accuracy", WHOLE, 5.0, None),
         ]
     return [
         Stranger("lm", f"{text} --width 192 --depth 4", 8192, "val_loss", SLICED, 10.0, 8),
@@ -95,11 +104,11 @@ def main() -> None:
     parser.add_argument("--only", default=None, help="names of jobs, with commas")
     parser.add_argument("--engine-start", type=float, default=10.0, help="seconds until a job's code begins")
     parser.add_argument("--profile", default="45s", help="what measuring may take")
-    parser.add_argument("--others", action="store_true", help="three other jobs, with a fixed rate")
+    parser.add_argument("--jobs", default="first", choices=("first", "second", "third"), help="which three")
     parser.add_argument("--cpu", action="store_true", help="cores instead of a GPU, to try this program")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    for job in strangers(asked.data.absolute(), others=asked.others):
+    for job in strangers(asked.data.absolute(), asked.jobs):
         if asked.only is not None and job.name not in asked.only.split(","):
             continue
         folder = asked.out.absolute() / f"live-{job.name}"

@@ -65,11 +65,33 @@ class Recurrent(nn.Module):
         return logits
 
 
+class Convolutional(nn.Module):
+    """The same with convolutions that look ever further back."""
+
+    def __init__(self, vocabulary: int, width: int, depth: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.cells = nn.ModuleList(nn.Conv1d(width, 2 * width, 3, dilation=2**level) for level in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embed(x)
+        for level, (cell, norm) in enumerate(zip(self.cells, self.norms, strict=True)):
+            before = F.pad(norm(x).transpose(1, 2), (2 * 2**level, 0))
+            x = x + F.glu(cell(before), 1).transpose(1, 2)
+        logits: torch.Tensor = self.head(x)
+        return logits
+
+
+NETS: dict[str, type[nn.Module]] = {"attention": Model, "gru": Recurrent, "convolutional": Convolutional}
+
+
 def arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--text", required=True)
-    parser.add_argument("--net", default="attention", choices=("attention", "gru"))
+    parser.add_argument("--net", default="attention", choices=NETS)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -95,8 +117,7 @@ def main() -> None:
     text = Path(asked.text).read_bytes()
     data = torch.tensor(list(text), dtype=torch.long, device=device)
     held_out, data = data[: 256 * LENGTH + 1], data[256 * LENGTH + 1 :]
-    kind = Recurrent if asked.net == "gru" else Model
-    model: nn.Module = kind(256, asked.width, asked.depth).to(device)
+    model: nn.Module = NETS[asked.net](256, asked.width, asked.depth).to(device)
     model = DistributedDataParallel(model) if world > 1 else model
     optimiser = torch.optim.AdamW(model.parameters(), lr=asked.lr)
     batch, rate = asked.batch_size, asked.lr

@@ -18,6 +18,8 @@ from torch.nn import functional as F  # noqa: N812  # as everybody calls it
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
+NETS = ("vit", "wide-vit", "mixer", "mobile", "plain", "residual", "dense", "separable")
+
 
 class Vit(nn.Module):
     """A small vision transformer on patches of 4 x 4."""
@@ -107,17 +109,58 @@ class Residual(nn.Module):
         return logits
 
 
+class Dense(nn.Module):
+    """Convolutions with batch norm that each see all before them, as in DenseNet."""
+
+    def __init__(self, channels: int, growth: int = 24, depth: int = 4) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, growth, 3, 2, 1)
+        widths = [growth * count for count in range(1, depth + 1)]
+        self.cells = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, growth, 3, 1, 1)) for width in widths
+        )
+        self.head = nn.Linear(growth * (depth + 1), 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for cell in self.cells:
+            x = torch.cat((x, cell(x)), 1)
+        logits: torch.Tensor = self.head(x.amax((2, 3)))
+        return logits
+
+
+class Separable(nn.Module):
+    """Wide depthwise convolutions, each followed by a feed-forward net over the channels, as in ConvNeXt."""
+
+    def __init__(self, channels: int, width: int = 192, depth: int = 5) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, width, 4, 4)
+        self.across = nn.ModuleList(nn.Conv2d(width, width, 7, 1, 3, groups=width) for _ in range(depth))
+        self.along = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(depth)
+        )
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for across, along in zip(self.across, self.along, strict=True):
+            x = x + along(across(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        logits: torch.Tensor = self.head(x.mean((2, 3)))
+        return logits
+
+
 def made(net: str, channels: int, side: int) -> nn.Module:
     """Return a network by its name."""
     if net == "vit":
         return Vit(channels, side)
     if net == "mixer":
         return Mixer(channels, side)
-    if net == "residual":
-        return Residual(channels)
     if net == "wide-vit":
         return Vit(channels, side, width=256, depth=6)
-    return mobile(channels) if net == "mobile" else plain(channels)
+    return {"mobile": mobile, "plain": plain, "residual": Residual, "dense": Dense, "separable": Separable}[net](
+        channels
+    )
 
 
 def loaded(file: str, examples: int | None) -> tuple[torch.Tensor, ...]:
@@ -134,7 +177,7 @@ def loaded(file: str, examples: int | None) -> tuple[torch.Tensor, ...]:
 def arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--net", default="vit", choices=("vit", "wide-vit", "mobile", "plain", "mixer", "residual"))
+    parser.add_argument("--net", default="vit", choices=NETS)
     parser.add_argument("--data", required=True)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=4)
