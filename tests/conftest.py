@@ -21,6 +21,7 @@ mark()
 # The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 settings.register_profile("same", UNTIMED, derandomize=True)
+settings.register_profile("few", UNTIMED, derandomize=True, max_examples=5)  # where the same tests run once more
 settings.register_profile("explore", UNTIMED, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS", "same"))
 

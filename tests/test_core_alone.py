@@ -33,7 +33,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for room in ROOMS:
         shutil.rmtree(folder / "src" / "cotune" / room)
     path = os.pathsep.join([str(folder / "src"), str(folder / "tests")])
-    return {**os.environ, "PYTHONPATH": path, "XDG_DATA_HOME": str(folder / "data"), "HERE": str(folder)}
+    data = str(folder / "data")
+    return {**os.environ, "PYTHONPATH": path, "XDG_DATA_HOME": data, "HERE": str(folder), "HYPOTHESIS": "few"}
 
 
 def run(alone: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
