@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli import jobs
 from cotune.cli import app, help
 
 MAIN = ("init", "profile", "plan", "run", "predict", "report", "dashboard", "export", "import")
@@ -73,21 +72,15 @@ def test_budget_has_one_meaning(verbs: list[tuple[tuple[str, ...], Any]]) -> Non
 
 
 def test_the_flag_for_everything_reaches_a_verb_and_nothing_after_the_dashes(tmp_path: Path) -> None:
-    def asked(*words: str) -> str:
-        command = [sys.executable, "-m", "cotune", *words]
-        return subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path).stdout
-
-    short, full = asked("plan", "-h"), asked("plan", "--help-all")
+    short, full = (jobs.cotune(tmp_path, "plan", flag).out for flag in ("-h", "--help-all"))
     assert "--accuracy-predictor" in full
     assert "--accuracy-predictor" not in short
-    own = asked("plan", "--no-measure", "--json", "--", "python", "train.py", "--help-all")
-    assert "train.py --help-all" in own
+    own = jobs.cotune(tmp_path, "plan", "--no-measure", "--json", "--", "python", "train.py", "--help-all")
+    assert "train.py --help-all" in own.out
 
 
 def test_a_plan_takes_a_budget_for_what_it_measures_and_refuses_one_for_a_recording(tmp_path: Path) -> None:
-    def error(*words: str) -> str:
-        command = [sys.executable, "-m", "cotune", "plan", *words]
-        return subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path).stderr
-
-    assert "such as 90s, 45m or 2h, not 'soon'" in error("--budget", "soon", "--", "python", "train.py")
-    assert "--max-device-seconds" in error("--budget", "5m", "--recording", "somewhere")
+    measured = jobs.cotune(tmp_path, "plan", "--budget", "soon", "--", "python", "train.py")
+    assert "such as 90s, 45m or 2h, not 'soon'" in measured.err
+    replayed = jobs.cotune(tmp_path, "plan", "--budget", "5m", "--recording", "somewhere")
+    assert "--max-device-seconds" in replayed.err

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune
 from cotune.cli import output
 from cotune.run.tail import from_report
 from cotune.store import open_store
@@ -30,11 +29,10 @@ def test_nothing_of_others_moves_the_cursor_or_is_taken_as_markup(capsys: pytest
 
 
 def test_an_error_shows_what_it_names(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "cotune", "simulate", f"{ESCAPES}.csv", "--cluster", "8"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 3
-    assert "\x1b" not in done.stderr
-    assert "\\x1b[2J" in done.stderr
+    done = cotune(tmp_path, "simulate", f"{ESCAPES}.csv", "--cluster", "8")
+    assert done.code == 3
+    assert "\x1b" not in done.err
+    assert "\\x1b[2J" in done.err
 
 
 def sample(**changes: object) -> Sample:
@@ -53,7 +51,6 @@ def test_half_a_letter_in_a_metric_poisons_nothing(tmp_path: Path) -> None:
         store.save(Job("x", ("t",)), sample(curve=(point,), failure=failure))
         assert store.samples()[0].curve[0].metrics == (("\\ud800", 2.0),)
     for flags in ([], ["--json"]):
-        command = [sys.executable, "-m", "cotune", "samples", "--store", str(path), *flags]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "\x1b" not in done.stdout
+        done = cotune(tmp_path, "samples", "--store", str(path), *flags)
+        assert done.code == 0, done.err
+        assert "\x1b" not in done.out

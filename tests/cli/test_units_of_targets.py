@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cli.jobs import cotune
 from cotune.cli.doubts import doubt_unit
 from cotune.errors import UsageError
 from cotune.jobfile import settings as job_settings
@@ -30,12 +29,9 @@ def test_no_verb_takes_a_target_that_any_training_would_meet(verb: tuple[str, ..
     (tmp_path / "cotune.yaml").write_text(
         f"run: python train.py {{batch_size}}\npattern: '{PER_CENT}'\ntarget: accuracy=0.91\n"
     )
-    store = ("--store", str(tmp_path / "store.db"))
-    done = subprocess.run(
-        [sys.executable, "-m", "cotune", *verb, *store], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == UsageError.exit_code
-    assert "write accuracy=91" in " ".join(done.stderr.split())
+    done = cotune(tmp_path, *verb, "--store", str(tmp_path / "store.db"))
+    assert done.code == UsageError.exit_code
+    assert "write accuracy=91" in " ".join(done.err.split())
 
 
 def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(
