@@ -55,10 +55,16 @@ def part_of(module: str) -> str | None:
 
 
 @functools.cache
+def tree(file: Path) -> ast.Module:
+    """A file as Python reads it, which takes seconds for all of them: once for all tests."""
+    return ast.parse(file.read_text())
+
+
+@functools.cache
 def imported(file: Path) -> set[str]:
     """The modules and names of cotune that a file imports, wherever it does so."""
     named: list[str] = []
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
             named += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -106,7 +112,7 @@ def test_what_is_imported_from_the_package_itself_is_there(folder: Path) -> None
     # The package looks its public names up when they are used, so the type checker believes any name of it.
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
     for file in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree(file)):
             if isinstance(node, ast.ImportFrom) and node.module == "cotune":
                 assert {alias.name for alias in node.names} <= {*modules, *cotune.__all__, "__version__"}, file
 
@@ -146,7 +152,7 @@ def test_a_class_name_occurs_once_but_for_algorithms_of_several_kinds() -> None:
     folders = {*registry.KINDS.values(), "callbacks"}
     homes: dict[str, list[str]] = {}
     for file in SOURCE.rglob("*.py"):
-        for node in ast.parse(file.read_text()).body:
+        for node in tree(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and file.parent.name not in folders:
                 homes.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
@@ -158,7 +164,7 @@ MOST_PARAMETERS = 12
 @each_folder
 def test_no_function_outside_the_command_line_takes_more_than_a_dozen_parameters(folder: Path) -> None:
     for file in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 if folder.name == "verbs" and not node.name.startswith("_"):
                     continue  # a verb's parameters are its options
@@ -175,7 +181,7 @@ def test_class_names_keep_to_the_words_of_contributing() -> None:
     names = {
         node.name: str(file.relative_to(SOURCE))
         for file in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(tree(file))
         if isinstance(node, ast.ClassDef)
     }
     assert {name: file for name, file in names.items() if name.lstrip("_") in banned} == {}
