@@ -100,12 +100,17 @@ class Space:
                 kept &= allowed[points[:, place]]
         return replace(self, only=tuple(map(tuple, points[kept].tolist())))
 
+    def with_axes(self, axes: Mapping[str, tuple[Value, ...]]) -> Space:
+        """Return the space with other values of some axes, and with those that it lacks."""
+        values = {axis.name: axis.values for axis in self.axes} | dict(axes)
+        return replace(self, axes=tuple(Axis(name, choice) for name, choice in values.items()), only=None)
+
     def config(self, **values: Value) -> Config:
         """Return the config of these values, in the space or not; an axis that is not given takes its first."""
         first = {axis.name: axis.values[0] for axis in self.axes} | values
         if self.global_batch is not None:
             first.pop("batch_size", None)
-        alone = replace(self, axes=tuple(Axis(name, (value,)) for name, value in first.items()), only=None)
+        alone = replace(self, axes=()).with_axes({name: (value,) for name, value in first.items()})
         return alone.configs()[0]
 
     def configs(self, points: Ints | None = None) -> Configs:

@@ -21,8 +21,6 @@ from cotune.errors import Infeasible, NotFound, suggestion
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project.opening import open_project
-from cotune.space import Axis, Space
-from cotune.types import Value
 
 
 class SkyResources(Protocol):
@@ -45,7 +43,9 @@ def time_estimator(
     def seconds(resources: SkyResources) -> float:
         device, workers = _asked(settings, resources)
         try:
-            plan = free.within(_pinned(settings, device, workers * num_nodes)).plan()
+            plan = free.within(
+                settings.space.with_axes({"device": (device,), "workers": (workers * num_nodes,)})
+            ).plan()
         except Infeasible:
             return math.inf
         return plan.forecast.seconds.mid
@@ -72,10 +72,3 @@ def _known(settings: Settings, name: str) -> str:
             "Add it under `devices:` and measure it, or import what was measured on it"
         )
     return devices[name.lower()]
-
-
-def _pinned(settings: Settings, device: str, workers: int) -> Space:
-    """Return the job's space on one device with so many workers."""
-    only: dict[str, tuple[Value, ...]] = {"device": (device,), "workers": (workers,)}
-    axes = tuple(Axis(axis.name, only.get(axis.name, axis.values)) for axis in settings.space.axes)
-    return replace(settings.space, axes=axes, only=None)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from cotune.jobfile import metric_names
-from cotune.jobfile.script_talk import computed_metrics, printed_lines, workers_meet
+from cotune.jobfile.script_talk import called, computed_metrics, printed_lines, workers_meet
 from cotune.jobfile.wrapper import called_scripts, hands_on, shell_scripts
 from cotune.safety import python_text, yaml_text
 
@@ -243,13 +243,13 @@ def _stated(tree: ast.Module, script: str, asked: Mapping[str, Setting]) -> Iter
             if isinstance(target, ast.Name):
                 yield from _number(target.id, statement.value, script)
     for call in calls:
-        called = _called(call)
-        if called.endswith(("Arguments", "Config", "Trainer")):
-            yield from _own_defaults(call, called)
+        name = called(call)
+        if name.endswith(("Arguments", "Config", "Trainer")):
+            yield from _own_defaults(call, name)
             for word in call.keywords:
-                yield from _number(word.arg or "", word.value, f"{called} of {script}")
+                yield from _number(word.arg or "", word.value, f"{name} of {script}")
     for call in calls:
-        if _called(call) in ("add_argument", "option"):
+        if called(call) in ("add_argument", "option"):
             yield from _flagged(call, script, asked)
 
 
@@ -265,25 +265,21 @@ def _made_with(tree: ast.Module, script: str) -> Iterator[tuple[Setting, Default
                     yield from _number(name, value, f"{node.name} of {script}")
 
 
-def _own_defaults(call: ast.Call, called: str) -> Iterator[tuple[Setting, Default]]:
+def _own_defaults(call: ast.Call, arguments: str) -> Iterator[tuple[Setting, Default]]:
     """Yield what a framework's arguments are where a script does not say, unless it hands over words we cannot read."""
     said = {word.arg for word in call.keywords}
     if None in said:
         return
-    own = _OWN_DEFAULTS.get(called, {})
+    own = _OWN_DEFAULTS.get(arguments, {})
     for name, value in own.items():
         setting = _setting(name)
         if setting is not None and name not in said and not (setting == "epochs" and "max_steps" in said):
-            yield setting, Default(value, f"{called}'s own default")
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            yield setting, Default(value, f"{arguments}'s own default")
 
 
 def _field(value: ast.expr) -> ast.expr | None:
     """Return the default of a dataclass's field, or the value itself."""
-    if isinstance(value, ast.Call) and _called(value) in ("field", "Field"):
+    if isinstance(value, ast.Call) and called(value) in ("field", "Field"):
         return next((word.value for word in value.keywords if word.arg == "default"), None)
     return value
 

@@ -81,7 +81,7 @@ def _own_files(folder: Path, name: str) -> Sequence[Path]:
 
 def printed_lines(tree: ast.Module) -> tuple[str, ...]:
     """Return lines as a script prints them, with a number wherever it puts a value."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args and _name(node) in _SAYING]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args and called(node) in _SAYING]
     said = (_joined(call.args) for call in sorted(calls, key=lambda call: call.lineno))
     return tuple(line for text in said for line in text.splitlines() if line.strip())
 
@@ -96,7 +96,8 @@ def _joined(args: Sequence[ast.expr]) -> str:
     return line
 
 
-def _name(call: ast.Call) -> str:
+def called(call: ast.Call) -> str:
+    """Return the name of the function or method that is called."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -111,7 +112,7 @@ def _text(node: ast.expr, before: str) -> str:
         return line
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
         return _filled(str(node.left.value))
-    if isinstance(node, ast.Call) and _name(node) == "format" and isinstance(node.func, ast.Attribute):
+    if isinstance(node, ast.Call) and called(node) == "format" and isinstance(node.func, ast.Attribute):
         return _filled(_text(node.func.value, before))
     return _number(node, before)
 

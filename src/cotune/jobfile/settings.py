@@ -21,7 +21,7 @@ from cotune.jobfile.rate import rule_for, scaling_of
 from cotune.jobfile.schedule import schedule_of
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
-from cotune.space import Axis, Space
+from cotune.space import Space
 from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit
 
 FILE_NAME = "cotune.yaml"
@@ -95,10 +95,7 @@ def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
     changed |= {"max_epochs": file.epochs or file.max_epochs} if {"epochs", "max_epochs"} & given.keys() else {}
     for name, values in file.search.items():
         check_axis(name, values, job, "what is asked")
-    axes = {axis.name: axis.values for axis in settings.space.axes} | file.search
-    space = replace(settings.space, axes=tuple(Axis(name, values) for name, values in axes.items()), only=None)
-    if job.large is not None:
-        space = settings.space.pinned(**file.search)
+    space = settings.space.with_axes(file.search) if job.large is None else settings.space.pinned(**file.search)
     return replace(
         settings,
         job=job,

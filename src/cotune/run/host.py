@@ -70,13 +70,8 @@ def host(group: Group, member: GroupMember, leash: int | None = None) -> None:
 
 class _Host:
     def __init__(self, group: Group, member: GroupMember, leash: int | None) -> None:
-        self.group, self.member, self.rank, self.workers, self.leash = (
-            group,
-            member,
-            member.rank,
-            len(member.peers),
-            leash,
-        )
+        self.group, self.member, self.leash = group, member, leash
+        self.rank, self.workers = member.rank, len(member.peers)
         self.began: float | None = None
         self.exit: processes.Exit | None = None
         self.watch = Watch(group.env, f"rank-{member.rank}")
