@@ -35,10 +35,14 @@ atexit.register(shutil.rmtree, _data, ignore_errors=True)
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a group of tests on one worker: xdist names it where pytest 9.2 no longer looks for a test's id."""
+    """Keep a group of tests on one worker: xdist names it where pytest 9.2 no longer looks for a test's id.
+
+    Tests that may take the longest come first: one of them at the end would leave the other cores idle.
+    """
     for item in items:
         if named := vars(item).pop("_nodeid", None):
             item._id = item.id.parse(named)
+    items.sort(key=lambda item: -sum(marker.args[0] for marker in item.iter_markers("timeout")))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -155,6 +155,7 @@ def test_every_file_of_the_tree_that_is_named_is_there(page: Path) -> None:
     assert {name for name in named if not (ROOT / name).is_file()} == set()
 
 
+@pytest.mark.timeout(600)
 def test_every_code_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data")}
