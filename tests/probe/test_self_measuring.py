@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotune.predict.way import Leg
+from cotune.predict.way import FIXED_RATE, Leg
 from cotune.probe.replayed import SelfMeasuredStep, self_measured
 from cotune.probe.self_change import SelfChange
 from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.timing import begun_untimed
 from cotune.recording import AccuracyRow, Recording, TimeRow, read, write
 from cotune.run.replayed_training import ReplayedTraining
 from cotune.types import Device, Goal, Job, RateScaling, Value
@@ -108,7 +109,7 @@ def test_a_hopeless_deadline_is_told_with_what_would_help(recorded: Recording) -
 
 
 def test_what_thirty_steps_are_much_of_is_begun_with_and_timed_then(recorded: Recording) -> None:
-    short = replace(recorded, job=replace(recorded.job, examples=2_000))  # thirty steps of 64 are an epoch
+    short = replace(recorded, job=replace(recorded.job, examples=5_000))  # thirty steps of 256 are 1.5 epochs
     training, steps = ran(short, replace(GOAL, deadline=300.0))
     dear = [probe.seconds for probe in training.probes[1:]]
     assert all(seconds <= 0.1 * 300.0 for seconds in dear)
@@ -118,14 +119,48 @@ def test_what_thirty_steps_are_much_of_is_begun_with_and_timed_then(recorded: Re
     brain = brain_of(short, GOAL)
     known, new = training.probes[0].config, next(one for one in brain.configs if one not in timed)
     assert brain.first_look(known, training.probes) == float("inf")
-    assert brain.first_look(new, training.probes) == pytest.approx(30 * new.global_batch / 2_000)
+    assert brain.first_look(new, training.probes) == pytest.approx(30 * new.global_batch / 5_000)
+
+
+def test_a_first_probe_that_may_take_a_twentieth_of_the_deadline_is_trained_on_instead(recorded: Recording) -> None:
+    short = replace(recorded, job=replace(recorded.job, examples=2_000))  # thirty steps of 64 are an epoch
+    training, steps = ran(short, replace(GOAL, deadline=300.0))
+    assert training.met
+    assert not training.probes
+    assert training.starts[0].config.workers == 1
+    assert steps[1].kind in ("pace", "move")  # it looks at its pace before it is evaluated
+    live = replace(brain_of(short, GOAL), constants=brain_of(short, GOAL).constants.timed)
+    assert begun_untimed(live) is None  # a live probe is cut short instead
+    seen = replace(brain_of(short, GOAL), known=tuple(training.starts))
+    assert begun_untimed(seen) is None
+
+
+def test_before_anything_is_timed_little_is_promised(recorded: Recording) -> None:
+    short = replace(recorded, job=replace(recorded.job, examples=2_000))
+    brain = brain_of(short, replace(GOAL, deadline=10_000.0))
+    _, steps = ran(short, brain.goal, brain)
+    assert steps[0].choice.odds <= brain.constants.timing.untimed < steps[-1].choice.odds
+    pace, one = brain.presumed[0], brain.configs.workers == 1
+    assert np.all(np.diff(pace[one][np.argsort(brain.configs.batch_size[one])]) < 0)  # steps idle for a part
+
+
+def test_at_a_fixed_rate_less_is_promised_unless_the_job_s_own_curves_are_known(recorded: Recording) -> None:
+    goal = replace(GOAL, deadline=2000.0)
+    fixed = replace(recorded, job=replace(recorded.job, scaling="fixed"))
+    training, steps = ran(fixed, goal)
+    told = [step.choice.odds for step in steps]
+    assert max(told) == FIXED_RATE.surest
+    _, usual = ran(recorded, goal)
+    assert max(step.choice.odds for step in usual) > 0.9
+    seen = replace(brain_of(fixed, goal), known=tuple(training.samples))
+    assert max(step.choice.odds for step in ran(fixed, goal, seen)[1]) > FIXED_RATE.surest
 
 
 def test_where_thirty_steps_may_take_much_of_the_deadline_a_run_begins_at_once(recorded: Recording) -> None:
     few = replace(recorded, job=replace(recorded.job, examples=250))  # thirty steps of 16 are two epochs
     training, steps = ran(few, replace(GOAL, deadline=200.0))
     assert not training.probes
-    assert "thirty steps may take more than 20% of the deadline" in steps[0].choice.reason
+    assert "thirty steps may take more than 5% of the deadline" in steps[0].choice.reason
     assert training.met
     unbounded, _ = ran(few, replace(GOAL, deadline=None))
     assert unbounded.probes

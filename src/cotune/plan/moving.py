@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.types import Floats
+from cotune.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ class Prospect:
     odds: Floats  # (c,) chance to be in time if the run may still change
     stays: Floats  # (c,) chance to be in time with this config alone
     cost: Floats  # (c,) usual cost of the rest, staying
+
+    def spread_out(self, rows: Ints, count: int) -> Prospect:
+        """Return the prospects of so many configs; those that were not weighed promise nothing."""
+        every = [np.full(count, empty) for empty in (np.inf, 0.0, 0.0, np.inf)]
+        for column, values in zip(every, (self.score, self.odds, self.stays, self.cost), strict=True):
+            column[rows] = values
+        return Prospect(*every)
 
 
 def prospects(

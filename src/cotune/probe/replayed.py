@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cotune.predict.way import Leg
 from cotune.probe.self_measuring import Choice, SelfMeasuring
-from cotune.probe.timing import next_to_time
+from cotune.probe.timing import begun_untimed, next_to_time
 from cotune.run.replayed_training import ReplayedTraining
 
 
@@ -21,9 +21,7 @@ class SelfMeasuredStep:
 
 def self_measured(brain: SelfMeasuring, training: ReplayedTraining) -> Iterator[SelfMeasuredStep]:
     """Train to the end; yield what is decided at the beginning and after each evaluation."""
-    while (config := next_to_time(brain, training.probes, training.seconds)) is not None:
-        training.probe(config)
-    choice = brain.choose(training.probes, (), training.seconds, None)
+    choice = _beginning(brain, training)
     training.begin(choice.config)
     yield SelfMeasuredStep("begin", choice)
     before: list[Leg] = []
@@ -49,3 +47,12 @@ def self_measured(brain: SelfMeasuring, training: ReplayedTraining) -> Iterator[
         yield SelfMeasuredStep("move", choice)
         before, leg = [*before, leg], Leg(brain.row(choice.config), 0.0)
         begun, seen = training.epoch, 0
+
+
+def _beginning(brain: SelfMeasuring, training: ReplayedTraining) -> Choice:
+    """Time what is worth it, and return what to begin with."""
+    if (untimed := begun_untimed(brain)) is not None:
+        return brain.untimed(untimed)
+    while (config := next_to_time(brain, training.probes, training.seconds)) is not None:
+        training.probe(config)
+    return brain.choose(training.probes, (), training.seconds, None)

@@ -33,7 +33,6 @@ from cotune.recording.moving import RESTART_EPOCHS
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
-_SUREST = 0.99  # some runs stall, whatever their forecast
 _WORTH = 0.02  # of P(met), that is worth a word
 _PACES = ((-1.3, 0.3), (0.0, 0.4), (1.3, 0.3))  # deviations of what was not timed, with their weights
 _WITNESSES = 24  # hypotheses that say which configs are worth a look
@@ -101,24 +100,40 @@ class SelfMeasuring:
             best = int(np.argmin(np.where(sure, prospect.score, np.inf)))
             if prospect.score[best] > (1 - self.constants.moving.margin) * prospect.score[here]:
                 best = here
+        return self._choice(samples, pace, prospect, best, here)
+
+    def untimed(self, config: Config) -> Choice:
+        """Return what is thought of a config to begin with, before anything is timed."""
+        return self._choice((), *self.prospect((), (), 0.0, config), self.row(config), None)
+
+    def _choice(
+        self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None
+    ) -> Choice:
         return Choice(
             config=self.configs[best],
-            odds=self._odds(prospect, best, here),
+            odds=self._odds(samples, prospect, best, here),
             stays=float(prospect.stays[best]),
             seconds=float(prospect.cost[best] / self.rate[best]),
             reason=self._reason(samples, pace, prospect, best, here),
             remedy=self._remedy(pace, prospect, best),
         )
 
-    def _odds(self, prospect: Prospect, row: int, here: int | None) -> float:
+    def _odds(self, samples: Sequence[Sample], prospect: Prospect, row: int, here: int | None) -> float:
         """Return the odds that are told of a config: before a run, what a plan tells of it where it can.
 
         Who asks is thought to ask for what can be had; curves that never get there know better.
         """
         if here is None and (told := self.told_odds(self.configs[row])) is not None:
             return told
-        own = _SUREST if here is not None or self._assessed is None else float(self._assessed.probability[row])
-        return min(float(prospect.odds[row]), _SUREST, own)
+        most = self._surest(samples)
+        if here is None and self._assessed is not None:
+            most = min(most, float(self._assessed.probability[row]))
+        return min(float(prospect.odds[row]), most)
+
+    def _surest(self, samples: Sequence[Sample]) -> float:
+        """Return the odds that are told at most: less of a job at a fixed rate, and of what nothing was timed of."""
+        most = self.constants.way.surest if self._assessed is not None else self.prior.surest
+        return most if timed_samples((*self.known, *samples)) else min(most, self.constants.timing.untimed)
 
     def _remedy(self, pace: Floats, prospect: Prospect, best: int) -> str:
         """Return what would help a run that is rather late: another config that may be had, or what was asked."""
@@ -132,17 +147,18 @@ class SelfMeasuring:
         return f"{more}a later deadline or an easier target would help"
 
     def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
-        odds = f"P(met) {self._odds(prospect, best, here):.2f}"
+        odds = f"P(met) {self._odds(samples, prospect, best, here):.2f}"
         if here is None and not timed_samples((*self.known, *samples)):
-            return f"thirty steps may take more than {self.constants.timing.presumed:.0%} of the deadline, {odds}"
+            return f"thirty steps may take more than {self.constants.timing.spare:.0%} of the deadline, {odds}"
         if here is None:
             each = progress.pace(self.job, self.configs[best], float(pace[best]))
             return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
         if here == best:
             return odds
         saved = 1 - prospect.cost[best] / prospect.cost[here]
-        what = f"{saved:.0%} cheaper" if saved > 0 else f"{1 - pace[best] / pace[here]:.0%} less time"
-        return f"{what}, {odds} instead of {min(prospect.odds[here], _SUREST):.2f}"
+        quicker = 1 - pace[best] / pace[here]
+        what = f"{saved:.0%} cheaper" if saved > 0 else f"{quicker:.0%} less time" if quicker > 0 else "fewer epochs"
+        return f"{what}, {odds} instead of {min(prospect.odds[here], self._surest(samples)):.2f}"
 
     @property
     def at_once(self) -> bool:
@@ -153,12 +169,15 @@ class SelfMeasuring:
     def presumed(self) -> tuple[Floats, Floats]:
         """Return the pace of every config before anything is timed, and its spread.
 
-        The deadline is thought right for as many workers as lie in the middle; time falls as they grow.
+        The deadline is thought right for as many workers as lie in the middle; time falls as they grow, and as the
+        batch of each does.
         """
         assert self.goal.deadline is not None
         units, timing = self.configs.units.astype(np.float64), self.constants.timing
         each = self.goal.deadline / np.sqrt(timing.tight * timing.loose) / self.prior.usual_epochs(self.goal.cap)
-        scale = np.sqrt(units.min() * units.max()) / units
+        batch = np.log(self.configs.batch_size)
+        idle = timing.half * np.exp(batch.mean() - batch)  # over the work of a step
+        scale = np.sqrt(units.min() * units.max()) / units * (1 + idle) / (1 + timing.half)
         anywhere = np.log(units.max() / units.min()) / np.sqrt(12)  # as well at one end as at the other
         return each * scale, np.full(len(units), anywhere)
 
@@ -261,7 +280,7 @@ class SelfMeasuring:
         )
         if out_of_reach(self.job, self.goal.target, (*self.known, *samples)):
             found = replace(found, odds=np.zeros(len(rows)), stays=np.zeros(len(rows)))
-        return pace, _spread_out(found, rows, len(pace))
+        return pace, found.spread_out(rows, len(pace))
 
     def _worthy(self, believed: Way, pace: Floats, now: Config | None) -> Ints:
         """Return the configs that some way makes the cheapest of those as quick, and the one that is run now."""
@@ -273,11 +292,3 @@ class SelfMeasuring:
         if now is not None:
             kept.add(self.row(now))
         return np.array(sorted(kept) or range(len(pace)), dtype=np.int64)
-
-
-def _spread_out(found: Prospect, rows: Ints, count: int) -> Prospect:
-    """Return the prospects of all configs; those that were not weighed promise nothing."""
-    every = [np.full(count, empty) for empty in (np.inf, 0.0, 0.0, np.inf)]
-    for column, values in zip(every, (found.score, found.odds, found.stays, found.cost), strict=True):
-        column[rows] = values
-    return Prospect(*every)

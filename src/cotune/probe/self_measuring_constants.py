@@ -15,7 +15,9 @@ class TimingConstants:
 
     `spare` was tried as 0.02, 0.05 and 0.1 on our own recordings: 4.10, 4.16 and 4.26 of the static oracle's cost, two
     added for a goal that is missed. `presumed` was first tried as 0.05, which made our own runs half as dear again, and
-    as 0, which made Pollux's four times as dear; the others by `benchmarks/self_measuring.py`.
+    as 0, which made Pollux's four times as dear. `half` was tried as 0, 0.3 and 1 on what begins untimed: of our own
+    0.3 and 1 meet more, of GPT-3 0 and 0.3. `untimed` lies between what those of our own (0.5) and of recent MLPerf
+    (0.77) met, told 0.95. The others by `benchmarks/self_measuring.py`.
     """
 
     most: int = 7  # probes
@@ -24,6 +26,8 @@ class TimingConstants:
     first: float = 0.1  # of the epochs that are usual, for the first
     spare: float = 0.05  # of the time that is left, for a probe of what to begin with
     presumed: float = 0.2  # of the deadline, for the first; live ones are cut short there (`timing.SHARE`)
+    half: float = 0.3  # of the middle batch of a worker: that which takes twice its work, before anything is timed
+    untimed: float = 0.7  # P(met) that is told at most before anything is timed
     tight: float = 1.25  # a deadline over the quickest way, at least
     loose: float = 2.5  # and over the cheapest way, at most
     others: float = 0.15  # weight of what other jobs say, beside the job's own curves

@@ -1,7 +1,8 @@
 """What a run that measures itself times before it begins: a handful of short starts, thirty steps each.
 
 The first is of the fewest workers; then come the ends of the space, so far as they cost little, values of named axes
-that nothing timed has, and what the run would begin with.
+that nothing timed has, and what the run would begin with. Where the first may take much of the deadline, the run begins
+with it, so that nothing of it is lost; where it may take most, with what the deadline says.
 """
 
 from __future__ import annotations
@@ -45,10 +46,18 @@ def next_to_time(brain: SelfMeasuring, probes: Sequence[Sample], spent: float) -
     return configs[row] if spare[row] and configs[row] not in tried else None
 
 
+def begun_untimed(brain: SelfMeasuring) -> Config | None:
+    """Return what a run begins with and looks at on the way, where its thirty steps are too dear to be thrown away."""
+    if timed(brain.known) or not brain.at_once:
+        return None
+    config = _first(brain, {sample.config for sample in brain.known})
+    return None if config is None or _part(brain, brain.row(config)) <= brain.constants.timing.spare else config
+
+
 def _first(brain: SelfMeasuring, failed: Collection[Config]) -> Config | None:
     """Return what is timed first: the fewest workers, at the largest batch whose thirty steps are a small part.
 
-    Where that failed, smaller ones; None where thirty steps may take much of the deadline.
+    Where that failed, smaller ones; None where thirty steps may take most of the deadline.
     """
     configs, epochs = brain.configs, brain.epochs_of_probes
     rows = np.flatnonzero(configs.units == configs.units.min())
@@ -56,17 +65,16 @@ def _first(brain: SelfMeasuring, failed: Collection[Config]) -> Config | None:
     part = brain.constants.timing.first * brain.prior.usual_epochs(brain.goal.cap)
     small = int((epochs[ordered] <= part).sum())
     first = max(0, min(small - 1, len(ordered) // 2))
-    if brain.at_once and not _short(brain, int(ordered[first])):
+    if brain.at_once and _part(brain, int(ordered[first])) > brain.constants.timing.presumed:
         return None
     downwards = (configs[int(row)] for row in ordered[first::-1])
     return next((config for config in downwards if config not in failed), None)
 
 
-def _short(brain: SelfMeasuring, row: int) -> bool:
-    """Return whether thirty steps take little of the deadline, as far as that tells of a pace nobody has timed."""
+def _part(brain: SelfMeasuring, row: int) -> float:
+    """Return the part of the deadline that thirty steps take, as far as that tells of a pace nobody has timed."""
     assert brain.goal.deadline is not None
-    seconds = float(brain.epochs_of_probes[row] * brain.presumed[0][row])
-    return seconds <= brain.constants.timing.presumed * brain.goal.deadline
+    return float(brain.epochs_of_probes[row] * brain.presumed[0][row] / brain.goal.deadline)
 
 
 def _ends(configs: Configs) -> tuple[int, int]:
