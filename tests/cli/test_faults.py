@@ -202,3 +202,12 @@ def test_an_unknown_verb_is_answered_with_the_one_that_was_meant(tmp_path: Path)
     done = cotune(tmp_path, "plna")
     assert done.code == 2
     assert "did you mean 'plan'?" in done.err
+
+
+def test_a_job_that_crashes_at_its_very_end_is_told_why_by_every_verb(tmp_path: Path) -> None:
+    file = script(tmp_path)
+    file.write_text(file.read_text() + "\nopen('/nowhere/model.npy', 'w')\n")
+    goal = ("--target", "accuracy=0.999", "--deadline", "1h", "--max-epochs", "2")
+    for verb, words in (("profile", "every start of digits failed"), ("plan", "--retry-failed")):
+        clear(cotune(tmp_path, verb, *JOB, *goal, *TRAINING), 7, words, "/nowhere/model.npy")
+    clear(cotune(tmp_path, "plan", *JOB, *goal, "--no-measure", *TRAINING), 3, "measure it first")

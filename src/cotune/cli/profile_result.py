@@ -38,10 +38,10 @@ def _asked(project: Project, samples: Sequence[Sample]) -> str:
 
 def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample], limits: Limits) -> None:
     """Say what a profile measured, or why it measured nothing."""
-    usable = [sample for sample in everything if sample.epoch_seconds is not None]
+    usable = [sample for sample in everything if sample.tells_pace]
     if new:
         failed = sum(sample.failed for sample in new)
-        good = sum(sample.epoch_seconds is not None and not sample.failed for sample in new)
+        good = sum(sample.tells_pace for sample in new)
         others = {"failed": failed, "cut short": len(new) - failed - good}
         spent = sum(sample.device_seconds for sample in new)
         took = f"{duration(sum(sample.seconds for sample in new))} ({spent:.3g} device-seconds)"

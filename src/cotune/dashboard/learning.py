@@ -84,7 +84,7 @@ class Learner:
 def learn(store: Store, job: JobSummary) -> Learnt:
     """Return the outlook of a job from all that is known of it."""
     used, words = _selected(store, job)
-    timed = [sample for sample in trusted(used) if sample.epoch_seconds is not None and not sample.failed]
+    timed = [sample for sample in trusted(used) if sample.tells_pace]
     if not timed:
         raise NotFound(f"nothing was measured of {job.name} yet: cotune profile measures it")
     plans = store.plans(job, last=50)

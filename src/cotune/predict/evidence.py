@@ -51,7 +51,7 @@ class Evidence:
     @property
     def timed(self) -> bool:
         """Return whether anything is known of the job's speed."""
-        return any(sample.epoch_seconds is not None for sample in self.all_samples)
+        return any(sample.tells_pace for sample in self.all_samples)
 
     @property
     def longest_curve(self) -> int:

@@ -196,7 +196,7 @@ def _says_something(sample: Sample, alike: Likeness | None) -> bool:
 
 def is_timed(sample: Sample) -> bool:
     """Whether a sample tells seconds per epoch."""
-    return sample.epoch_seconds is not None and not sample.failed
+    return sample.tells_pace
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class MemoryLaw:
     @classmethod
     def of(cls, job: Job, samples: Sequence[Sample]) -> MemoryLaw:
         """Return what some samples tell, and the model where the job names it."""
-        ran = (one for one in samples if not one.failed and one.epoch_seconds is not None)
+        ran = (one for one in samples if one.tells_pace)
         told = tuple(one for one in ran if one.peak_bytes and one.limit_bytes)
         return cls(told, job.model, job.where.startswith("local"))
 

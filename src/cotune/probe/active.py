@@ -115,11 +115,14 @@ class ActiveDesign:
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
         """Return what to measure next with so many starts left, or None when nothing is worth it."""
-        timed = {sample.config for sample in samples if sample.epoch_seconds is not None}
+        timed = {sample.config for sample in samples if sample.tells_pace}
         if timed and left > LAST_STARTS and (value := self._unstarted(samples)) is not None:
             return Probe.of_pace(self.job, value, self._spread_out.time_epochs(value), ", never started so")
         if len(timed) < min(FIRST_TIMES, left + len(timed) - 1) and (far := self._far(samples)) is not None:
             return Probe.of_pace(self.job, far, self._spread_out.time_epochs(far))
+        if not timed and any(sample.failed for sample in samples):  # nothing can be forecast before a start goes well
+            other = self._spread_out.most_telling(samples)
+            return Probe.of_pace(self.job, other, self._spread_out.time_epochs(other)) if other else None
         first = first_length(self.job, self.goal, samples)
         if not any(self._shows_curve(sample, seen) and (sample.length or 0) >= (first or 0) for sample in samples):
             return self._first_curve(samples, first)
@@ -212,7 +215,7 @@ class ActiveDesign:
 
     def _probe_epochs(self, samples: Sequence[Sample]) -> Floats:
         """Return the epochs that a probe of seconds takes: thirty steps, and more of a job that reports seldom."""
-        live = [one.epochs for one in samples if one.engine != RECORDED and one.epoch_seconds is not None]
+        live = [one.epochs for one in samples if one.engine != RECORDED and one.tells_pace]
         return np.maximum(self._time_epochs, min(MOST_TIME_EPOCHS, min(live, default=0.0)))
 
     def _first_curve(self, samples: Sequence[Sample], annealed: int | None) -> Probe | None:
@@ -260,7 +263,7 @@ class ActiveDesign:
         return self.job.reached(self.goal.target, sample) or (ended and near)
 
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
-        if not any(sample.epoch_seconds is not None for sample in samples):
+        if not any(sample.tells_pace for sample in samples):
             return 1.0 / self._configs.workers  # nothing is known but that workers share the work
         forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds

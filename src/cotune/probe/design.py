@@ -187,7 +187,7 @@ class Design:
 
     def _open(self, samples: Sequence[Sample]) -> Mask:
         """Return which configs can run and have no measured seconds."""
-        return self.able(samples) & ~self._mask([s for s in samples if s.epoch_seconds is not None])
+        return self.able(samples) & ~self._mask([s for s in samples if s.tells_pace])
 
     def _within_reach(self, samples: Sequence[Sample]) -> Mask:
         """Return which batches are worth a try now: the smallest while nothing has run, any later.
@@ -195,11 +195,11 @@ class Design:
         Once memory has run out, up to twice the largest that did fit.
         """
         reach = np.ones(len(self.space), dtype=bool)
-        if self.job.command and all(sample.epoch_seconds is None for sample in samples):
+        if self.job.command and not any(sample.tells_pace for sample in samples):
             reach = self._configs.batch_size <= self._smallest(self._open(samples))
         for device in {sample.config.device for sample in failing(samples) if sample.out_of_memory}:
             here = self._configs.device == device
-            fitted = [s.config.batch_size for s in samples if s.config.device == device and s.epoch_seconds is not None]
+            fitted = [s.config.batch_size for s in samples if s.config.device == device and s.tells_pace]
             most = GROWTH * max(fitted) if fitted else self._smallest(here & self.able(samples))
             reach &= ~here | (self._configs.batch_size <= most)
         return reach
@@ -216,16 +216,16 @@ class Design:
         if closed.all():
             return None
         if self.job.large is not None:
-            model = layout_law().fit_seconds(self.job, [one for one in samples if one.epoch_seconds is not None])
+            model = layout_law().fit_seconds(self.job, [one for one in samples if one.tells_pace])
             return self._configs[int(model.worth_measuring(self._configs, 1, ~closed)[0])]
-        measured = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        measured = self._mask([sample for sample in samples if sample.tells_pace])
         told = self._telling.gains(np.flatnonzero(measured))
         gains = np.where(closed, -np.inf, told if prices is None else np.where(told > 0, told / prices, told))
         return self._configs[int(np.argmax(gains))]
 
     def _begun(self, samples: Sequence[Sample]) -> bool:
         """Return whether something has run, so that memory tells how far to go."""
-        return any(sample.epoch_seconds is not None for sample in samples)
+        return any(sample.tells_pace for sample in samples)
 
     def unstarted(self, samples: Sequence[Sample], prices: Floats | None = None) -> Config | None:
         """Return a config with a value of a named axis that was not yet started with its smallest batch, or largest.
@@ -234,7 +234,7 @@ class Design:
         them depends on the batch: between the two ends it can be told, beyond them it cannot.
         """
         sizes = self._configs.batch_size
-        ran = self._mask([sample for sample in samples if sample.epoch_seconds is not None])
+        ran = self._mask([sample for sample in samples if sample.tells_pace])
         within = self.able(samples) & (self._within_reach(samples) | ran)
         for column in self._configs.named.values():
             values = list(dict.fromkeys(column.tolist()))

@@ -238,6 +238,8 @@ class SelfMeasuring:
         """Return the configs judged by the job's own curves, where there are any and a target to reach."""
         if self.goal.target is None or self.goal.epochs is not None or not any(one.curve for one in self.known):
             return None
+        if not timed_samples(self.known):
+            return None
         learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
         return assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
 

@@ -126,6 +126,11 @@ class Sample:
         return self.failure is not None and self.failure.cause is not Cause.INTERRUPTED
 
     @property
+    def tells_pace(self) -> bool:
+        """Return whether it says how fast its config is: a start that failed does not, however far it came."""
+        return self.epoch_seconds is not None and not self.failed
+
+    @property
     def out_of_memory(self) -> bool:
         """Return whether the config needs more memory than there is."""
         return self.failure is not None and self.failure.cause is Cause.MEMORY
