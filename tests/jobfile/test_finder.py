@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cotune.jobfile import finder
-from cotune.jobfile.finder import suggested
+from cotune.jobfile.finder import only_value, suggested
 from jobfile.log_lines import LINES, LogLine
 
 UNITS = [unit for unit, _ in finder._UNITS]
@@ -94,3 +94,36 @@ def test_a_number_that_may_be_of_training_data_is_suggested_only_as_a_doubtful_o
     assert found is not None
     assert (found.value, found.progress) == (52.75, 60.0)
     assert suggested(lines, "loss", doubtful=True) is None, "its own name says that it is of training data"
+
+
+def test_a_count_in_brackets_is_of_epochs_where_it_grows() -> None:
+    found = suggested(["[0] test accuracy = 0.8889", "[1] test accuracy = 0.8990"], "accuracy")
+    assert found is not None
+    assert (found.progress, found.value) == (0.0, 0.8889)
+    match = re.search(found.pattern, "[12] test accuracy = 0.91")
+    assert match is not None
+    assert (match["epoch"], match["accuracy"]) == ("12", "0.91")
+    assert suggested(["[0] test accuracy = 0.88", "[0] test accuracy = 0.89"], "accuracy") is None, "a rank"
+    assert suggested(["[1] test accuracy = 0.88"], "accuracy") is None, "it may be a rank"
+
+
+@pytest.mark.parametrize(
+    ("line", "metric"),
+    [
+        ("iter=1 mean_reward=195.3", "mean_reward"),
+        ("{'epoch': 1, 'r2': 0.088}", "r2"),
+        ("epoch 3 | perplexity: 41.2", "perplexity"),
+        ("epoch 3 lr 0.1", None),
+        ("epoch 3 time 12.5 s", None),
+        ("epoch 3 train_reward 12.5", None),
+        ("epoch 3 reward 1.5 length 20", None),
+        ("reward 1.5", None),
+    ],
+)
+def test_the_only_number_of_a_line_that_counts_may_be_what_the_job_is_good_by(line: str, metric: str | None) -> None:
+    found = only_value([line])
+    assert (found.metric if found else None) == metric
+    if found is not None:
+        match = re.search(found.pattern, line)
+        assert match is not None
+        assert float(match[found.metric]) == found.value

@@ -409,3 +409,22 @@ def test_what_compute_metrics_returns_is_read_however_it_is_called_and_written(t
     script = read(("python", "train.py"), tmp_path)
     assert script is not None
     assert script.metrics == ("eval_accuracy", "eval_f1", "eval_loss")
+
+
+def test_a_draft_takes_the_only_number_that_a_script_prints_and_the_unit_its_flag_names(tmp_path: Path) -> None:
+    epochs = ARGPARSE.replace('"--epochs"', '"--iterations"')
+    (tmp_path / "train.py").write_text(f"{epochs}\nprint(f'iter={{it}} mean_reward={{reward:.1f}}')\n")
+    found = draft(("python", "train.py", "--iterations", "{epochs}"), tmp_path, "job", None, 2)
+    assert "(?P<epoch>" in found.text
+    assert found.open_target == "mean_reward>=LEVEL"
+
+
+@pytest.mark.parametrize("printed", ["{'epoch': e, 'val_acc': a}", "json.dumps({'epoch': e, 'val_acc': a})"])
+def test_a_draft_reads_dictionaries_that_a_script_prints(tmp_path: Path, printed: str) -> None:
+    (tmp_path / "train.py").write_text(f"{ARGPARSE}\nprint({printed})\n")
+    found = draft(("python", "train.py"), tmp_path, "job", None, 2)
+    settings = job_settings.loads(found.text, {}, "draft", tmp_path)
+    assert settings.job.pattern is not None
+    match = re.search(settings.job.pattern, str({"epoch": 3, "val_acc": 0.91}))
+    assert match is not None
+    assert (match["epoch"], match["accuracy"]) == ("3", "0.91")

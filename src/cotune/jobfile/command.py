@@ -18,6 +18,7 @@ _NUMBERS = (  # that every start has
     *("batch_size", "global_batch", "micro_batch", "workers", "servers", "accumulate", "dp"),
     *("epochs", "steps", "tokens", "seed", "lr"),
 )
+_STEPS = re.compile(r"iter|step|update", re.IGNORECASE)
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
@@ -163,6 +164,12 @@ def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
         elif option not in _LAUNCHER_FLAGS and "=" not in option and rest:
             rest.pop(0)
     return (*start, *(rest or ["train.py"]))
+
+
+def epochs_are_steps(command: Sequence[str]) -> bool:
+    """Return whether what the command is told by {epochs} is called steps or iterations: `--iterations {epochs}`."""
+    words = [part for word in command for part in word.split("=", 1)]
+    return any(after == "{epochs}" and _STEPS.search(flag) for flag, after in itertools.pairwise(words))
 
 
 def line(command: Sequence[str]) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 import yaml
 
 from cotune.jobfile import metric_names
-from cotune.jobfile.command import line, unfilled
-from cotune.jobfile.finder import SuggestedPattern, suggested
+from cotune.jobfile.command import epochs_are_steps, line, unfilled
+from cotune.jobfile.finder import SuggestedPattern, only_value, suggested
 from cotune.jobfile.rate import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
 from cotune.jobfile.script_talk import NOT_MEETING
@@ -172,6 +172,9 @@ def _printed(script: Script | None) -> SuggestedPattern | None:
         return None
     unit = "step" if _steps(script) is not None else "epoch"
     found = suggested(script.prints, "accuracy", bare=unit, named=False) or suggested(script.prints, "loss", bare=unit)
+    found = found or only_value(script.prints)
+    if found is not None and epochs_are_steps((script.flags.get("epochs", ""), "{epochs}")):
+        found = found.in_epochs
     return found if found is not None and f"?P<{unit}>" in found.pattern else None
 
 

@@ -4,16 +4,17 @@ A number belongs to the name right before it on its line (`loss: 0.3`, `'loss': 
 that follows it or stands elsewhere. A name is held-out by its own words (`val_loss`, `loss(val)`) or by the part of
 the line that it is in (`[valid] loss=0.3`). Lines of held-out values win; of a value that says neither, a line that is
 told within an epoch is not believed, since its number is of a part of the training data. Two numbers that could be
-meant are none. A line that begins with a bare count (`[3/20]`) counts epochs if it tells a held-out value, else it may
-count steps. `Accuracy: 981/1000 (98.1%)` tells per cent, and without them nothing. Where no line both counts and
-tells, a held-out value belongs to the last line before it that counts.
+meant are none. A line that begins with a bare count (`[3/20]`, or `[3]` where it grows from line to line) counts epochs
+if it tells a held-out value, else it may count steps. `Accuracy: 981/1000 (98.1%)` tells per cent, and without them
+nothing. Where no line both counts and tells, a held-out value belongs to the last line before it that counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from cotune.jobfile import metric_names
 from cotune.worker.report import as_word
@@ -27,6 +28,7 @@ _LABEL = re.compile(rf"(?<![\w/@.\-])(?P<name>(?:{_NAME} ){{0,2}}{_NAME}){_GAP}"
 _EPOCH = re.compile(rf"(?<![\w/])(?P<name>epoch|pass|round|ep)s?{_GAP}", re.IGNORECASE)
 _STEP = re.compile(rf"(?<![\w/])(?P<name>(?:global[_ ])?(?:step|iter|iteration)|num_updates)s?{_GAP}", re.IGNORECASE)
 _BARE = re.compile(r"^\s*(?P<opening>[\[(]\s*)(?P<count>\d+)\s*/\s*\d+")  # of so many, without a name
+_IN_BRACKETS = re.compile(r"^\s*(?P<opening>\[\s*)(?P<count>\d+)\s*\]")  # without a name or a whole: it may be a rank
 _TRAINING = re.compile(r"(?<![A-Za-z])(?:train|training)(?![A-Za-z])", re.IGNORECASE)
 _HELD_OUT = re.compile(rf"(?<![A-Za-z])(?:{_WHOSE})(?![A-Za-z])", re.IGNORECASE)
 _WITHIN = re.compile(r"\d\s*/\s*\d|\d+%\|", re.IGNORECASE)  # of so many steps
@@ -34,6 +36,7 @@ _OF = re.compile(r"\s*/\s*\d[\d.]*(?:\s*[(=]?\s*(?P<share>\d[\d.]*)\s?%)?")  # r
 _FILLERS = {"avg", "average", "mean", "total", "lm", "value", "overall", "global", "set", "subset", "epoch", "averaged"}
 _ALIKE = {"acc": "accuracy", "accuracies": "accuracy", "ppl": "perplexity", "losses": "loss", "err": "error"}
 _ALIKE |= {"acc1": "accuracy", "top1": "accuracy"}
+_NO_METRICS = {"lr", "rate", "time", "sec", "seconds", "elapsed", "eta", "step", "epoch", "batch", "size", "seed", "of"}
 _NOT_MEANT = {"best", "last", "min", "max", "scale", "prev", "previous"}
 _UNITS = (("epoch", _EPOCH), ("step", _STEP))  # of progress, in the order in which a line is believed
 _OPENERS = ("accuracy", "loss", "perplexity", "wer", "cer", "f1", "rmse", "mae", "mse", "dice", "miou", "map", "bleu")
@@ -48,6 +51,11 @@ class SuggestedPattern:
     metric: str
     value: float
     progress: float
+
+    @property
+    def in_epochs(self) -> SuggestedPattern:
+        """Return the pattern for a job whose steps are its epochs: `--iterations {epochs}`."""
+        return replace(self, pattern=self.pattern.replace("(?P<step>", "(?P<epoch>"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +92,10 @@ def suggested(
     apart: SuggestedPattern | None = None
     counts: dict[str, tuple[str, _Labelled]] = {}  # by unit, the last line that counts
     metrics = (metric,) if named else (metric, *(name for name in _OPENERS if name != metric))
-    for whole in lines:
-        line = whole[:_MOST_LETTERS].rstrip("\r\n")
-        progress = _progress(line, bare)
+    every = [whole[:_MOST_LETTERS].rstrip("\r\n") for whole in lines]
+    bracketed = _counts_in_brackets(every)
+    for line in every:
+        progress = _progress(line, bare, bracketed=bracketed)
         for wanted in metrics:
             other = wanted != metric
             found = _in_line(line, progress, wanted, only_held_out=other, doubtful=doubtful) if progress else None
@@ -98,6 +107,29 @@ def suggested(
         if progress is not None and progress[1].name:
             counts[progress[0]] = (line, progress[1])
     return apart or second
+
+
+def only_value(lines: Iterable[str]) -> SuggestedPattern | None:
+    """Return a pattern for a line that counts by name and tells one number more, which is not said to be of training.
+
+    Whether that is what the job is good by (`mean_reward`, `r2`) is for its user to say.
+    """
+    for whole in lines:
+        line = whole[:_MOST_LETTERS].rstrip("\r\n")
+        progress = _progress(line, "epoch")
+        if progress is None or not progress[1].name:
+            continue
+        unit, counted = progress
+        told = list(_labelled(line, counted))
+        if len(told) != 1 or not told[0].said or _NO_METRICS & set(told[0].words) or told[0].held_out is False:
+            continue
+        name = as_word(told[0].name)
+        pattern = _pattern(line, progress, (name, told[0]), None)
+        match = re.search(pattern, line)
+        numbers = (line[told[0].start : told[0].end], line[counted.start : counted.end])
+        if match is not None and (match[name], match[unit]) == numbers:
+            return SuggestedPattern(line.strip()[:120], pattern, name, float(numbers[0]), float(numbers[1]))
+    return None
 
 
 def _over_two_lines(
@@ -202,14 +234,20 @@ def _meant(labelled: Sequence[_Labelled], metric: str, *, within: bool, doubtful
     return unsaid[0]
 
 
-def _progress(line: str, bare_unit: str) -> tuple[str, _Labelled] | None:
+def _counts_in_brackets(lines: Sequence[str]) -> bool:
+    """Return whether numbers in brackets that lines begin with count something: they grow, which a rank does not."""
+    counts = [int(match["count"]) for line in lines if (match := _IN_BRACKETS.match(line))]
+    return len(counts) > 1 and all(before < after for before, after in pairwise(counts))
+
+
+def _progress(line: str, bare_unit: str, *, bracketed: bool = False) -> tuple[str, _Labelled] | None:
     """Return what counts the progress of a line, and its number."""
     for unit, sign in _UNITS:
         for number in _NUMBER.finditer(line):
             said = sign.search(line, 0, number.start())
             if said is not None and float(number[0]) >= 0:
                 return unit, _count(said["name"], said.start("name"), number.start(), number.end())
-    bare = _BARE.match(line)
+    bare = _BARE.match(line) or (_IN_BRACKETS.match(line) if bracketed else None)
     if bare is None:
         return None
     return bare_unit, _count("", bare.start("opening"), bare.start("count"), bare.end("count"))
@@ -240,7 +278,7 @@ def _pattern(
     """Return an expression for two named numbers of a line, in their order, and the part of the line they are in."""
     unit, counted = progress
     group, told = value
-    of = "" if counted.name else "/"
+    of = "" if counted.name else re.escape(line[counted.end])
     parts = {counted.begin: f"{_counting(line, unit, counted)}{of}", told.begin: _telling(line, group, told)}
     if section is not None and not counted.begin <= section.start() < counted.start:
         parts[section.start()] = rf"\b{_literal(section[0])}\b"

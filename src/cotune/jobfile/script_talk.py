@@ -114,6 +114,11 @@ def _text(node: ast.expr, before: str) -> str:
         return _filled(str(node.left.value))
     if isinstance(node, ast.Call) and called(node) == "format" and isinstance(node.func, ast.Attribute):
         return _filled(_text(node.func.value, before))
+    if isinstance(node, ast.Call) and called(node) == "dumps" and node.args:  # json
+        return _text(node.args[0], before)
+    if isinstance(node, ast.Dict):
+        pairs = ((_text(key, ""), value) for key, value in zip(node.keys, node.values, strict=True) if key is not None)
+        return "{" + ", ".join(f"'{key}': {_text(value, key)}" for key, value in pairs) + "}"
     return _number(node, before)
 
 

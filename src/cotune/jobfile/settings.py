@@ -202,7 +202,10 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> Cut:
             unit = cast("Unit", name)
     if unit != "epochs" and (file.examples is None or (unit == "tokens" and file.sequence is None)):
         how = "`length: 20000 steps of 64`" if unit == "steps" else "`length: 2e9 tokens` and `sequence: 1024`"
-        raise InvalidFile(f"{source}: the job counts {unit}: say how long it is with {how}")
+        whole = (
+            "; where each is an epoch to the job, name it so in the pattern: (?P<epoch>...)" if unit == "steps" else ""
+        )
+        raise InvalidFile(f"{source}: the job counts {unit}: say how long it is with {how}{whole}")
     return Cut(file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence))
 
 

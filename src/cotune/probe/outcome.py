@@ -8,7 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from cotune.errors import CotuneError, EngineError, OverBudget
-from cotune.jobfile.finder import suggested
+from cotune.jobfile.command import epochs_are_steps
+from cotune.jobfile.finder import only_value, suggested
+from cotune.jobfile.metric_names import better
 from cotune.jobfile.script import Framework
 from cotune.jobfile.script import read as read_script
 from cotune.predict.samples import timed
@@ -73,8 +75,10 @@ class ProfileOutcome:
             last = failures[-1]
             why = f"{last.failure}{readable(self.job, last)}"
             return EngineError(f"every start of {name} failed: {why}; its logs are in {last.folder}", samples=failures)
-        if not self.new and any(sample.failed for sample in self.tried):
-            return EngineError(f"every config of {name} failed before", remedy="retry_failed")
+        before = [sample for sample in self.tried if sample.failed]
+        if not self.new and before:
+            why = f"every config of {name} failed before, the last one so: {before[-1].failure}"
+            return EngineError(why, remedy="retry_failed")
         tried = f"{counted(len(self.new), 'start')} within {duration(self.limits.seconds)}"
         hint = readable(self.job, self.new[-1]) if self.new else ""
         return OverBudget(f"nothing could be learnt of {name}: {tried}; allow a larger budget{hint}", remedy="budget")
@@ -93,12 +97,20 @@ def readable(job: Job, sample: Sample) -> str:
     for doubtful in (False, True):
         match = suggested(lines, job.metric, bare=bare, named=named, doubtful=doubtful)
         if match is not None:
+            match = match.in_epochs if epochs_are_steps(job.command) else match
             read = f"would read as {match.metric} {match.value:g}"
             provided = ", if that is of held-out data" if doubtful else ""
             return (
                 f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}{provided} "
                 "(`pattern:` in the job file)"
             )
+    if not named and (match := only_value(lines)) is not None:
+        match = match.in_epochs if epochs_are_steps(job.command) else match
+        target = f"{match.metric}{'<=' if better(match.metric) == 'lower' else '>='}LEVEL"
+        return (
+            f"; it printed {match.line!r}: where {match.metric} is what counts, write pattern: '{match.pattern}' "
+            f"and target: {target} in the job file"
+        )
     script = read_script(job.command, Path(job.folder))
     if script is not None and script.framework is not None and not job.hears:
         trainer = _FRAMEWORKS[script.framework]
