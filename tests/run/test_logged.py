@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from cotune.run.launch import Launch, Reported
 from cotune.run.lease import leased
 from cotune.run.local.launch import LocalLaunch
 from cotune.run.local.messages import Program
-from cotune.run.tail import Tail
 from cotune.types import Config, Job
 
 from launching import PLAIN, Play, Played  # isort: skip
@@ -125,12 +123,7 @@ def test_a_line_counts_as_of_when_it_was_printed_and_not_when_it_was_read(tmp_pa
         launch=Launch("a", Job("test", pattern=PATTERN), Config.data_parallel(8, 1), 2, tmp_path),
         lease=leased(tmp_path),
         program=Program("script", "train.py", ()),
-        folder=tmp_path,
         temporary=tmp_path,
-        report=Tail(tmp_path / "rank-0.jsonl"),
-        log=Tail(log),
-        tool=None,
-        pattern=re.compile(PATTERN),
         cores=[],
         gpus=[],
         ports=[],

@@ -13,17 +13,18 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from cotune import checkpoints, progress
 from cotune.errors import CotuneError
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import shares_work
-from cotune.jobfile.pattern import counts_apart, other_name
+from cotune.jobfile.pattern import counts_apart, other_name, pattern_of
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
 from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
-from cotune.run.logged import Files, ToolLog
+from cotune.run.logged import log_of, tool_of
 from cotune.run.memory import most
 from cotune.run.tail import Tail, begins_at_zero, from_log, from_report, warning_in
 from cotune.run.timed_search import TooSlow
@@ -48,10 +49,6 @@ class LaunchMonitor:
 
     launch: Launch
     lease: Lease  # of its folder
-    report: Tail
-    log: Tail | Files
-    tool: ToolLog | None
-    pattern: re.Pattern[str] | None
     started: bool = False
     stopped: bool = False
     target_met: bool = False
@@ -71,6 +68,16 @@ class LaunchMonitor:
     apart: bool = False  # several workers, and no process group was ever made
     counted: tuple[Reported, str] | None = None  # the last line that only counted, where evaluations do not
     from_zero: bool | None = None  # known once a line tells an epoch and how good the model is after it
+
+    def __post_init__(self) -> None:
+        self.report = Tail(self.folder / "rank-0.jsonl")
+        self.log, self.tool = log_of(self.launch, self.folder / "rank-0.log"), tool_of(self.launch)
+        self.pattern = pattern_of(self.launch.job)
+
+    @property
+    def folder(self) -> Path:
+        """Return where its files are."""
+        return self.lease.folder
 
     def hear(self, now: float, *, last: bool = False) -> Iterator[Reported]:
         """Yield what rank 0 has reported since; note a target that is met and numbers worth nothing.

@@ -28,10 +28,8 @@ from cotune.run.host import RELEASED, Begun
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.messages import Group, Program, Record
-from cotune.run.logged import log_of, tool_of
 from cotune.run.monitor import LaunchMonitor
 from cotune.run.reasons import aborted, foreign, reason
-from cotune.run.tail import Tail
 from cotune.safety.private import make_folder
 from cotune.types import Failure
 
@@ -47,7 +45,6 @@ class RemoteLaunch(LaunchMonitor):
     """What is known of a launch elsewhere, and what it was told to do."""
 
     program: Program
-    folder: Path
     since: float
     warnings: list[str] = field(default_factory=list)
     records: dict[int, Record] = field(default_factory=dict)
@@ -60,7 +57,7 @@ class RemoteLaunch(LaunchMonitor):
     def of(cls, launch: Launch, program: Program, now: float, lease: Lease) -> RemoteLaunch:
         """Clear the launch's folder, which is ours by the lease, of the marks of an earlier start."""
         folder = lease.folder
-        pattern = pattern_of(launch.job)
+        pattern_of(launch.job)  # a wrong one is told before anything is removed
         try:
             make_folder(folder)
             (folder / "checkpoint").mkdir(exist_ok=True)
@@ -68,18 +65,7 @@ class RemoteLaunch(LaunchMonitor):
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise EngineError(f"cannot write to the run's folder {folder}: {error.strerror}") from None
-        report, log = Tail(folder / "rank-0.jsonl"), log_of(launch, folder / "rank-0.log")
-        return cls(
-            launch=launch,
-            program=program,
-            folder=folder,
-            report=report,
-            log=log,
-            tool=tool_of(launch),
-            pattern=pattern,
-            since=now,
-            lease=lease,
-        )
+        return cls(launch=launch, lease=lease, program=program, since=now)
 
     @property
     def workers(self) -> int:

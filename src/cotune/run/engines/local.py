@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -35,10 +34,8 @@ from cotune.run.local.launch import LocalLaunch
 from cotune.run.local.messages import Group, Node, Program, Slice
 from cotune.run.local.nodes import EmulatedNodes, Rate
 from cotune.run.local.shares import Shares
-from cotune.run.logged import log_of, tool_of
 from cotune.run.polled import PolledEngine
 from cotune.run.reasons import aborted, foreign, memory_kills, reason
-from cotune.run.tail import Tail
 from cotune.types import Cause, Config, Failure
 
 MOST_PROCESSES = 1000  # each holds pipes and a log: a machine has some 4,000 process ids and 1,024 open files
@@ -121,12 +118,13 @@ class Local(PolledEngine[LocalLaunch]):
         base = {"PYTHONUNBUFFERED": "1", **os.environ, **own}
         found = program(fill(job.command, known), cwd, base, own)
         check_servers(launch.config, found)
-        pattern, lease = pattern_of(job), leased(launch.folder, launch.fence)
+        pattern_of(job)  # a wrong one is told before anything is removed
+        lease = leased(launch.folder, launch.fence)
         if self._server is not None and self._server.is_lost:
             self._lost(self._server.last_words())
         try:
             lease.settle()
-            running = self._take(launch, found, pattern, lease, on_nodes)
+            running = self._take(launch, found, lease, on_nodes)
         except BaseException:
             lease.release()
             raise
@@ -167,17 +165,14 @@ class Local(PolledEngine[LocalLaunch]):
             self._server = Connection(isolate=self.isolate)
         return self._server
 
-    def _take(
-        self, launch: Launch, found: Program, pattern: re.Pattern[str] | None, lease: Lease, on_nodes: list[int]
-    ) -> LocalLaunch:
+    def _take(self, launch: Launch, found: Program, lease: Lease, on_nodes: list[int]) -> LocalLaunch:
         """Clear the launch's folder, and take a share of the machine for each worker."""
         if launch.config.units > MOST_PROCESSES:
             asked = f"{launch.config.units:,} workers and servers"
             raise UsageError(
                 f"one machine runs at most {MOST_PROCESSES:,} worker processes, not {asked}; ask for fewer"
             )
-        folder = lease.folder
-        _clear(folder)
+        _clear(lease.folder)
         workers, on_gpu = launch.config.workers, _on_gpu(launch.config)
         share = self._share(on_gpu)
         taken = {port for running in self._running.values() for port in running.ports}
@@ -185,12 +180,7 @@ class Local(PolledEngine[LocalLaunch]):
             launch=launch,
             lease=lease,
             program=found,
-            folder=folder,
             temporary=Path(tempfile.mkdtemp(dir=self._connect().folder)),
-            report=Tail(folder / "rank-0.jsonl"),
-            log=log_of(launch, folder / "rank-0.log"),
-            tool=tool_of(launch),
-            pattern=pattern,
             cores=[self._cores.take(share) for _ in range(launch.config.units)],
             gpus=[gpu for wanted in on_gpu if wanted for gpu in self._gpus.take(1)],
             ports=free_ports(workers + 1, taken),

@@ -17,7 +17,6 @@ class LocalLaunch(LaunchMonitor):
     """A launch's share of the machine, and its state."""
 
     program: Program
-    folder: Path
     temporary: Path
     cores: list[tuple[int, ...]]
     gpus: list[int]
