@@ -189,19 +189,19 @@ def named_axes(axis: list[str] | None) -> dict[str, str]:
     return axes
 
 
-def as_last_planned(settings: Settings, kept: Store) -> Settings:
+def as_last_planned(settings: Settings, store: Store) -> Settings:
     """Return the settings with the metric that was planned for last, which a flag may have named."""
-    by_fingerprint = _by_metric(settings.job, kept)
-    for stored in kept.plans(last=_RECENT):
+    by_fingerprint = _by_metric(settings.job, store)
+    for stored in store.plans(last=_RECENT):
         if stored.job == settings.job.name and stored.fingerprint in by_fingerprint:
             return replace(settings, job=by_fingerprint[stored.fingerprint])
     return settings
 
 
-def as_last_run(settings: Settings, kept: Store) -> Settings:
+def as_last_run(settings: Settings, store: Store) -> Settings:
     """Return the settings with the metric and goal of the last run, and say so where they are not those asked for."""
-    jobs = _by_metric(settings.job, kept).values()
-    newest_first = [(sample.started, job, sample) for job in jobs for sample in reversed(kept.samples(job, "run"))]
+    jobs = _by_metric(settings.job, store).values()
+    newest_first = [(sample.started, job, sample) for job in jobs for sample in reversed(store.samples(job, "run"))]
     _, job, last = max(newest_first, key=lambda run: run[0], default=("", settings.job, None))
     if last is None or last.goal is None:
         return settings
@@ -212,9 +212,9 @@ def as_last_run(settings: Settings, kept: Store) -> Settings:
     return replace(settings, job=job, goal=last.goal)
 
 
-def _by_metric(job: Job, kept: Store) -> dict[str, Job]:
+def _by_metric(job: Job, store: Store) -> dict[str, Job]:
     """Return the job with every metric by which a store knows one of its name, by fingerprint."""
-    metrics = {(known.definition.metric, known.definition.better) for known in kept.jobs() if known.name == job.name}
+    metrics = {(known.definition.metric, known.definition.better) for known in store.jobs() if known.name == job.name}
     alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
     return {one.fingerprint: one for one in (*alike, job)}
 
@@ -223,13 +223,13 @@ def _asked(goal: Goal) -> list[float | None]:
     return [getattr(goal, name) for name in _ASKED]
 
 
-def tell_other_goal(settings: Settings, kept: Store, config: Config | None = None) -> None:
+def tell_other_goal(settings: Settings, store: Store, config: Config | None = None) -> None:
     """Say which plan is followed where its goal is not the one that the job file or the flags ask for.
 
     A run of another config than the plan's follows none.
     """
     asked = _asked(settings.goal)
-    for stored in kept.plans(settings.job, last=1):
+    for stored in store.plans(settings.job, last=1):
         goal = stored.plan.goal
         if config not in (None, stored.plan.config):
             return

@@ -151,19 +151,19 @@ class StoreAnswers:
         return told | {"milliseconds": round(1000 * (time.perf_counter() - begun), 2)}
 
     def result(self, id: str) -> dict[str, Any]:
-        kept = self.store.result(id)
-        told: dict[str, Any] = {"id": kept.id, "kind": kept.kind, "name": kept.name, "created": kept.created}
-        told["document"] = dict(kept.document)
-        if kept.kind == "simulate":
-            policies = kept.document["policies"]
+        stored = self.store.result(id)
+        told: dict[str, Any] = {"id": stored.id, "kind": stored.kind, "name": stored.name, "created": stored.created}
+        told["document"] = dict(stored.document)
+        if stored.kind == "simulate":
+            policies = stored.document["policies"]
             told["figures"] = {
                 "completion": pictures.distribution(policies, "completion", "from submission to end"),
                 "waiting": pictures.distribution(policies, "waiting", "waiting"),
                 "use": pictures.use(policies),
                 "gantt": {name: pictures.gantt(found["jobs"]) for name, found in policies.items()},
             }
-        if kept.kind == "place":
-            told["figures"] = {"stages": pictures.stages(kept.document["plan"])}
+        if stored.kind == "place":
+            told["figures"] = {"stages": pictures.stages(stored.document["plan"])}
         return told
 
 

@@ -16,12 +16,12 @@ from cotune.store import Store
 from cotune.store.moved import bring_along
 
 
-def as_measured(settings: Settings, kept: Store, say: Callable[[str], None] = note) -> Settings:
+def as_measured(settings: Settings, store: Store, say: Callable[[str], None] = note) -> Settings:
     """Return the settings with the metric by which the job is known to a store, where they name none themselves.
 
     What the store of a project that was moved knows of the job comes along first.
     """
-    if (words := bring_along(kept, settings.job)) is not None:
+    if (words := bring_along(store, settings.job)) is not None:
         say(words)
     if settings.metric_named:
         return settings
@@ -29,7 +29,7 @@ def as_measured(settings: Settings, kept: Store, say: Callable[[str], None] = no
     told = metrics_in(job.pattern) if job.pattern else []
     known = [
         one
-        for one in kept.jobs()
+        for one in store.jobs()
         if one.name == job.name and one.samples and (not told or group_of(one.definition.metric, told) is not None)
     ]
     same = ((replace(job, metric=one.definition.metric, better=one.definition.better), one) for one in reversed(known))

@@ -60,15 +60,15 @@ def dashboard(
     token = token or secrets.token_urlsafe(24)
     url = locate(store, Path.cwd())
     require_store(url)
-    with Store(url) as kept, _listening(host, port) as listener:
+    with Store(url) as opened, _listening(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}/?token={quote(token)}"
-        note(f"dashboard of {kept.label} at {address} (Ctrl-C ends it)")
+        note(f"dashboard of {opened.label} at {address} (Ctrl-C ends it)")
         if json:
-            emit_json("dashboard", {"store": kept.label, "address": address})
+            emit_json("dashboard", {"store": opened.label, "address": address})
             sys.stdout.flush()
         with nullcontext() if no_open else _opening(address):
-            serve(create(kept, token, local=local), listener)
+            serve(create(opened, token, local=local), listener)
 
 
 def _listening(host: str, port: int) -> socket.socket:

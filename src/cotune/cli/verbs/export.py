@@ -55,11 +55,11 @@ def export(
     settings = named.load({"epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": options.chosen_axes(axis)}
     require_taken(settings.job, given["axes"])
-    with options.open_store(named.store, reading=True) as kept:
-        settings = options.as_last_planned(as_measured(settings, kept), kept)
-        plan = kept.latest_plan(settings.job)
+    with options.open_store(named.store, reading=True) as store:
+        settings = options.as_last_planned(as_measured(settings, store), store)
+        plan = store.latest_plan(settings.job)
         config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)
-        options.tell_other_goal(settings, kept, config)
+        options.tell_other_goal(settings, store, config)
     plan = plan if plan and plan.config == config else None
     goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
     most_seconds = seconds(limit) if limit else seconds_limit(plan) if plan else None

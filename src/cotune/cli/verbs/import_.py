@@ -114,9 +114,9 @@ def _samples(tool: str, source: Path, job: Job, asked: Hints, store: str | None,
         raise left[0]
     for reason in left:
         note(f"left out: {reason}")
-    with open_store(store) as kept:
+    with open_store(store) as opened:
         for sample in found:
-            kept.save(job, sample)
+            opened.save(job, sample)
     if json:
         documents = [sample_document(sample) for sample in found]
         emit_json("import", {"job": job.name, "samples": documents, "left_out": [str(reason) for reason in left]})

@@ -34,12 +34,12 @@ def record(
     """Write a job's samples as a recording that can be replayed."""
     for table in (JOB, TIMES, ACCURACY):
         refuse_overwriting(output / table, force=force)
-    with open_store(own.store, reading=True) as kept:
+    with open_store(own.store, reading=True) as store:
         if job is None:
-            settings = as_measured(own.load({}), kept)
-            recorded, cluster, samples = settings.job, settings.cluster, list(kept.samples(settings.job))
+            settings = as_measured(own.load({}), store)
+            recorded, cluster, samples = settings.job, settings.cluster, list(store.samples(settings.job))
         else:
-            recorded, samples = _stored(kept, job)
+            recorded, samples = _stored(store, job)
             cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
     if recorded.examples is None:
         raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
@@ -54,10 +54,10 @@ def record(
     say(f"{output}: {counted(len(times), 'time')} and {counted(len(accuracy), 'evaluation')} of {recorded.name}")
 
 
-def _stored(kept: Store, name: str) -> tuple[Job, list[Sample]]:
+def _stored(store: Store, name: str) -> tuple[Job, list[Sample]]:
     """Return the definition and all samples of the stored jobs of that name."""
-    known = [found for found in kept.jobs() if found.name == name]
+    known = [found for found in store.jobs() if found.name == name]
     if not known:
-        names = [found.name for found in kept.jobs()]
-        raise NotFound(f"no job {name!r} in {kept.label}{suggestion(name, names)}")
-    return known[-1].definition, [sample for found in known for sample in kept.samples(found)]
+        names = [found.name for found in store.jobs()]
+        raise NotFound(f"no job {name!r} in {store.label}{suggestion(name, names)}")
+    return known[-1].definition, [sample for found in known for sample in store.samples(found)]

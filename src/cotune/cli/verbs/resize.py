@@ -24,9 +24,9 @@ def resize(
 ) -> None:
     """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
     settings = load_settings(file, {"name": name})
-    with open_store(store, reading=True) as kept:
-        settings = as_measured(settings, kept)
-        running = [sample for sample in kept.samples(settings.job, "run") if not sample.ended]
+    with open_store(store, reading=True) as opened:
+        settings = as_measured(settings, opened)
+        running = [sample for sample in opened.samples(settings.job, "run") if not sample.ended]
     if not running:
         raise NotFound(f"no run of {settings.job.name} is under way")
     last = running[-1]

@@ -22,12 +22,11 @@ def samples(
     json: Json = False,
 ) -> None:
     """List what was measured, start by start. Each with its speed, its metric and its cost."""
-    with open_store(store, reading=True) as kept:
-        jobs = kept.jobs()
-        found = [
-            (known.definition, sample) for known in jobs if job in (None, known.name) for sample in kept.samples(known)
-        ]
-    if job is not None and all(known.name != job for known in jobs):
+    with open_store(store, reading=True) as opened:
+        jobs = opened.jobs()
+        wanted = [known for known in jobs if job in (None, known.name)]
+        found = [(known.definition, sample) for known in wanted for sample in opened.samples(known)]
+    if job is not None and not wanted:
         raise NotFound(f"no job named {job!r} in the store{suggestion(job, {known.name for known in jobs})}")
     if json:
         documents = [{"job": of.name, "metric": of.metric, **sample_document(sample, of)} for of, sample in found]
