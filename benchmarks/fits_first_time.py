@@ -28,11 +28,11 @@ from cotune.modelling.memory import (
     DeviceRoom,
     TrainingSetup,
     count,
-    estimate_any,
+    estimate,
     from_config,
     largest_batch,
 )  # fmt: skip
-from cotune.modelling.memory.estimate import GIB, ROOM
+from cotune.modelling.memory.phases import GIB, ROOM
 
 GRID = sorted({2**power for power in range(12)} | {3 * 2**power for power in range(11)})
 SEQUENCES = (512, 2048)
@@ -149,7 +149,7 @@ def on_grid(most: int) -> int:
 
 def chosen(counted: CountedMemory, room: DeviceRoom, peaks: dict[int, float]) -> int:
     """Return the batch of the grid that is expected to fit, by what was measured of others."""
-    return on_grid(largest_batch(counted, room, CONFIDENCE, measured=peaks or None).micro_batch)
+    return on_grid(largest_batch(counted, room, CONFIDENCE, measured=peaks))
 
 
 def tried(way: Way, room: DeviceRoom) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def judge(rows: list[dict[str, Any]], room: DeviceRoom) -> None:
             failed[kind] += pick > largest
             known = small if kind == "measured" else None
             errors[kind] += [
-                abs(estimate_any(way.counted, batch, measured=known).mid / peak - 1)
+                abs(estimate(way.counted, batch, measured=known).mid / peak - 1)
                 for batch, peak in peaks.items()
                 if peak is not None and batch not in row["small"]
             ]

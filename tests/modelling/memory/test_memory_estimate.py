@@ -15,7 +15,6 @@ from cotune.modelling.memory import (
     count,
     device_room,
     estimate,
-    estimate_measured,
     from_name,
     guessed,
     largest_batch,
@@ -60,20 +59,17 @@ def test_a_gpu_among_several_has_less_room() -> None:
 def test_the_largest_batch_is_that_of_trying_all(confidence: float) -> None:
     memory = count(MISTRAL, LORA)
     fits = [batch for batch in range(1, 100) if (estimate(memory, batch, ROOM).p_fits or 0) >= confidence]
-    assert largest_batch(memory, ROOM, confidence).micro_batch == max(fits)
+    assert largest_batch(memory, ROOM, confidence) == max(fits)
 
 
 def test_no_batch_fits_where_the_weights_do_not() -> None:
-    found = largest_batch(count(from_name("llama-3-70b"), LORA), ROOM)
-    assert found.micro_batch == 0
-    assert found.estimate is None
-    assert found.refused is not None
+    assert largest_batch(count(from_name("llama-3-70b"), LORA), ROOM) == 0
 
 
 def test_after_two_batches_the_line_goes_through_them() -> None:
     memory = count(MISTRAL, LORA)
     truth = {batch: 15e9 + batch * 2.5e9 for batch in (4, 8, 16)}  # neither the counted slope nor the counted start
-    found = estimate_measured(memory, 16, {4: truth[4], 8: truth[8]})
+    found = estimate(memory, 16, measured={4: truth[4], 8: truth[8]})
     assert found.mid == pytest.approx(truth[16], rel=0.01)
     assert found.source == "measured"
 
@@ -81,7 +77,7 @@ def test_after_two_batches_the_line_goes_through_them() -> None:
 def test_measuring_narrows_the_interval() -> None:
     memory = count(MISTRAL, LORA)
     widths = [estimate(memory, 16)] + [
-        estimate_measured(memory, 16, {batch: memory.peak(batch) for batch in batches}) for batches in ((4,), (4, 8))
+        estimate(memory, 16, measured={batch: memory.peak(batch) for batch in batches}) for batches in ((4,), (4, 8))
     ]
     assert [one.mid for one in widths] == pytest.approx([memory.peak(16)] * 3, rel=0.001)
     spans = [one.high - one.low for one in widths]
@@ -90,9 +86,9 @@ def test_measuring_narrows_the_interval() -> None:
 
 def test_batches_on_the_optimisers_floor_leave_the_counted_slope() -> None:
     memory = count(MISTRAL, FULL)
-    floor = memory.floor
+    floor = memory.peak(0)
     assert memory.peak(8) == floor
-    found = estimate_measured(memory, 32, {4: floor, 8: floor * 1.00001})
+    found = estimate(memory, 32, measured={4: floor, 8: floor * 1.00001})
     assert found.mid == pytest.approx(memory.peak(32), rel=0.001)
 
 
@@ -101,13 +97,13 @@ def test_a_batch_a_little_above_the_counted_floor_does_not_flatten_the_line_of_l
     memory = count(from_name("qwen2.5-0.5b"), TrainingSetup(sequence=512, checkpointing=False))
     floor, slope = memory.phases[0].bytes(0), memory.phase(8).per_sequence
     bent = {1: floor + 60 * 2**20, 2: floor + 0.7 * slope}
-    assert estimate_measured(memory, 8, bent).mid == pytest.approx(bent[2] + 6 * slope, rel=0.05)
+    assert estimate(memory, 8, measured=bent).mid == pytest.approx(bent[2] + 6 * slope, rel=0.05)
 
 
 def test_the_larger_the_largest_tensor_the_more_room_is_left() -> None:
     held, fused = (count(MISTRAL, replace(FULL, fused_loss=fused)) for fused in (False, True))
     wide = replace(held, model=replace(MISTRAL, vocab=8 * MISTRAL.vocab))  # the same phases, larger logits
-    batch = largest_batch(held, ROOM).micro_batch
+    batch = largest_batch(held, ROOM)
     found = [estimate(memory, batch, ROOM).p_fits or 0.0 for memory in (held, wide)]
     assert found[0] > found[1]
     assert estimate(fused, batch, ROOM).p_fits == pytest.approx(1.0, abs=0.05)
@@ -115,15 +111,15 @@ def test_the_larger_the_largest_tensor_the_more_room_is_left() -> None:
 
 def test_a_line_that_would_have_been_seen_is_made_flatter() -> None:
     memory = count(MISTRAL, FULL)
-    batch = next(batch for batch in range(1, 64) if memory.peak(batch) > memory.floor * 1.05)
-    found = estimate_measured(memory, 2 * batch, {batch // 2: memory.floor, batch: memory.floor})
+    batch = next(batch for batch in range(1, 64) if memory.peak(batch) > memory.peak(0) * 1.05)
+    found = estimate(memory, 2 * batch, measured={batch // 2: memory.peak(0), batch: memory.peak(0)})
     assert found.mid < memory.peak(2 * batch)
 
 
 def test_one_batch_above_the_floor_goes_on_from_the_counted_start() -> None:
     memory = count(MISTRAL, replace(FULL, gpus=4, sharding="fsdp", weight_bytes=4))
-    assert memory.peak(4) == memory.floor < memory.peak(8)
-    found = estimate_measured(memory, 16, {4: memory.peak(4), 8: memory.peak(8)})
+    assert memory.peak(4) == memory.peak(0) < memory.peak(8)
+    found = estimate(memory, 16, measured={4: memory.peak(4), 8: memory.peak(8)})
     assert found.mid == pytest.approx(memory.peak(16), rel=0.001)
 
 

@@ -27,7 +27,6 @@ from cotune.modelling.memory import (
     count,
     device_room,
     estimate,
-    estimate_measured,
     learn,
     reserved_bytes,
 )
@@ -169,10 +168,7 @@ def _row(
 ) -> MemoryRow:
     room = device_room(spec, run.setup.gpus)
     peaks = {one.micro_batch: one.peak_bytes for one in smallest if one.peak_bytes is not None}
-    if peaks:
-        found = estimate_measured(counted, run.micro_batch, peaks, room, correction)
-    else:
-        found = estimate(counted, run.micro_batch, room, correction)
+    found = estimate(counted, run.micro_batch, room, measured=peaks, correction=correction)
     return MemoryRow(
         row=run.row,
         quantity=QUANTITY,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from cotune.modelling.memory.architecture import Architecture, guessed, matched
-from cotune.modelling.memory.estimate import Correction, DeviceRoom, MemoryEstimate, device_room, estimate
-from cotune.modelling.memory.fits import LargestBatch, estimate_any, largest_batch
+from cotune.modelling.memory.fits import MemoryEstimate, estimate, largest_batch
 from cotune.modelling.memory.learnt import MeasuredPeak, learn
-from cotune.modelling.memory.measured import estimate_measured
 from cotune.modelling.memory.peak import CountedMemory, count
+from cotune.modelling.memory.phases import Correction, DeviceRoom, device_room
 from cotune.modelling.memory.reserved import reserved_bytes
 from cotune.modelling.memory.setup import HF_2024_06, HF_2024_11, TrainingSetup
 from cotune.modelling.memory.sources import from_config, from_module, from_name, read_architecture
 
 __all__ = [
-    "HF_2024_06", "HF_2024_11", "Architecture", "Correction", "CountedMemory", "DeviceRoom", "LargestBatch",
-    "MeasuredPeak", "MemoryEstimate", "TrainingSetup", "count", "device_room", "estimate", "estimate_any",
-    "estimate_measured", "from_config", "from_module", "from_name", "guessed", "largest_batch", "learn", "matched",
-    "read_architecture", "reserved_bytes",
+    "HF_2024_06", "HF_2024_11", "Architecture", "Correction", "CountedMemory", "DeviceRoom", "MeasuredPeak",
+    "MemoryEstimate", "TrainingSetup", "count", "device_room", "estimate", "from_config", "from_module", "from_name",
+    "guessed", "largest_batch", "learn", "matched", "read_architecture", "reserved_bytes",
 ]  # fmt: skip

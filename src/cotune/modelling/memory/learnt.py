@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from cotune.modelling.memory.estimate import Correction
 from cotune.modelling.memory.peak import CountedMemory
+from cotune.modelling.memory.phases import Correction
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.modelling.memory.activations import logits_bytes
-from cotune.modelling.memory.estimate import (
-    GIB,
-    SPREADS,
-    UNCORRECTED,
-    Correction,
-    DeviceRoom,
-    MemoryEstimate,
-    PhaseForecast,
-    combined,
-    spreads,
-)
 from cotune.modelling.memory.peak import CountedMemory, Phase
+from cotune.modelling.memory.phases import GIB, SPREADS, Correction, PhaseForecast, spreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +48,14 @@ class PhaseLine:
         return PhaseForecast(mid, math.hypot(math.sqrt(max(variance, 0.0)), MEASURING.noise * mid), self.phase)
 
 
-def estimate_measured(
-    counted: CountedMemory,
-    micro_batch: int,
-    measured: Mapping[int, float],
-    room: DeviceRoom | None = None,
-    correction: Correction = UNCORRECTED,
-) -> MemoryEstimate:
-    """Return what a micro-batch takes, given the peaks of others by their size."""
+def measured_forecasts(
+    counted: CountedMemory, micro_batch: int, measured: Mapping[int, float], correction: Correction
+) -> list[PhaseForecast]:
+    """Return what each phase of a micro-batch should take, given the peaks of others by their size."""
     floor, rising = _parted(counted, measured)
-    forecasts = [line.forecast(micro_batch) for line in _lines(counted, rising, measured, correction)]
     sd = MEASURING.noise * floor if len(rising) < len(measured) else SPREADS.states * floor
-    largest = logits_bytes(counted.model, counted.setup) * micro_batch
-    return combined([*forecasts, PhaseForecast(floor, sd, "update")], room, largest, "measured")
+    lines = _lines(counted, rising, measured, correction)
+    return [*(line.forecast(micro_batch) for line in lines), PhaseForecast(floor, sd, "update")]
 
 
 def _parted(counted: CountedMemory, measured: Mapping[int, float]) -> tuple[float, dict[int, float]]:

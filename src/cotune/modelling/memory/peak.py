@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from cotune.modelling.memory.activations import (
     block_states,
@@ -57,11 +56,6 @@ class CountedMemory:
 
     def peak(self, micro_batch: float) -> float:
         return self.phase(micro_batch).bytes(micro_batch)
-
-    @cached_property
-    def floor(self) -> float:
-        """Return the peak of an empty batch."""
-        return self.peak(0)
 
     def private(self, phase: Phase, micro_batch: float) -> float:
         """Return what a phase has beside the states and the checkpoints, which others share."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotune.modelling.memory.estimate import GIB, DeviceRoom
 from cotune.modelling.memory.peak import CountedMemory
+from cotune.modelling.memory.phases import GIB, DeviceRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class ReservedConstants:
     collectives: float = 2.0 * GIB  # NCCL, and streams that do not share blocks
     kept: float = 0.8
     rounding: float = 0.06
-    families_apart: float = 0.15  # share by which one in five is further off
 
 
 RESERVED = ReservedConstants()

@@ -16,12 +16,11 @@ from cotune.modelling.memory import (
     Architecture,
     CountedMemory,
     DeviceRoom,
-    LargestBatch,
     MemoryEstimate,
     TrainingSetup,
     count,
     device_room,
-    estimate_any,
+    estimate,
     from_module,
     largest_batch,
     read_architecture,
@@ -141,15 +140,13 @@ def _measured(text: str | None) -> dict[int, float]:
         raise UsageError(f"cannot read --measured {text!r}; write --measured 4=12.2,8=20.3") from None
 
 
-def _answer(
-    asked: _Question, counted: CountedMemory, batch: str | None
-) -> tuple[LargestBatch, dict[int, MemoryEstimate]]:
+def _answer(asked: _Question, counted: CountedMemory, batch: str | None) -> tuple[int, dict[int, MemoryEstimate]]:
     largest = largest_batch(counted, asked.room, asked.confidence, measured=asked.measured)
     if batch is not None:
         sizes = sorted({*numbers(int, batch, "--batch 1,2,4")})
         if sizes[0] < 1:
             raise UsageError("a micro-batch has at least one sequence")
-    elif largest.micro_batch == 0:
+    elif largest == 0:
         needed, there = counted.peak(1), asked.room.usable
         raise Infeasible(
             f"not one sequence of {asked.setup.sequence} tokens fits {asked.device}: {asked.model.name} takes about "
@@ -158,26 +155,27 @@ def _answer(
             constraint="memory", by=needed - there, unit="bytes",
         )  # fmt: skip
     else:
-        powers = [2**power for power in range(13) if 2**power <= 2 * largest.micro_batch]
-        sizes = sorted({*powers, largest.micro_batch, largest.micro_batch + 1})
-    return largest, {size: estimate_any(counted, size, asked.room, measured=asked.measured) for size in sizes}
+        powers = [2**power for power in range(13) if 2**power <= 2 * largest]
+        sizes = sorted({*powers, largest, largest + 1})
+    return largest, {size: estimate(counted, size, asked.room, measured=asked.measured) for size in sizes}
 
 
 def _document(
-    asked: _Question, counted: CountedMemory, largest: LargestBatch, rows: dict[int, MemoryEstimate]
+    asked: _Question, counted: CountedMemory, largest: int, rows: dict[int, MemoryEstimate]
 ) -> dict[str, Any]:
+    source = "extrapolated" if asked.measured or asked.model.known else "assumed"
     return {
         "model": {"name": asked.model.name, "params": asked.model.total_params, "known": asked.model.known},
         "device": asked.device,
         "device_bytes": asked.room.total,
         "usable_bytes": asked.room.usable,
         "confidence": asked.confidence,
-        "largest_batch": largest.micro_batch,
+        "largest_batch": largest,
         "states": asdict(counted.states),
         "rows": [
             {
                 "micro_batch": size,
-                "peak_bytes": {"low": one.low, "mid": one.mid, "high": one.high, "source": _source(asked, one)},
+                "peak_bytes": {"low": one.low, "mid": one.mid, "high": one.high, "source": source},
                 "p_fits": one.p_fits,
                 "phase": one.phase,
                 "nvidia_bytes": reserved_bytes(counted, size, asked.room),
@@ -187,14 +185,8 @@ def _document(
     }
 
 
-def _source(asked: _Question, one: MemoryEstimate) -> str:
-    if one.source == "measured":
-        return "extrapolated"
-    return "assumed" if not asked.model.known else "extrapolated"
-
-
 def _show(
-    asked: _Question, counted: CountedMemory, largest: LargestBatch, rows: dict[int, MemoryEstimate]
+    asked: _Question, counted: CountedMemory, largest: int, rows: dict[int, MemoryEstimate]
 ) -> None:  # fmt: skip
     guess = "" if asked.model.known else ", its shape guessed from its parameters"
     say(f"model     {asked.model.name}: {asked.model.total_params / 1e9:.2f}e9 parameters{guess}")
@@ -204,7 +196,7 @@ def _show(
         f"states    weights {gibibytes(held.weights)}, optimiser {gibibytes(held.optimizer)}, "
         f"gradients {gibibytes(held.gradients)} on each GPU"
     )
-    say(f"largest   micro-batch {largest.micro_batch} fits with P >= {asked.confidence:g}")
+    say(f"largest   micro-batch {largest} fits with P >= {asked.confidence:g}")
     say()
     lines = [
         (size, _in_gib(one), "" if one.p_fits is None else f"{one.p_fits:.2f}", one.phase) for size, one in rows.items()

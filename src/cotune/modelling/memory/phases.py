@@ -1,12 +1,9 @@
-"""From counted memory to low, mid, high and P(fits).
+"""What each phase of a step takes, how far that may be off, and the room that a device has for it.
 
 Each phase is known as fixed + c x batch part, with a spread of its own for either; c is the learnt
-correction. low and high are the 10th and 90th percentiles. A config fits if its peak leaves room for
-the context and for the fragments that torch's allocator cannot give back:
-
-    P(fits) = min over phases  P(peak <= (total - context) (1 - fragments))
-
-The larger the largest tensor of a step, the less certain it is that the allocator finds it a hole.
+correction. A phase fits if it leaves room for the context and for the fragments that torch's allocator
+cannot give back. The larger the largest tensor of a step, the less certain it is that the allocator
+finds it a hole.
 """
 
 from __future__ import annotations
@@ -16,11 +13,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from cotune.devices import Spec
-from cotune.modelling.memory.activations import logits_bytes
-from cotune.modelling.memory.peak import CountedMemory, Phase
+from cotune.modelling.memory.peak import CountedMemory
 
 GIB = float(2**30)
-_TENTH = NormalDist().inv_cdf(0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +78,6 @@ UNCORRECTED = Correction()
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryEstimate:
-    """The peak of torch's allocator on one GPU, in bytes, and the probability that it fits."""
-
-    low: float
-    mid: float
-    high: float
-    p_fits: float | None
-    phase: str
-    source: str = "counted"
-
-
-@dataclass(frozen=True, slots=True)
 class PhaseForecast:
     """What one phase of a step is expected to take, in bytes."""
 
@@ -110,27 +93,6 @@ class PhaseForecast:
         return NormalDist().cdf((room.usable - self.mid) / math.hypot(self.sd, room.sd, ROOM.holes_sd * largest))
 
 
-def estimate(
-    counted: CountedMemory, micro_batch: int, room: DeviceRoom | None = None, correction: Correction = UNCORRECTED
-) -> MemoryEstimate:  # fmt: skip
-    """Return what a micro-batch takes, without any run of this model."""
-    phases = [_normal(counted, one, micro_batch, correction) for one in counted.phases]
-    return combined(phases, room, logits_bytes(counted.model, counted.setup) * micro_batch, "counted")
-
-
-def combined(normals: list[PhaseForecast], room: DeviceRoom | None, largest: float, source: str) -> MemoryEstimate:
-    """Return the largest of phases that are off together; `largest` are the bytes of the largest tensor."""
-    highest = max(normals, key=lambda one: one.mid)
-    return MemoryEstimate(
-        low=max(one.at(-_TENTH) for one in normals),
-        mid=highest.mid,
-        high=max(one.at(_TENTH) for one in normals),
-        p_fits=None if room is None else min(one.below(room, largest) for one in normals),
-        phase=highest.phase,
-        source=source,
-    )
-
-
 def spreads(counted: CountedMemory, correction: Correction) -> tuple[float, float]:
     """Return the shares by which the states and the batch's part may be off: as other models were, or as is usual."""
     model = counted.model
@@ -142,8 +104,13 @@ def spreads(counted: CountedMemory, correction: Correction) -> tuple[float, floa
     return states, math.hypot(max(own, correction.sd), SPREADS.lengths_vary if counted.setup.lengths_vary else 0.0)
 
 
-def _normal(counted: CountedMemory, phase: Phase, micro_batch: int, correction: Correction) -> PhaseForecast:
+def counted_forecasts(counted: CountedMemory, micro_batch: int, correction: Correction) -> list[PhaseForecast]:
+    """Return what each phase should take, without any run of this model."""
     of_states, of_batch = spreads(counted, correction)
-    batch = phase.per_sequence * micro_batch * correction.factor
-    mid = phase.fixed + batch
-    return PhaseForecast(mid, math.hypot(of_states * phase.fixed, of_batch * batch, SPREADS.least * mid), phase.name)
+    found = []
+    for phase in counted.phases:
+        batch = phase.per_sequence * micro_batch * correction.factor
+        mid = phase.fixed + batch
+        sd = math.hypot(of_states * phase.fixed, of_batch * batch, SPREADS.least * mid)
+        found.append(PhaseForecast(mid, sd, phase.name))
+    return found
