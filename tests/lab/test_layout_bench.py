@@ -25,8 +25,7 @@ COLUMNS = (
 
 def group(name: str, model: Transformer, factor: float, start: int = 0) -> LayoutGroup:
     rows = lawful_rows(model, factor)
-    tokens = rows.layouts.global_batch * float(model.seq_len) / rows.layouts.gpus
-    return LayoutGroup(name, np.arange(start, start + len(rows.layouts)), rows, tokens)
+    return LayoutGroup(name, np.arange(start, start + len(rows.layouts)), rows)
 
 
 def groups() -> list[LayoutGroup]:
@@ -58,8 +57,7 @@ def test_choices_of_a_lawful_table_are_near_the_best_and_beat_the_rules() -> Non
 def test_a_model_too_large_for_one_node_is_measured_where_it_runs_and_nothing_is_chosen_elsewhere(measure: int) -> None:
     huge = replace(LARGE, layers=80, hidden=8192, heads=64, kv_heads=64, ffn=28_672)
     rows = lawful_rows(huge, 1.3, nodes=(1, 8, 16))
-    tokens = rows.layouts.global_batch * float(huge.seq_len) / rows.layouts.gpus
-    parts = [groups()[0], LayoutGroup("huge", 10_000 + np.arange(len(tokens)), rows, tokens)]
+    parts = [groups()[0], LayoutGroup("huge", 10_000 + np.arange(len(rows.layouts)), rows)]
     assert set(parts[1].nodes[rows.ran]) == {8, 16}
     found = bench_layouts(forecast_left_out(parts, measure))
     measured = [one.row for one in found.measured if one.model == "huge"]

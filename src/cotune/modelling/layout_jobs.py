@@ -19,17 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.devices import known
-from cotune.modelling.layouts.crashes import CrashConstants, p_memory
-from cotune.modelling.layouts.exploring import compared, most_telling
-from cotune.modelling.layouts.fitting import RobustLoss, most_likely
+from cotune.modelling.layouts.choosing import compared, most_telling, next_to_measure
+from cotune.modelling.layouts.crashes import p_memory
+from cotune.modelling.layouts.fitting import most_likely
 from cotune.modelling.layouts.layout import COLUMNS, LayoutLimits, Layouts, enumerate_layouts
-from cotune.modelling.layouts.measuring import next_to_measure
 from cotune.modelling.layouts.memory import count_memory, log_memory
 from cotune.modelling.layouts.pooled import STRANGE, PooledSteps
-from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutRows
+from cotune.modelling.layouts.predictor import MEMORY_LOSS, LayoutForecasts, LayoutRows
 from cotune.modelling.layouts.priors import LayoutPriors
-from cotune.modelling.layouts.ranking import PART_WORDS, PARTS
-from cotune.modelling.layouts.residual import ResidualConstants, features
+from cotune.modelling.layouts.ranking import PART_WORDS, PARTS, largest_parts
+from cotune.modelling.layouts.residual import OF_SECONDS, features
 from cotune.modelling.layouts.seconds import count_terms, step_parts
 from cotune.modelling.layouts.setting import DTENSOR, GIB, Machine, Setting, Transformer
 from cotune.modelling.memory.sources import read_architecture
@@ -41,7 +40,6 @@ _AXES = ("workers", "accumulate", "tp", "pp", "shard", "recompute")
 _APART = 10.0  # how far layouts on unlike devices lie from each other: one says nothing of the other
 _ONE_NODE = 1 << 30  # where nothing is said of nodes
 _SHARDS = (0, 2, 3)  # torch has no ZeRO 1
-_MEMORY_LOSS = RobustLoss(above=0.15, below=0.1, noise=0.1)
 
 
 def layout_space(
@@ -195,8 +193,7 @@ class FittedLayouts:
             setting, rows = setting_of(self.model, device), devices == device
             if np.isfinite(setting.machine.memory):
                 gib = log_memory(self._memory(device), count_memory(layouts.take(rows), setting))
-                capacity = setting.machine.memory / GIB
-                result[rows] = p_memory(gib, np.zeros(len(gib)), capacity, CrashConstants())
+                result[rows] = p_memory(gib, setting.machine.gib)
         return result
 
     def _memory(self, device: str) -> Floats:
@@ -205,7 +202,7 @@ class FittedLayouts:
         own = [(config, gib) for config, gib in self.peaks if config.device == device]
         counted = count_memory(layouts_of(Configs.of([config for config, _ in own])), setting)
         prior = LayoutPriors.measured_elsewhere(setting.model).memory
-        return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, _MEMORY_LOSS)
+        return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, MEMORY_LOSS)
 
     def worth_measuring(self, configs: Configs, count: int, among: Mask | None = None) -> Ints:
         """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured.
@@ -224,7 +221,7 @@ class FittedLayouts:
         forecasts = LayoutForecasts(three, np.zeros((len(layouts), 3)), fits, fits, 1 / seconds)
         _, kinds = np.unique(devices.astype(str), return_inverse=True)
         per_node = _per_node(self.model, str(devices[0]))
-        points = np.column_stack([features(layouts, per_node, ResidualConstants()), _APART * kinds])
+        points = np.column_stack([features(layouts, per_node, OF_SECONDS), _APART * kinds])
         groups = layouts.gpus * (kinds.max(initial=0) + 1) + kinds
         tried = list(range(len(measured)))
         while len(tried) < len(measured) + count:
@@ -253,9 +250,8 @@ class FittedLayouts:
     def why(self, config: Config, rivals: Sequence[Config]) -> str:
         """Return where the step of a config goes, and what the nearest rival of other degrees gives up."""
         own, seconds = self._parts(config)
-        largest = sorted(own, key=lambda name: -own[name])[:3]
-        words = [f"{own[name] / seconds:.0%} {PART_WORDS[name]}" for name in largest if own[name] >= 0.005 * seconds]
-        told = f"Of {seconds:.3g} s a step {', '.join(words)}{self._memory_words(config)}"
+        shares = {name: part / seconds for name, part in own.items()}
+        told = f"Of {seconds:.3g} s a step {largest_parts(shares)}{self._memory_words(config)}"
         degrees = _degrees(config)
         other = next((one for one in rivals if _degrees(one) != degrees and one.workers == config.workers), None)
         if other is None:
@@ -271,7 +267,7 @@ class FittedLayouts:
             return ""
         counted = count_memory(layouts_of(Configs.of([config])), setting)
         gib = float(np.exp(log_memory(self._memory(config.device), counted)[0]))
-        return f"; {gib:.0f} of {setting.machine.memory / GIB:.0f} GiB"
+        return f"; {gib:.0f} of {setting.machine.gib:.0f} GiB"
 
     def _parts(self, config: Config) -> tuple[dict[str, float], float]:
         """Return the seconds of each part of a step, scaled to what is expected of the whole."""

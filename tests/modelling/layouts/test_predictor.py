@@ -4,12 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotune.modelling.layouts.choosing import choose, scores
-from cotune.modelling.layouts.crashes import CrashConstants, TriedLayouts, crash_shares
-from cotune.modelling.layouts.measuring import next_to_measure
+from cotune.modelling.layouts.choosing import choose, next_to_measure, scores
+from cotune.modelling.layouts.crashes import CRASH, TriedLayouts, crash_shares
 from cotune.modelling.layouts.pooled import PooledSteps
 from cotune.modelling.layouts.predictor import LayoutLearner
-from cotune.modelling.layouts.residual import LearntFrom, OtherModels, ResidualConstants, Residuals, alike, features
+from cotune.modelling.layouts.residual import (
+    OF_SECONDS,
+    LearntFrom,
+    OtherModels,
+    ResidualConstants,
+    Residuals,
+    alike,
+    features,
+)
 from modelling.layouts.settings import H100, LARGE, SMALL, lawful_rows
 
 NOTHING = np.zeros(0, dtype=np.int64)
@@ -67,7 +74,7 @@ def test_intervals_are_in_order_and_probabilities_are_such() -> None:
 def test_what_is_measured_next_was_not_tried_and_all_are_tried_in_the_end() -> None:
     rows = lawful_rows(SMALL, nodes=(1,))
     learner = LayoutLearner([])
-    points = features(rows.layouts, H100.per_node, learner.residual)
+    points = features(rows.layouts, H100.per_node, OF_SECONDS)
     forecasts = learner.fit(rows.take(NOTHING)).predict(rows.layouts)
     tried: list[int] = []
     while (place := next_to_measure(forecasts, rows.layouts, points, np.array(tried, dtype=np.int64))) is not None:
@@ -89,14 +96,13 @@ def test_a_crashed_layout_is_never_chosen_and_nothing_is_where_nothing_should_ru
 
 
 def test_own_crashes_that_memory_does_not_explain_count_against_their_kind_alone() -> None:
-    constants = CrashConstants()
     nobody = TriedLayouts(NOTHING, NOTHING.astype(bool), np.zeros(0))
     own = TriedLayouts(np.array([2, 2, 2]), np.array([False, False, False]), np.ones(3))
-    shares = crash_shares(own, nobody, constants)
+    shares = crash_shares(own, nobody)
     assert shares[2] > 0.5
-    assert shares[3] == constants.crash_share
+    assert shares[3] == CRASH.crash_share
     explained = TriedLayouts(own.kinds, own.ran, np.zeros(3))
-    assert crash_shares(explained, nobody, constants)[2] == constants.crash_share
+    assert crash_shares(explained, nobody)[2] == CRASH.crash_share
 
 
 def test_a_pooled_fit_predicts_two_models_at_once() -> None:

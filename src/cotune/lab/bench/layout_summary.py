@@ -23,7 +23,6 @@ from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.layout import allowed
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
 from cotune.modelling.layouts.seconds import COMPUTED, MATRICES, count_terms
-from cotune.modelling.layouts.setting import GIB
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
 
@@ -216,4 +215,4 @@ def _counted_fits(group: LayoutGroup) -> Mask:
     """Return what can be built and is counted to need less than nine tenths of a device, before anything is learnt."""
     rows = group.rows
     gib = np.exp(log_memory(LogPrior.of(MEMORY).centre, count_memory(rows.layouts, rows.setting)))
-    return np.asarray((gib < 0.9 * rows.setting.machine.memory / GIB) & allowed(rows.layouts, rows.setting))
+    return np.asarray((gib < 0.9 * rows.setting.machine.gib) & allowed(rows.layouts, rows.setting))

@@ -1,8 +1,15 @@
-"""Which layout to run: the fastest that should run at all, measured ones by what was measured.
+"""Which layout to run, and which ones to measure before.
 
-    choose  argmax  speed x p_fits^caution      among layouts with p_fits >= floor; none where there is no such layout
+    run      argmax  speed x p_fits^caution      among layouts with p_fits >= floor, measured ones as measured
+    measure  argmax  p_fits^caution x (speed / best speed of its number of devices)^power x novelty
+    explore  argmax  sum_j w_j cov(i, j)^2 / (var_i + noise^2)     w_j = (speed_j / best of its number of devices)^power
 
-A crash at the start costs minutes, a slow layout the whole training: so caution is less than 1.
+A crash at the start costs minutes, a slow layout the whole training: so caution is less than 1. What is measured should
+be likely to be among the fastest somewhere, and unlike what was measured: novelty is the residual process's own doubt,
+so a twin of a measured layout is worth little. A crash costs as much as a run, and tells only that it crashed. On a
+machine that nobody knows (explore) nothing can be said yet of what is fast: the next layout is the one that takes away
+most of the doubt over all forecasts, those of faster ones counting more. The covariance is that of the law's
+coefficients, carried to layouts, and of what the law misses; after each choice it is that given the choice.
 """
 
 from __future__ import annotations
@@ -11,31 +18,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutRows
+from cotune.modelling.layouts.residual import alike
 from cotune.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceConstants:
-    """Of the choice; chosen by hand with one model left out in turn."""
+    """Of the three choices; those of exploring set by hand, the others so with one model left out in turn."""
 
     caution: float = 0.25  # power of p_fits
     floor: float = 0.5  # of p_fits
+    measured_caution: float = 0.6
+    measured_power: float = 2.0  # of the speed relative to the best
+    explored_power: float = 0.5
+    explored_noise: float = 0.1  # of one measurement, as a deviation of its logarithm
+    most_explored: int = 400  # layouts that are compared
 
 
 CHOICE = ChoiceConstants()
 
 
-def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints, constants: ChoiceConstants = CHOICE) -> Floats:
+def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints) -> Floats:
     """Return how good every layout is expected to be: sequences a second, less where it may crash, 0 where it should.
 
     Of `rows` only what is in `tried` is looked at: a measured layout counts as measured, a crashed one is out.
     """
-    batch = rows.layouts.global_batch
-    expected = batch * forecasts.rate * forecasts.p_fits**constants.caution
-    found = np.where(forecasts.p_fits >= constants.floor, expected, 0.0)
-    found[tried] = np.where(rows.ran[tried], batch[tried] / rows.seconds[tried], 0.0)
+    found = expected_scores(rows.layouts, forecasts)
+    found[tried] = np.where(rows.ran[tried], rows.layouts.global_batch[tried] / rows.seconds[tried], 0.0)
     return found
+
+
+def expected_scores(layouts: Layouts, forecasts: LayoutForecasts) -> Floats:
+    """Return the same where nothing was measured."""
+    expected = layouts.global_batch * forecasts.rate * forecasts.p_fits**CHOICE.caution
+    return np.where(forecasts.p_fits >= CHOICE.floor, expected, 0.0)
 
 
 def choose(found: Floats, among: Mask) -> int | None:
@@ -44,3 +62,53 @@ def choose(found: Floats, among: Mask) -> int | None:
     if not len(places) or found[places].max() <= 0:
         return None
     return int(places[np.argmax(found[places])])
+
+
+def next_to_measure(
+    forecasts: LayoutForecasts, layouts: Layouts, points: Floats, tried: Ints, *, groups: Ints | None = None
+) -> int | None:
+    """Return the place of the layout to measure next, or None when all were tried.
+
+    Speeds are compared inside a group: of equal numbers of devices where no other groups are given.
+    """
+    left = np.setdiff1d(np.arange(len(layouts)), tried)
+    if not len(left):
+        return None
+    speed = layouts.global_batch * forecasts.rate / layouts.gpus
+    careful = forecasts.p_fits**CHOICE.measured_caution
+    best = _best_of_group(speed * careful, layouts.gpus if groups is None else groups)
+    worth = careful * np.minimum(speed / np.maximum(best, 1e-12), 1.0) ** CHOICE.measured_power
+    if len(tried):
+        worth = worth * (1 - alike(points, points[tried]).max(axis=1))
+    return int(left[np.argmax(worth[left])])
+
+
+def compared(seconds: Floats, possible: Ints) -> Ints:
+    """Return the layouts to explore of those possible: all, or the fastest and as many others, evenly spaced."""
+    half = CHOICE.most_explored // 2
+    if len(possible) <= 2 * half:
+        return possible
+    order = possible[np.argsort(seconds[possible], kind="stable")]
+    others = order[half:]
+    return np.concatenate([order[:half], others[np.linspace(0, len(others) - 1, half).astype(np.int64)]])
+
+
+def most_telling(covariance: Floats, speed: Floats, groups: Ints, count: int) -> list[int]:
+    """Return the places of the layouts that tell most, one after another; speeds are compared inside a group."""
+    weights = (speed / _best_of_group(speed, groups)) ** CHOICE.explored_power
+    left, chosen = covariance.copy(), list[int]()
+    for _ in range(min(count, len(speed))):
+        variance = np.diag(left) + CHOICE.explored_noise**2
+        gains = weights @ left**2 / variance
+        gains[chosen] = -np.inf
+        place = int(np.argmax(gains))
+        chosen.append(place)
+        left = left - np.outer(left[:, place], left[place]) / variance[place]
+    return chosen
+
+
+def _best_of_group(speed: Floats, groups: Ints) -> Floats:
+    names, which = np.unique(groups, return_inverse=True)
+    best = np.zeros(len(names))
+    np.maximum.at(best, which, speed)
+    return best[which]

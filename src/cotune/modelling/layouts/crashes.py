@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.modelling.layouts.layout import Layouts
+from cotune.modelling.layouts.layout import Layouts, allowed
+from cotune.modelling.layouts.memory import count_memory, log_memory
+from cotune.modelling.layouts.setting import Setting
 from cotune.types import Floats, Ints, Mask
 
 
@@ -31,10 +33,23 @@ class CrashConstants:
     worth_of_others: float = 3.0  # runs that other models' share of a kind counts for at most
 
 
-def p_memory(log_gib: Floats, spread: Floats, capacity_gib: float, constants: CrashConstants) -> Floats:
+CRASH = CrashConstants()
+KINDS = 16
+
+
+def p_memory(log_gib: Floats, capacity_gib: float, spread: Floats | float = 0.0) -> Floats:
     """Return the probability that memory suffices, given the logarithm of the predicted GiB and its deviation."""
-    width = np.sqrt(constants.width**2 + (0.6 * spread) ** 2)
-    return np.asarray(1 / (1 + np.exp(-(np.log(constants.limit * capacity_gib) - log_gib) / width)))
+    width = np.sqrt(CRASH.width**2 + (0.6 * spread) ** 2)
+    return np.asarray(1 / (1 + np.exp(-(np.log(CRASH.limit * capacity_gib) - log_gib) / width)))
+
+
+def p_counted(theta: Floats, layouts: Layouts, setting: Setting) -> Floats:
+    """Return the probability that memory suffices as it is counted with these coefficients.
+
+    What cannot be built has none.
+    """
+    gib = log_memory(theta, count_memory(layouts, setting))
+    return np.asarray(p_memory(gib, setting.machine.gib) * allowed(layouts, setting))
 
 
 def kinds(layouts: Layouts, per_node: int) -> Ints:
@@ -58,13 +73,13 @@ class TriedLayouts:
         return float(np.sum(tried * ~self.ran[mine])), float(np.sum(tried))
 
 
-def crash_shares(own: TriedLayouts, others: TriedLayouts, constants: CrashConstants) -> dict[int, float]:
+def crash_shares(own: TriedLayouts, others: TriedLayouts) -> Floats:
     """Return the share of each kind's layouts that crash though memory suffices."""
-    shares = {}
-    for kind in range(16):
+    shares = np.zeros(KINDS)
+    for kind in range(KINDS):
         crashed, tried = others.runs_of(kind)
-        scale = min(1.0, constants.worth_of_others / tried) if tried else 0.0
+        scale = min(1.0, CRASH.worth_of_others / tried) if tried else 0.0
         mine, tries = own.runs_of(kind)
-        above = constants.crash_share * constants.worth + scale * crashed + mine
-        shares[kind] = above / (constants.worth + scale * tried + tries)
+        above = CRASH.crash_share * CRASH.worth + scale * crashed + mine
+        shares[kind] = above / (CRASH.worth + scale * tried + tries)
     return shares

@@ -78,8 +78,7 @@ def most_likely(law: Logarithms, measured: Floats, prior: LogPrior, loss: Robust
         return theta
     current = objective(theta)
     for _ in range(_ROUNDS):
-        values = law(theta)
-        slopes = np.stack([(law(theta + move) - values) / _STEP for move in _STEP * np.eye(len(theta))], axis=1)
+        values, slopes = law(theta), slopes_of(law, theta)
         weights = loss.weights(values - target) / loss.noise**2
         curvature = slopes.T @ (weights[:, None] * slopes) + np.diag(1 / prior.spread**2)
         gradient = slopes.T @ (weights * (values - target)) + (theta - prior.centre) / prior.spread**2
@@ -96,3 +95,9 @@ def most_likely(law: Logarithms, measured: Floats, prior: LogPrior, loss: Robust
         if gained < 1e-4 * current:
             return theta
     return theta
+
+
+def slopes_of(law: Logarithms, theta: Floats) -> Floats:
+    """Return how fast the logarithms of a law grow with those of its coefficients, (rows, coefficients)."""
+    values = law(theta)
+    return np.stack([(law(theta + move) - values) / _STEP for move in _STEP * np.eye(len(theta))], axis=1)

@@ -16,13 +16,11 @@ of every score: s for each head and token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cotune.modelling.layouts.fitting import Coefficient
 from cotune.modelling.layouts.layout import Layouts
-from cotune.modelling.layouts.setting import GIB, Setting, StageCut, Transformer
+from cotune.modelling.layouts.setting import GIB, Setting
 from cotune.types import Floats
 
 MEMORY = (  # 1 is as counted
@@ -37,55 +35,43 @@ MEMORY = (  # 1 is as counted
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """The stages that can be the fullest: the first, the one with most layers, the head's. Arrays (rows, 3)."""
-
-    layers: Floats
-    place: Floats
-    params: Floats
-    head: Floats
-
-
 def count_memory(layouts: Layouts, setting: Setting) -> Floats:
     """Return the counted GiB of three candidate stages of every layout: (layouts, stages, coefficients)."""
     model, framework = setting.model, setting.framework
-    stages = _candidates(layouts, setting)
+    layers, place, params, head = _candidates(layouts, setting)
     tokens = (layouts.micro_batch * float(model.seq_len))[:, None]
     tp, dp, shard = (column.astype(float)[:, None] for column in (layouts.tp, layouts.dp, layouts.shard))
     micro_batches = layouts.accumulate.astype(float)[:, None]
     piped = layouts.pp[:, None] > 1
-    flight = np.minimum(micro_batches, layouts.pp[:, None] - stages.place)
+    flight = np.minimum(micro_batches, layouts.pp[:, None] - place)
     pair = np.minimum(micro_batches, 2)
     own = 2 / np.where(shard == 3, dp, 1) + framework.gradient_bytes / np.where(shard >= 2, dp, 1)
     scores = 0.0 if framework.fused_attention else 5.0 * model.heads * model.seq_len
     kept = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn + scores)[:, None]
     columns = (
-        np.full_like(stages.layers, GIB),
-        own * stages.params / tp,
-        framework.state_bytes * stages.params / tp / np.where(shard >= 1, dp, 1),
-        flight * stages.layers * tokens * kept / tp,
-        stages.head * pair * 6 * tokens * model.vocab / tp,
+        np.full_like(layers, GIB),
+        own * params / tp,
+        framework.state_bytes * params / tp / np.where(shard >= 1, dp, 1),
+        flight * layers * tokens * kept / tp,
+        head * pair * 6 * tokens * model.vocab / tp,
         piped * flight * tokens * 32 * model.hidden / tp,
-        ~piped * (tp > 1) * stages.layers * pair * tokens * 2 * model.hidden,
+        ~piped * (tp > 1) * layers * pair * tokens * 2 * model.hidden,
         48 * tokens * model.hidden / tp + (layouts.recompute[:, None] > 0) * tokens * (34 * model.hidden + scores) / tp,
     )
-    return np.stack([np.broadcast_to(column, stages.layers.shape) for column in columns], axis=2) / GIB
+    return np.stack([np.broadcast_to(column, layers.shape) for column in columns], axis=2) / GIB
 
 
-def _candidates(layouts: Layouts, setting: Setting) -> _Candidates:
+def _candidates(layouts: Layouts, setting: Setting) -> Floats:
+    """Return layers, place, parameters and whether it has the head, of stages that can be the fullest, (4, rows, 3).
+
+    They are the first, the one with most layers, and the head's.
+    """
     table = np.zeros((len(layouts), 3, 4))
     for pp in np.unique(layouts.pp):
-        cut = setting.stages(int(pp))
-        fullest = int(np.argmax(cut.layers))
-        table[layouts.pp == pp] = [_held(cut, stage, setting.model) for stage in (0, fullest, cut.head)]
-    return _Candidates(*np.moveaxis(table, 2, 0))
-
-
-def _held(cut: StageCut, stage: int, model: Transformer) -> tuple[float, float, float, float]:
-    layers, first, head = cut.layers[stage], stage == 0, stage == cut.head
-    matrices = 1 if first and head and model.tied else int(first) + int(head)
-    return layers, stage, layers * model.layer_params + matrices * model.embedding_params, float(head)
+        cut, params = setting.stages(int(pp)), setting.stage_params(int(pp))
+        stages = (0, int(np.argmax(cut.layers)), cut.head)
+        table[layouts.pp == pp] = [(cut.layers[one], one, params[one], one == cut.head) for one in stages]
+    return np.moveaxis(table, 2, 0)
 
 
 def log_memory(theta: Floats, counted: Floats) -> Floats:

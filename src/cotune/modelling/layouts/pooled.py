@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.modelling.layouts.fitting import Logarithms, LogPrior, RobustLoss, most_likely
+from cotune.modelling.layouts.fitting import Logarithms, LogPrior, RobustLoss, most_likely, slopes_of
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.predictor import LayoutRows
 from cotune.modelling.layouts.residual import alike
@@ -79,7 +79,7 @@ class PooledSteps:
         inverse: Floats = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
         doubt = None
         if constants.pace > _FIXED:
-            slopes = _slopes(law, theta)
+            slopes = slopes_of(law, theta)
             precision: Floats = slopes.T @ slopes / loss.noise**2 + np.diag(1 / before.spread**2)
             doubt = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return cls(theta, machines, points, inverse @ misses, inverse, doubt, constants)
@@ -97,12 +97,9 @@ class PooledSteps:
     def expected(self, layouts: Layouts, setting: Setting) -> tuple[Floats, Floats]:
         """Return the logarithm of the seconds of layouts, and its deviation."""
         shared = _covariance(_points(layouts, setting), self.points, self.constants)
-        known = setting.machine.name in self.machines
-        which = np.full(len(layouts), _place(self.machines, setting)) if known else None
-        law = _law(self.theta, count_terms(layouts, setting), which)
-        centre = law + shared @ self.solved
+        centre = self._law(layouts, setting)(self.theta) + shared @ self.solved
         whole = np.full(len(layouts), self.constants.amplitude**2 + self.constants.common**2 + self.constants.noise**2)
-        whole += 0.0 if known else self.constants.machine**2
+        whole += 0.0 if setting.machine.name in self.machines else self.constants.machine**2
         if self.doubt is not None:
             slopes = self._slopes(layouts, setting)
             whole += np.sum((slopes @ self.doubt) * slopes, axis=1)
@@ -118,19 +115,14 @@ class PooledSteps:
         process = _covariance(points, points, self.constants) - shared @ self.inverse @ shared.T
         return np.asarray(slopes @ self.doubt @ slopes.T + process)
 
-    def _slopes(self, layouts: Layouts, setting: Setting) -> Floats:
-        terms = count_terms(layouts, setting)
-        known = setting.machine.name in self.machines
+    def _law(self, layouts: Layouts, setting: Setting) -> Logarithms:
+        """Return the law of layouts on a machine, with the machine's factors where rows of it were seen."""
+        terms, known = count_terms(layouts, setting), setting.machine.name in self.machines
         which = np.full(len(layouts), _place(self.machines, setting)) if known else None
-        return _slopes(lambda at: _law(at, terms, which), self.theta)
+        return lambda at: _law(at, terms, which)
 
-
-_STEP = 1e-4  # of a logarithm, for differences
-
-
-def _slopes(law: Logarithms, theta: Floats) -> Floats:
-    values = law(theta)
-    return np.stack([(law(theta + move) - values) / _STEP for move in _STEP * np.eye(len(theta))], axis=1)
+    def _slopes(self, layouts: Layouts, setting: Setting) -> Floats:
+        return slopes_of(self._law(layouts, setting), self.theta)
 
 
 def _law(theta: Floats, terms: LayoutTerms, which: Ints | None) -> Floats:

@@ -14,12 +14,14 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from cotune.modelling.layouts.crashes import CrashConstants, TriedLayouts, crash_shares, kinds, p_memory
+from cotune.modelling.layouts.crashes import KINDS, TriedLayouts, crash_shares, kinds, p_counted, p_memory
 from cotune.modelling.layouts.fitting import LogPrior, RobustLoss, most_likely
 from cotune.modelling.layouts.layout import Layouts, allowed
 from cotune.modelling.layouts.memory import count_memory, log_memory
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.residual import (
+    OF_MEMORY,
+    OF_SECONDS,
     LearntFrom,
     OtherModels,
     ResidualConstants,
@@ -28,7 +30,7 @@ from cotune.modelling.layouts.residual import (
     features,
 )
 from cotune.modelling.layouts.seconds import count_terms, log_seconds
-from cotune.modelling.layouts.setting import GIB, Setting
+from cotune.modelling.layouts.setting import Setting
 from cotune.modelling.layouts.stalls import Stalls
 from cotune.types import Floats, Ints, Mask
 
@@ -50,18 +52,11 @@ class LayoutRows:
         return LayoutRows(self.setting, self.layouts.take(rows), self.seconds[rows], self.gib[rows])
 
 
-_SECONDS_LOSS = RobustLoss(above=0.08, below=0.2, noise=0.08)
-_MEMORY_LOSS = RobustLoss(above=0.15, below=0.1, noise=0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class TransferConstants:
-    """How far a model's coefficients may lie from other models', and how the losses bend; chosen leaving models out."""
-
-    seconds_loss: RobustLoss = _SECONDS_LOSS
-    memory_loss: RobustLoss = _MEMORY_LOSS
-    own_noise: float = 0.04  # of a model's own few rows, in both laws
-    spread: float = 0.15  # of a coefficient between models, as a deviation of its logarithm
+# How the losses bend, and how far a model's coefficients may lie from other models'; chosen leaving models out.
+SECONDS_LOSS = RobustLoss(above=0.08, below=0.2, noise=0.08)
+MEMORY_LOSS = RobustLoss(above=0.15, below=0.1, noise=0.1)
+_OWN_NOISE = 0.04  # of a model's own few rows, in both laws
+_BETWEEN_MODELS = 0.15  # of a coefficient, as a deviation of its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +118,8 @@ class LayoutPredictor:
     setting: Setting
     seconds: FittedLaw
     memory: FittedLaw
-    crashes: dict[int, float]
-    crash_constants: CrashConstants
+    crashes: Floats  # of each kind of layout, the share
     stalls: Stalls
-
-    def suffices(self, layouts: Layouts) -> Floats:
-        """Return the probability that memory suffices as the law alone counts it, 0 for what cannot be built."""
-        gib = log_memory(self.memory.theta, count_memory(layouts, self.setting))
-        sure = p_memory(gib, np.zeros(len(gib)), self.setting.machine.memory / GIB, self.crash_constants)
-        return np.asarray(sure * allowed(layouts, self.setting))
 
     def predict(self, layouts: Layouts) -> LayoutForecasts:
         """Return forecasts of layouts of this model."""
@@ -143,9 +131,9 @@ class LayoutPredictor:
         counted = log_memory(self.memory.theta, count_memory(layouts, self.setting))
         centre, deviation = self.memory.expected(counted, layouts)
         # beyond the device's memory nothing was ever measured: there the count alone speaks
-        centre = np.where(counted > np.log(self.setting.machine.memory / GIB), counted, centre)
-        suffices = p_memory(centre, deviation, self.setting.machine.memory / GIB, self.crash_constants)
-        shares = np.array([self.crashes[kind] for kind in range(16)])[kinds(layouts, per_node)]
+        centre = np.where(counted > np.log(self.setting.machine.gib), counted, centre)
+        suffices = p_memory(centre, self.setting.machine.gib, deviation)
+        shares = self.crashes[kinds(layouts, per_node)]
         return LayoutForecasts(
             seconds=self.stalls.told(healthy, layouts, per_node),
             gib=self.memory.quantiles(centre, deviation, layouts),
@@ -161,10 +149,6 @@ class LayoutLearner:
 
     others: Sequence[LayoutRows]
     priors: LayoutPriors = field(default_factory=LayoutPriors.physical)
-    transfer: TransferConstants = field(default_factory=TransferConstants)
-    residual: ResidualConstants = field(default_factory=ResidualConstants)
-    memory_residual: ResidualConstants = field(default_factory=ResidualConstants.of_memory)
-    crash: CrashConstants = field(default_factory=CrashConstants)
 
     @cached_property
     def _ran(self) -> list[LayoutRows]:
@@ -173,7 +157,7 @@ class LayoutLearner:
     @cached_property
     def _law_of_seconds(self) -> SharedLaw:
         parts = [(rows, rows.seconds) for rows in self._ran]
-        return self._shared(self.priors.seconds, _seconds_law, parts, self.transfer.seconds_loss, self.residual)
+        return _shared(self.priors.seconds, _seconds_law, parts, SECONDS_LOSS, OF_SECONDS)
 
     @cached_property
     def _stalls(self) -> tuple[Stalls, Floats]:
@@ -193,37 +177,15 @@ class LayoutLearner:
         seen = shared.others.seen
         left = seen.residuals - explained
         # how long a stalled run takes is known less exactly
-        weights = self.transfer.seconds_loss.weights(-left) * np.where(explained > 0, _STALLED_WEIGHT, 1.0)
+        weights = SECONDS_LOSS.weights(-left) * np.where(explained > 0, _STALLED_WEIGHT, 1.0)
         healthy = replace(seen, residuals=left, weights=weights)
-        return SharedLaw(shared.prior, OtherModels(healthy, self.residual))
+        return SharedLaw(shared.prior, OtherModels(healthy, OF_SECONDS))
 
     @cached_property
     def _memory(self) -> SharedLaw:
         weighed = [rows.take(np.isfinite(rows.gib)) for rows in self._ran]
         parts = [(rows, rows.gib) for rows in weighed if len(rows.gib)]
-        return self._shared(self.priors.memory, _memory_law, parts, self.transfer.memory_loss, self.memory_residual)
-
-    def _shared(
-        self,
-        physical: LogPrior,
-        law_of: Callable[[LayoutRows], Law],
-        parts: list[tuple[LayoutRows, Floats]],
-        loss: RobustLoss,
-        constants: ResidualConstants,
-    ) -> SharedLaw:
-        """Return the law fitted to all other models, as the prior of one more, and what it misses on them."""
-        if not parts:
-            nothing = LearntFrom(np.zeros((0, len(constants.scales))), np.zeros(0), np.zeros(0))
-            return SharedLaw(physical, OtherModels(nothing, constants))
-        laws = [law_of(rows) for rows, _ in parts]
-        together = np.concatenate([measured for _, measured in parts])
-        theta = most_likely(lambda at: np.concatenate([law(at) for law in laws]), together, physical, loss)
-        misses = np.log(together) - np.concatenate([law(theta) for law in laws])
-        points = [features(rows.layouts, rows.setting.machine.per_node, constants) for rows, _ in parts]
-        models = np.repeat(np.arange(len(parts)), [len(measured) for _, measured in parts])
-        seen = LearntFrom(np.concatenate(points), misses, loss.weights(-misses), models)
-        prior = LogPrior(theta, np.minimum(physical.spread, self.transfer.spread))
-        return SharedLaw(prior, OtherModels(seen, constants))
+        return _shared(self.priors.memory, _memory_law, parts, MEMORY_LOSS, OF_MEMORY)
 
     def shared(self) -> tuple[Floats, Floats]:
         """Return the logarithms of the coefficients of seconds and memory as the other models together have them."""
@@ -240,13 +202,15 @@ class LayoutLearner:
         seconds = self._quantity(self._seconds, _seconds_law(ran), ran, ran.seconds)
         weighed = ran.take(np.isfinite(ran.gib))
         memory = self._quantity(self._memory, _memory_law(weighed), weighed, weighed.gib)
-        bare = LayoutPredictor(own.setting, seconds, memory, dict.fromkeys(range(16), 0.0), self.crash, self.stalls)
-        return replace(bare, crashes=crash_shares(_seen(own, bare), self._crashed, self.crash))
+        bare = LayoutPredictor(own.setting, seconds, memory, np.zeros(KINDS), self.stalls)
+        built = allowed(own.layouts, own.setting)
+        tried = _tried(own, bare.predict(own.layouts).p_memory * built)
+        return replace(bare, crashes=crash_shares(tried, self._crashed))
 
     def _quantity(self, shared: SharedLaw, law: Law, ran: LayoutRows, measured: Floats) -> FittedLaw:
         # a law that no other model has corrected misses more
-        noise = self.transfer.own_noise if self._ran or self.priors.models else self.transfer.seconds_loss.noise
-        loss = RobustLoss(above=noise, below=self.transfer.seconds_loss.below, noise=noise)
+        noise = _OWN_NOISE if self._ran or self.priors.models else SECONDS_LOSS.noise
+        loss = RobustLoss(above=noise, below=SECONDS_LOSS.below, noise=noise)
         theta = most_likely(law, measured, shared.prior, loss)
         misses = np.log(measured) - law(theta)
         per_node = ran.setting.machine.per_node
@@ -256,13 +220,8 @@ class LayoutLearner:
     @cached_property
     def _crashed(self) -> TriedLayouts:
         """Return what other models' tries say of crashes, memory as the law fitted to them all counts it."""
-        parts = []
-        for rows in self.others:
-            gib = log_memory(self._memory.prior.centre, count_memory(rows.layouts, rows.setting))
-            capacity = rows.setting.machine.memory / GIB
-            suffices = p_memory(gib, np.zeros(len(gib)), capacity, self.crash)
-            built = allowed(rows.layouts, rows.setting)
-            parts.append(TriedLayouts(kinds(rows.layouts, rows.setting.machine.per_node), rows.ran, suffices * built))
+        theta = self._memory.prior.centre
+        parts = [_tried(rows, p_counted(theta, rows.layouts, rows.setting)) for rows in self.others]
         return TriedLayouts(
             np.concatenate([np.zeros(0, dtype=np.int64), *(part.kinds for part in parts)]),
             np.concatenate([np.zeros(0, dtype=bool), *(part.ran for part in parts)]),
@@ -288,7 +247,27 @@ def _memory_law(rows: LayoutRows) -> Law:
     return lambda theta: log_memory(theta, counted)
 
 
-def _seen(own: LayoutRows, predictor: LayoutPredictor) -> TriedLayouts:
-    forecasts = predictor.predict(own.layouts)
-    built = allowed(own.layouts, own.setting)
-    return TriedLayouts(kinds(own.layouts, own.setting.machine.per_node), own.ran, forecasts.p_memory * built)
+def _tried(rows: LayoutRows, suffices: Floats) -> TriedLayouts:
+    return TriedLayouts(kinds(rows.layouts, rows.setting.machine.per_node), rows.ran, suffices)
+
+
+def _shared(
+    physical: LogPrior,
+    law_of: Callable[[LayoutRows], Law],
+    parts: list[tuple[LayoutRows, Floats]],
+    loss: RobustLoss,
+    constants: ResidualConstants,
+) -> SharedLaw:
+    """Return the law fitted to all other models, as the prior of one more, and what it misses on them."""
+    if not parts:
+        nothing = LearntFrom(np.zeros((0, len(constants.scales))), np.zeros(0), np.zeros(0))
+        return SharedLaw(physical, OtherModels(nothing, constants))
+    laws = [law_of(rows) for rows, _ in parts]
+    together = np.concatenate([measured for _, measured in parts])
+    theta = most_likely(lambda at: np.concatenate([law(at) for law in laws]), together, physical, loss)
+    misses = np.log(together) - np.concatenate([law(theta) for law in laws])
+    points = [features(rows.layouts, rows.setting.machine.per_node, constants) for rows, _ in parts]
+    models = np.repeat(np.arange(len(parts)), [len(measured) for _, measured in parts])
+    seen = LearntFrom(np.concatenate(points), misses, loss.weights(-misses), models)
+    prior = LogPrior(theta, np.minimum(physical.spread, _BETWEEN_MODELS))
+    return SharedLaw(prior, OtherModels(seen, constants))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.modelling.layouts.choosing import CHOICE
+from cotune.modelling.layouts.choosing import CHOICE, expected_scores
+from cotune.modelling.layouts.crashes import p_counted
 from cotune.modelling.layouts.layout import Layout, Layouts
 from cotune.modelling.layouts.predictor import LayoutPredictor
 from cotune.modelling.layouts.seconds import count_terms, step_parts
@@ -45,8 +46,7 @@ def rank_layouts(predictor: LayoutPredictor, layouts: Layouts, top: int) -> list
     if not len(short):
         return []
     forecasts = predictor.predict(short)
-    speed = short.global_batch * forecasts.rate * forecasts.p_fits**CHOICE.caution
-    order = np.argsort(-np.where(forecasts.p_fits >= CHOICE.floor, speed, 0.0), kind="stable")
+    order = np.argsort(-expected_scores(short, forecasts), kind="stable")
     order = order[forecasts.p_fits[order] >= CHOICE.floor][:top]
     parts = step_parts(predictor.seconds.theta, count_terms(short.take(order), predictor.setting))
     tokens = short.global_batch * float(predictor.setting.model.seq_len) / short.gpus
@@ -71,16 +71,20 @@ def _three(values: Floats) -> tuple[float, float, float]:
 def _short_list(predictor: LayoutPredictor, layouts: Layouts) -> Ints:
     """Return the places of the layouts that the laws alone find fastest among those that should fit."""
     law = step_parts(predictor.seconds.theta, count_terms(layouts, predictor.setting)).total / layouts.global_batch
-    order = np.argsort(np.where(predictor.suffices(layouts) >= CHOICE.floor / 2, law, np.inf), kind="stable")
-    return np.asarray(order[:_SHORT_LIST])
+    fits = p_counted(predictor.memory.theta, layouts, predictor.setting) >= CHOICE.floor / 2
+    return np.asarray(np.argsort(np.where(fits, law, np.inf), kind="stable")[:_SHORT_LIST])
+
+
+def largest_parts(shares: dict[str, float]) -> str:
+    """Return in words what most of a step is spent on."""
+    largest = sorted(shares, key=lambda name: -shares[name])[:3]
+    return ", ".join(f"{shares[name]:.0%} {PART_WORDS[name]}" for name in largest if shares[name] >= 0.005)
 
 
 def reason(ranked: list[RankedLayout]) -> str:
     """Return why the first stands first: where its step goes, and what the next unlike layout would cost."""
     best = ranked[0]
-    largest = sorted(best.shares, key=lambda name: -best.shares[name])[:3]
-    words = [f"{best.shares[name]:.0%} {PART_WORDS[name]}" for name in largest if best.shares[name] >= 0.005]
-    told = f"{best.layout}: of {best.seconds[1]:.3g} s a step {', '.join(words)}; {best.gib[1]:.0f} GiB"
+    told = f"{best.layout}: of {best.seconds[1]:.3g} s a step {largest_parts(best.shares)}; {best.gib[1]:.0f} GiB"
     degrees = (best.layout.tp, best.layout.pp)
     other = next((one for one in ranked[1:] if (one.layout.tp, one.layout.pp) != degrees), None)
     if other is None:

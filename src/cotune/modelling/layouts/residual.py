@@ -25,20 +25,13 @@ class ResidualConstants:
     amplitude: float = 0.12
     noise: float = 0.03
     other_model: float = 0.7  # rho
-    scales: tuple[float, ...] = (
-        1.0,
-        1.0,
-        2.0,
-        2.0,
-        3.0,
-        1.0,
-        1.0,
-    )  # of tp, pp, micro-batch, nodes, m, shard, recompute
+    # of tp, pp, micro-batch, nodes, m, shard, recompute
+    scales: tuple[float, ...] = (1.0, 1.0, 2.0, 2.0, 3.0, 1.0, 1.0)
 
-    @classmethod
-    def of_memory(cls) -> ResidualConstants:
-        """Return those of memory: a replica more changes little of what one device holds."""
-        return cls(amplitude=0.15, scales=(1.0, 1.0, 2.0, 8.0, 6.0, 1.0, 1.0))
+
+OF_SECONDS = ResidualConstants()
+# a replica more changes little of what one device holds
+OF_MEMORY = ResidualConstants(amplitude=0.15, scales=(1.0, 1.0, 2.0, 8.0, 6.0, 1.0, 1.0))
 
 
 def features(layouts: Layouts, per_node: int, constants: ResidualConstants) -> Floats:

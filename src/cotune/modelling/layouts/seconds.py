@@ -26,7 +26,7 @@ import numpy as np
 from cotune.modelling.layouts.fitting import Coefficient
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.setting import Setting
-from cotune.types import Floats, Ints, Mask
+from cotune.types import Floats
 
 DEVICE = (  # times slower than the peak; from published fractions of peak, not from any table of layouts
     Coefficient("matrices", 1.8, 0.3),
@@ -110,9 +110,6 @@ class LayoutTerms:
     once: Floats
     hidden: Floats  # the part of the last micro-batch that gradients are reduced behind
     overlaps: Floats  # 1 where device, host and network work at the same time
-
-    def take(self, rows: Ints | Mask) -> LayoutTerms:
-        return LayoutTerms(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: list[LayoutTerms]) -> LayoutTerms:
@@ -229,17 +226,11 @@ def _gather(layouts: Layouts, setting: Setting) -> Floats:
     return np.stack([inside, across], axis=1)
 
 
-def stage_params(layouts: Layouts, setting: Setting) -> Floats:
+def _fullest(layouts: Layouts, setting: Setting) -> Floats:
     """Return the parameters of the fullest stage, embeddings included."""
-    model = setting.model
     params = np.zeros(len(layouts))
     for pp in np.unique(layouts.pp):
-        cut = setting.stages(int(pp))
-        held = [
-            layers * model.layer_params + model.embedding_params * ((stage == 0) + (stage == cut.head))
-            for stage, layers in enumerate(cut.layers)
-        ]
-        params[layouts.pp == pp] = model.params if pp == 1 else max(held)
+        params[layouts.pp == pp] = max(setting.stage_params(int(pp)))
     return params
 
 
@@ -247,7 +238,7 @@ def _gradients(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     """Return what reducing the gradients takes, before anything hides it."""
     machine = setting.machine
     within, nodes = _reach(layouts, setting)
-    reduced = (layouts.shard < 2) * 2 * setting.framework.gradient_bytes * stage_params(layouts, setting)
+    reduced = (layouts.shard < 2) * 2 * setting.framework.gradient_bytes * _fullest(layouts, setting)
     inside = reduced / layouts.tp * (within - 1) / within / machine.link
     across = reduced / np.maximum(layouts.tp, machine.per_node) * (nodes - 1) / nodes / machine.network
     return np.stack([inside, across, across * np.log2(nodes), np.log2(nodes) * layers], axis=1)
@@ -256,7 +247,7 @@ def _gradients(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
 def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     machine, framework = setting.machine, setting.framework
     _, nodes = _reach(layouts, setting)
-    params = stage_params(layouts, setting)
+    params = _fullest(layouts, setting)
     lanes = np.maximum(layouts.tp, machine.per_node)
     sharded = (layouts.shard == 1) & (layouts.dp > 1)
     states = params / layouts.tp / np.where(layouts.shard > 0, layouts.dp, 1)

@@ -68,6 +68,10 @@ class Machine:
     narrow: float = 1.0  # how much faster products of matrices are in a shorter format; attention is not
     overlaps: bool = True  # whether it computes while the host prepares and the network gathers; a CPU does not
 
+    @property
+    def gib(self) -> float:
+        return self.memory / GIB
+
     @classmethod
     def of_device(cls, name: str, per_node: int = 8, network: float = 50e9) -> Machine:
         """Return nodes of a device of the table; `network` in bytes a second for each device."""
@@ -124,6 +128,15 @@ class Setting:
         if self.framework.cut == "even":
             return even_cut(self.model.layers, pp)
         return _greedy(self.model.layers, self.model.embedding_params / self.model.layer_params, pp)
+
+    def stage_params(self, pp: int) -> list[int]:
+        """Return the parameters of every stage; embedding and head are one matrix where they are tied and together."""
+        cut, model = self.stages(pp), self.model
+        held = [layers * model.layer_params for layers in cut.layers]
+        held[0] += model.embedding_params
+        if cut.head > 0 or not model.tied:
+            held[cut.head] += model.embedding_params
+        return held
 
     def buildable(self, pp: int) -> bool:
         """Return whether every stage but the spare ones has something to train."""

@@ -40,7 +40,12 @@ class LayoutGroup:
     name: str
     lines: Ints
     rows: LayoutRows
-    tokens_per_gpu: Floats  # of a step
+
+    @property
+    def tokens_per_gpu(self) -> Floats:
+        """Return the tokens of a step on each device."""
+        layouts = self.rows.layouts
+        return np.asarray(layouts.global_batch * float(self.rows.setting.model.seq_len) / layouts.gpus)
 
     @property
     def nodes(self) -> Ints:
@@ -87,11 +92,9 @@ def _group(
     layouts: Sequence[Layout],
     measured: Sequence[tuple[float, float]],
 ) -> LayoutGroup:
-    columns = Layouts.of(layouts)
     seconds, gib = np.array(measured, dtype=float).T
-    rows = LayoutRows(setting, columns, seconds, gib)
-    tokens = columns.global_batch * float(setting.model.seq_len) / columns.gpus
-    return LayoutGroup(name, np.array(numbers, dtype=np.int64), rows, tokens)
+    rows = LayoutRows(setting, Layouts.of(layouts), seconds, gib)
+    return LayoutGroup(name, np.array(numbers, dtype=np.int64), rows)
 
 
 def _playbook(lines: Sequence[Line]) -> Iterator[LayoutGroup]:
