@@ -42,10 +42,10 @@ from pathlib import Path
 import numpy as np
 
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.planning import _goals, _kept, _recording, _truth  # the very goals of the benchmark
+from cotune.lab.bench.planning import useful  # the very goals of the benchmark
 from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
-from cotune.lab.bench.truth import Truth
-from cotune.lab.verbs.bench import recording_folders
+from cotune.lab.bench.tasks import recording_folders
+from cotune.lab.bench.truth import Truth, halves_of
 from cotune.plan.assess import assess
 from cotune.predict import LAWS, forecaster
 from cotune.predict import accuracy as _accuracy
@@ -278,10 +278,10 @@ def start_of(batch: int, run: Floats, target: float, sign: int) -> Sample:
 
 
 def met_table(folders: list[Path]) -> None:
-    kept = {folder: _goals(folder) for folder in _kept(folders)[0]}
+    kept = {folder: halves_of(folder)[1].goals() for folder in useful(folders)[0]}
     rng = np.random.default_rng(0)
     _print_met("deadlines of the frontier", kept)
-    anywhere = {folder: [anytime(_truth(folder), goal, rng) for goal in goals] for folder, goals in kept.items()}
+    anywhere = {folder: [anytime(halves_of(folder)[1], goal, rng) for goal in goals] for folder, goals in kept.items()}
     _print_met("deadlines anywhere", anywhere)
 
 
@@ -297,7 +297,7 @@ def _print_met(title: str, goals: Mapping[Path, Sequence[Goal]]) -> None:
     told: list[tuple[Floats, Floats]] = []
     plans: dict[float, list[tuple[float, float]]] = {nominal: [] for nominal, _, _ in NOMINAL}
     for folder, asked in goals.items():
-        truth, seen = _truth(folder), _recording(folder).halves()[0]
+        seen, truth = halves_of(folder)
         for goal in asked:
             lab = RecordedLab(seen, truth, goal)
             outlook = lab.forecaster(lab.profile(lab.space))(truth.configs, goal.max_epochs)

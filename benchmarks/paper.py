@@ -31,8 +31,7 @@ from cotune import registry
 from cotune.lab.bench.lab import RecordedLab
 from cotune.lab.bench.truth import SLACK, Truth, frontier
 from cotune.lab.restricted import planned
-from cotune.lab.strategies.bayesian import Bayesian
-from cotune.lab.strategies.lb_bsp import LbBsp
+from cotune.lab.strategies.batch_first import Bayesian, LbBsp
 from cotune.lab.strategy import Decision, Strategy, decision_of
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.recording import Recording, read

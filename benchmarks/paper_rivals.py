@@ -19,7 +19,8 @@ from pathlib import Path
 
 import paper_numbers
 from cotune.lab.bench.planning import PlanningRow, bench_planning, judged, planning_summaries
-from cotune.lab.choose_constants import ConstantChoice, Values, folders_in, planned_with, probing_scores, source_of
+from cotune.lab.bench.tasks import recording_folders
+from cotune.lab.choose_constants import ConstantChoice, Values, planned_with, probing_scores, source_of
 from paper import METHODS, Workload, table
 
 ORDER = ("oracle", "joint", "joint, left out", "lb_bsp", "cynthia", "bayesian", "manual")
@@ -82,8 +83,8 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="each n-th goal only")
     parser.add_argument("--processes", type=int, default=2)
     asked = parser.parse_args()
-    own = folders_in([asked.recordings])
-    places = {"recordings": own} | {folder.name: folders_in([folder]) for folder in asked.shared}
+    own = recording_folders([asked.recordings])
+    places = {"recordings": own} | {folder.name: recording_folders([folder]) for folder in asked.shared}
     everywhere = [folder for folders in places.values() for folder in folders]
     elsewhere = chosen_elsewhere(everywhere, asked.every, asked.processes)
     print(f"{' and '.join(NAMES)} as the other sources choose them: {elsewhere}\n", flush=True)

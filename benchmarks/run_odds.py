@@ -18,7 +18,7 @@ import numpy as np
 
 from calibration import sample_config, start_of
 from cotune.errors import CotuneError
-from cotune.lab.verbs.bench import recording_folders
+from cotune.lab.bench.tasks import recording_folders
 from cotune.predict import LAWS, forecaster
 from cotune.predict.run_odds import RunClock, RunLaw
 from cotune.recording import Recording, read

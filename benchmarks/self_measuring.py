@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from cotune.cli.output import say, table
-from cotune.lab.bench.running import MISSED, SLACKS, halves_of, self_trained, usable
-from cotune.lab.bench.truth import SLACK
-from cotune.lab.verbs.bench import recording_folders
+from cotune.lab.bench.running import MISSED, SLACKS, self_trained, usable
+from cotune.lab.bench.tasks import recording_folders
+from cotune.lab.bench.truth import SLACK, halves_of
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 from cotune.recording import read
 

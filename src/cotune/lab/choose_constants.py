@@ -32,6 +32,7 @@ import numpy as np
 
 from cotune.lab.bench.planning import PlanningRow, bench_planning
 from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
+from cotune.lab.bench.tasks import grouped, recording_folders
 from cotune.predict import seconds as law_of_seconds
 from cotune.predict.constants import CONSTANTS, Constants
 from cotune.predict.luck import PRIOR
@@ -40,7 +41,6 @@ from cotune.predict.scatter import Scatter
 from cotune.predict.starts import starts
 from cotune.probe import active
 from cotune.recording import Recording, read
-from cotune.recording.reader import JOB
 from cotune.recording.truth import RecordedCurve
 from cotune.types import Z90, Floats
 
@@ -62,14 +62,6 @@ def source_of(name: str) -> str:
     """Return who measured a recording."""
     first = name.split("-", maxsplit=1)[0]
     return {"shockwave": "gavel"}.get(first, first) if first in PUBLISHED else "own"
-
-
-def by_source(recordings: Sequence[Recording]) -> dict[str, list[Recording]]:
-    """Return the recordings of each source."""
-    found: dict[str, list[Recording]] = {}
-    for recording in recordings:
-        found.setdefault(source_of(recording.name), []).append(recording)
-    return found
 
 
 @dataclass(frozen=True)
@@ -229,12 +221,6 @@ def write(chosen: Mapping[str, float], grounds: Mapping[str, str], path: Path) -
     path.write_text(text, encoding="utf-8")
 
 
-def folders_in(paths: Sequence[Path]) -> list[Path]:
-    """Return the recordings at some places."""
-    return [folder for path in paths for folder in ([path] if (path / JOB).is_file() else sorted(path.iterdir()))
-            if (folder / JOB).is_file()]  # fmt: skip
-
-
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
     """Choose, print left-out beside in-sample scores, and write where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -243,8 +229,8 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of the goals of probing, each n-th alone")
     parser.add_argument("--write", action="store_true", help="put what was chosen into predict/constants.py")
     asked = parser.parse_args(arguments)
-    folders = folders_in(asked.recordings)
-    recordings = by_source([read(folder) for folder in folders])
+    folders = recording_folders(asked.recordings)
+    recordings = grouped(map(read, folders), lambda recording: source_of(recording.name))
     seconds, held = seconds_scores(recordings)
     choices = [
         ConstantChoice(("luck_median", "luck_width"), luck_scores(recordings), TUNED),

@@ -53,7 +53,7 @@ def test_other_families_correct_a_row(tmp_path: Path) -> None:
     shown = [
         bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/two"))).rows[0] for peak in ("", "60000000000")
     ]
-    assert shown[1].predicted.mid > shown[0].predicted.mid
+    assert shown[1].predicted["mid"] > shown[0].predicted["mid"]
 
 
 def test_a_family_without_a_shape_corrects_no_other(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_after_two_batches_only_larger_ones_are_judged_on_their_line(tmp_path: P
     rows = [row(batch, str(15_000_000_000 + batch * 2_500_000_000)) for batch in (16, 4, 8)]
     found = bench_memory(folder(tmp_path, *rows), measured=2)
     assert [one.row for one in found.rows] == [0]
-    assert found.rows[0].predicted.mid == pytest.approx(55e9, rel=0.01)
+    assert found.rows[0].predicted["mid"] == pytest.approx(55e9, rel=0.01)
 
 
 def test_a_batch_larger_than_one_that_failed_is_refused(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_batch_larger_than_one_that_failed_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_without_a_shape_has_a_wider_interval(tmp_path: Path) -> None:
     known, unknown = bench_memory(folder(tmp_path, row(8), row(8, model="a/none"))).rows
-    assert unknown.predicted.high - unknown.predicted.low > 2 * (known.predicted.high - known.predicted.low)
+    assert unknown.predicted["high"] - unknown.predicted["low"] > 2 * (known.predicted["high"] - known.predicted["low"])
 
 
 def test_a_folder_without_the_file_or_with_a_wrong_method_is_told(tmp_path: Path) -> None:

@@ -55,11 +55,14 @@ class RecordedLab:
     def space(self) -> Space:
         return self.truth.space
 
-    def train(self, config: Config, epochs: float, seconds: float | None = None, *, on: bool = False) -> Sample:
-        return self._train(config, epochs, seconds, on=on, before=None)
-
-    def _train(
-        self, config: Config, epochs: float, seconds: float | None = None, *, on: bool, before: Sample | None
+    def train(
+        self,
+        config: Config,
+        epochs: float,
+        seconds: float | None = None,
+        *,
+        on: bool = False,
+        before: Sample | None = None,
     ) -> Sample:
         number = len(self.known) + len(self.samples)
         seed, begin = (number + 1, 0.0) if before is None else (before.seed or 0, trained(before))
@@ -86,7 +89,7 @@ class RecordedLab:
             if probe.curve:
                 seen.add(probe.config.global_batch)
             before = Resumable.among(self._all).of(probe.config) if probe.curve else None
-            self._train(probe.config, probe.epochs, on=False, before=before)
+            self.train(probe.config, probe.epochs, before=before)
         self.profiles[key] = tuple(self.samples)
         return joined(self._all)
 
@@ -107,19 +110,22 @@ class RecordedLab:
 
     def spent(self) -> float:
         """Return what measuring cost so far, in the unit of costs."""
-        if not self.samples:
-            return 0.0
-        rate = rates(Configs.of([sample.config for sample in self.samples]), self.cluster)
-        return float(np.dot(rate, [sample.seconds for sample in self.samples]))
+        return cost_of(self.samples, self.cluster)
 
     def reused(self, decision: Decision) -> float:
         """Return the part of it that trained the chosen recipe, and is continued by the run."""
         if decision.config is None:
             return 0.0
         probe = Resumable.among(self.samples).of(decision.config)
-        if probe is None:
-            return 0.0
-        return probe.seconds * float(rates(Configs.of([probe.config]), self.cluster)[0])
+        return cost_of([probe], self.cluster) if probe else 0.0
 
     def trained(self, configs: Configs) -> Floats:
         return Resumable.among(self.samples).epochs(self.job, self.goal, configs)
+
+
+def cost_of(samples: Sequence[Sample], cluster: Cluster) -> float:
+    """Return what some starts cost together."""
+    if not samples:
+        return 0.0
+    rate = rates(Configs.of([sample.config for sample in samples]), cluster)
+    return float(np.dot(rate, [sample.seconds for sample in samples]))

@@ -39,21 +39,12 @@ _AFTER_FAILURE = 0.01  # P(fits) of a batch larger than one that failed
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """Tenth, fiftieth and ninetieth percentile."""
-
-    low: float
-    mid: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryRow:
     """One question: a row of the file, what was expected and what was measured."""
 
     row: int
     quantity: str
-    predicted: Interval
+    predicted: dict[str, float]  # low, mid, high: tenth, fiftieth and ninetieth percentile
     p_fits: float
     measured: float | None
     failed: bool
@@ -116,8 +107,8 @@ def bench_memory(folder: Path, *, measured: int = 0, device: str = "a100") -> Me
 def summarise(rows: Sequence[MemoryRow]) -> MemorySummary:
     """Return the errors of rows."""
     judged = [(row, row.measured) for row in rows if row.measured is not None]
-    errors = [abs(row.predicted.mid - value) / value for row, value in judged]
-    inside = [row.predicted.low <= value <= row.predicted.high for row, value in judged]
+    errors = [abs(row.predicted["mid"] - value) / value for row, value in judged]
+    inside = [row.predicted["low"] <= value <= row.predicted["high"] for row, value in judged]
     failed, ran = [row for row in rows if row.failed], [row for row in rows if not row.failed]
     return MemorySummary(
         quantity=QUANTITY,
@@ -136,7 +127,7 @@ def summarise(rows: Sequence[MemoryRow]) -> MemorySummary:
 def _nvidia(rows: Sequence[MemoryRow]) -> MemorySummary:
     """Return the same for what nvidia-smi showed, where the allocator was not at the device's end."""
     shown = [row for row in rows if row.nvidia_measured and not row.failed and row.nvidia_measured < UNCENSORED]
-    at = [Interval(row.nvidia_predicted, row.nvidia_predicted, row.nvidia_predicted) for row in shown]
+    at = [dict.fromkeys(("low", "mid", "high"), row.nvidia_predicted) for row in shown]
     as_rows = [replace(row, predicted=one, measured=row.nvidia_measured) for row, one in zip(shown, at, strict=True)]
     return replace(summarise(as_rows), quantity="mem_nvidia_mib", within=None)
 
@@ -172,7 +163,7 @@ def _row(
     return MemoryRow(
         row=run.row,
         quantity=QUANTITY,
-        predicted=Interval(found.low, found.mid, found.high),
+        predicted={"low": found.low, "mid": found.mid, "high": found.high},
         p_fits=_p_fits(found, smallest),
         measured=run.peak_bytes,
         failed=run.failed,

@@ -26,11 +26,11 @@ import numpy as np
 from cotune.errors import Infeasible
 from cotune.lab.bench.lab import RecordedLab
 from cotune.lab.bench.tasks import grouped, worked_off
-from cotune.lab.bench.truth import Truth
+from cotune.lab.bench.truth import Truth, recording_of
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
 from cotune.plan.searches.grid import Grid
-from cotune.recording import Recording, read
+from cotune.recording import Recording
 from cotune.types import Goal, Plan
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
@@ -122,7 +122,7 @@ def bench_other_seeds(
     tasks: list[_SeedTask] = []
     left_out: list[tuple[str, str]] = []
     for folder in folders:
-        recording = read(folder)
+        recording = recording_of(folder)
         if (reason := _left_out(recording, folder)) is not None:
             left_out.append((recording.name, reason))
             continue
@@ -178,7 +178,7 @@ def _left_out(recording: Recording, folder: Path) -> str | None:
 
 @cache
 def _apart(folder: Path, seed: int) -> tuple[Recording, Truth]:
-    shown, others = read(folder).apart(seed)
+    shown, others = recording_of(folder).apart(seed)
     return shown, Truth(others)
 
 

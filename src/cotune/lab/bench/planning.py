@@ -20,7 +20,6 @@ import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +27,8 @@ import numpy as np
 from cotune import registry
 from cotune.lab.bench.lab import Profiles, RecordedLab
 from cotune.lab.bench.tasks import grouped, worked_off
-from cotune.lab.bench.truth import FEWEST_BEST, Truth
+from cotune.lab.bench.truth import FEWEST_BEST, halves_of, recording_of
 from cotune.lab.strategy import Decision, Strategy, decision_of
-from cotune.recording import Recording, read
 from cotune.types import Goal, Sample
 
 
@@ -86,7 +84,7 @@ class PlanningTask:
     @property
     def size(self) -> int:
         """Return roughly how much work it is."""
-        return len(self.goals) * len(_truth(self.folder).space)
+        return len(self.goals) * len(halves_of(self.folder)[1].space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +108,21 @@ def bench_planning(
     """Return every goal (or each n-th) as answered by every strategy, for jobs never seen or `seen` before."""
     for strategy in strategies:
         registry.create("strategy", strategy)  # a wrong name is told before any work is done
-    kept, left_out = _kept(folders)
+    chosen, left_out = useful(folders)
     tasks = [
         PlanningTask(folder, tuple(goals), tuple(strategies), max_samples, seed)
-        for folder in kept
-        for _, goals in itertools.groupby(_goals(folder)[::every], key=lambda goal: goal.target)
+        for folder in chosen
+        for _, goals in itertools.groupby(halves_of(folder)[1].goals()[::every], key=lambda goal: goal.target)
     ]
     if seen:
         tasks = [
             PlanningTask(folder, _shuffled(folder, seed)[::every], (strategy,), max_samples, seed, seen=True)
-            for folder in kept
+            for folder in chosen
             for strategy in strategies
         ]
     # The longest first, so that no process is left with them at the end.
     tasks.sort(key=lambda task: -task.size)
-    order = {_recording(folder).name: place for place, folder in enumerate(kept)}
+    order = {halves_of(folder)[0].name: place for place, folder in enumerate(chosen)}
     places = {strategy: place for place, strategy in enumerate(strategies)}
     rows = [row for rows in worked_off(_answer, tasks, processes) for row in rows]
     rows.sort(key=lambda row: (order[row.recording], places[row.strategy], row.target, row.deadline))
@@ -154,40 +152,21 @@ def _summary(strategy: str, rows: Sequence[PlanningRow]) -> PlanningSummary:
     )
 
 
-def _kept(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
-    kept, left_out = [], []
+def useful(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+    """Return the recordings with goals of different best configs, and the others with the reason."""
+    found, left_out = [], []
     for folder in folders:
-        recording = _recording(folder)
+        recording = recording_of(folder)
         if not recording.times or not recording.curves:
             left_out.append((recording.name, "planning for a target needs both tables"))
             continue
-        truth = _truth(folder)
-        different = len({truth.best(goal) for goal in _goals(folder)}) if len(truth.space) else 0
+        truth = halves_of(folder)[1]
+        different = len({truth.best(goal) for goal in truth.goals()}) if len(truth.space) else 0
         if different < FEWEST_BEST:
             left_out.append((recording.name, f"{different} different best configs, fewer than {FEWEST_BEST}"))
         else:
-            kept.append(folder)
-    return kept, left_out
-
-
-@cache
-def _recording(folder: Path) -> Recording:
-    return read(folder)
-
-
-@cache
-def _truth(folder: Path) -> Truth:
-    return Truth(_recording(folder).halves()[1])
-
-
-@cache
-def _seen(folder: Path) -> Recording:
-    return _recording(folder).halves()[0]
-
-
-@cache
-def _goals(folder: Path) -> list[Goal]:
-    return _truth(folder).goals()
+            found.append(folder)
+    return found, left_out
 
 
 def _answer(task: PlanningTask) -> list[PlanningRow]:
@@ -215,12 +194,12 @@ def _in_turn(task: PlanningTask, strategy: str) -> list[PlanningRow]:
 
 
 def _lab(task: PlanningTask, goal: Goal, profiles: Profiles, known: tuple[Sample, ...] = ()) -> RecordedLab:
-    shown, truth = _seen(task.folder), _truth(task.folder)
+    shown, truth = halves_of(task.folder)
     return RecordedLab(shown, truth, goal, task.max_samples, _seed(task), profiles, known)
 
 
 def _shuffled(folder: Path, seed: int) -> tuple[Goal, ...]:
-    goals = list(_goals(folder))
+    goals = halves_of(folder)[1].goals()
     random.Random(seed).shuffle(goals)
     return tuple(goals)
 

@@ -22,23 +22,22 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from cotune import registry
 from cotune.errors import UsageError
-from cotune.lab.bench.lab import RecordedLab
+from cotune.lab.bench.lab import RecordedLab, cost_of
 from cotune.lab.bench.tasks import grouped, worked_off
 from cotune.lab.bench.trials import Account, asha, manual, optuna
-from cotune.lab.bench.truth import SLACK, Truth
+from cotune.lab.bench.truth import SLACK, Truth, halves_of, recording_of
 from cotune.lab.strategy import Strategy
 from cotune.plan.rates import rates
 from cotune.probe.replayed import self_measured
 from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
-from cotune.recording import Recording, read
+from cotune.recording import Recording
 from cotune.run.replayed_training import ReplayedTraining
 from cotune.space import Configs
 from cotune.types import Goal, Sample
@@ -113,7 +112,7 @@ def bench_running(
         raise UsageError(f"no method {strange[0]!r}; there are {', '.join(METHODS)}")
     kept = [folder for folder in folders if usable(folder)]
     left_out = [
-        (read(folder).name, "a target needs both tables, and goals") for folder in folders if folder not in kept
+        (recording_of(folder).name, "a target needs both tables, and goals") for folder in folders if folder not in kept
     ]
     tasks = [
         _RunningTask(folder, slack, ("self",) if seen else chosen, every, seed, seen)
@@ -150,16 +149,9 @@ def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> RunningSu
     )
 
 
-@cache
-def halves_of(folder: Path) -> tuple[Recording, Truth]:
-    """Return what time probes see of a recording, and what is trained on."""
-    probed, trained = read(folder).halves()
-    return probed, Truth(trained)
-
-
 def usable(folder: Path) -> bool:
     """Return whether a recording has goals to ask."""
-    recording = read(folder)
+    recording = recording_of(folder)
     return bool(recording.times and recording.curves) and len(halves_of(folder)[1].goals()) > 0
 
 
@@ -209,10 +201,6 @@ def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Accou
     )
 
 
-def _itself(probed: Recording, truth: Truth, goal: Goal, seed: int) -> Account:
-    return self_trained(probed, truth, goal, seed=seed)[0]
-
-
 def self_trained(
     probed: Recording,
     truth: Truth,
@@ -232,8 +220,8 @@ def self_trained(
     spent = Account(
         training.met,
         training.seconds,
-        _cost(training.samples, recording),
-        _cost(training.probes, recording),
+        cost_of(training.samples, recording.cluster),
+        cost_of(training.probes, recording.cluster),
         len(training.moves),
         told[0],
     )
@@ -271,20 +259,13 @@ def _met_by_a_probe(lab: RecordedLab) -> Account | None:
     for count, sample in enumerate(lab.samples, 1):
         seconds += sample.seconds
         if seconds <= (lab.goal.deadline or np.inf) and lab.job.reached(lab.goal.target, sample):
-            cost = _cost(lab.samples[:count], lab.seen)
+            cost = cost_of(lab.samples[:count], lab.cluster)
             return Account(True, seconds, cost, cost, 0)
     return None
 
 
-def _cost(samples: Sequence[Sample], recording: Recording) -> float:
-    if not samples:
-        return 0.0
-    rate = rates(Configs.of([sample.config for sample in samples]), recording.cluster)
-    return float(np.dot(rate, [sample.seconds for sample in samples]))
-
-
 METHODS: dict[str, Callable[[Recording, Truth, Goal, int], Account]] = {
-    "self": _itself,
+    "self": lambda probed, truth, goal, seed: self_trained(probed, truth, goal, seed=seed)[0],
     "profile": _planned("joint"),
     "pollux": _planned("pollux"),
     "optuna": optuna,

@@ -1,10 +1,14 @@
-"""What benchmarks share: tasks worked off by several processes, and rows grouped for their summaries."""
+"""What benchmarks share: recordings by their folders, tasks worked off by several processes, rows grouped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import TypeVar
+
+from cotune.errors import NotFound
+from cotune.recording.reader import JOB
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -27,3 +31,17 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Ro
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
+
+
+def recording_folders(paths: Sequence[Path]) -> list[Path]:
+    """Return the recordings named, and those in the folders named."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(job.parent for job in path.glob(f"*/{JOB}")) if path.is_dir() else []
+        if (path / JOB).is_file():
+            found.append(path)
+        elif inside:
+            found += inside
+        else:
+            raise NotFound(f"no recording at {path}: neither it nor a folder in it has a {JOB}")
+    return found

@@ -9,12 +9,13 @@ recorded accuracies) there is one goal for each point of the true cost-time fron
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
 import numpy as np
 
 from cotune.plan.rates import rates
-from cotune.recording import Recording
+from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
 from cotune.space import Configs, Space
 from cotune.types import Config, Floats, Goal, Ints
@@ -131,6 +132,16 @@ class Truth:
         seconds = epochs * float(self.epoch_seconds[row])
         met = reached and seconds <= (goal.deadline or np.inf)
         return TrueRun(met, epochs, seconds, seconds * float(self.rate[row]))
+
+
+recording_of = cache(read)
+
+
+@cache
+def halves_of(folder: Path) -> tuple[Recording, Truth]:
+    """Return what probes see of a recording, and the half that judges."""
+    probed, trained = recording_of(folder).halves()
+    return probed, Truth(trained)
 
 
 def _middle(epochs: Floats) -> float:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Count
-from cotune.errors import missing_extra
 from cotune.lab.best_seen import BestSeen
+from cotune.lab.study import study
 from cotune.plan import Point, Rank
 from cotune.space import Axis, Space
 
@@ -31,28 +31,19 @@ class Bayesian:
     first: Count = 20
 
     def search(self, space: Space, rank: Rank, rng: random.Random) -> Point:
-        try:
-            import optuna
-        except ImportError:
-            raise missing_extra("Optuna", "optuna") from None
+        tuned = study("tpe", rng.getrandbits(32), n_startup_trials=self.first)
+        from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
-        def distribution(axis: Axis) -> optuna.distributions.BaseDistribution:
+        def distribution(axis: Axis) -> BaseDistribution:
             indices = range(len(axis.values))
             if any(isinstance(value, str) for value in axis.values):
-                return optuna.distributions.CategoricalDistribution(list(indices))
-            return optuna.distributions.IntDistribution(0, indices[-1])
+                return CategoricalDistribution(list(indices))
+            return IntDistribution(0, indices[-1])
 
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        try:
-            sampler = optuna.samplers.TPESampler(seed=rng.getrandbits(32), n_startup_trials=self.first)
-            study = optuna.create_study(sampler=sampler)
-            choices = {f"{place}": distribution(axis) for place, axis in enumerate(space.axes)}
-            seen = BestSeen(rank)
-            for _ in range(self.rounds):
-                trial = study.ask(choices)
-                point = np.array([[int(trial.params[name]) for name in choices]], dtype=np.int64)
-                study.tell(trial, float(seen.judge(point)[0, 0]))
-        finally:
-            optuna.logging.set_verbosity(verbosity)
+        choices = {f"{place}": distribution(axis) for place, axis in enumerate(space.axes)}
+        seen = BestSeen(rank)
+        for _ in range(self.rounds):
+            trial = tuned.ask(choices)
+            point = np.array([[int(trial.params[name]) for name in choices]], dtype=np.int64)
+            tuned.tell(trial, float(seen.judge(point)[0, 0]))
         return seen.point

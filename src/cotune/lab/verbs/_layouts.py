@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from cotune.cli.output import emit_json, say, table
 from cotune.errors import UsageError
@@ -19,9 +20,8 @@ def show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: b
     judged = forecast_left_out(groups, measure)
     found, totals, rules = bench_layouts(judged), summaries(judged), anchors(judged, seed)
     if json:
-        document = {name: [asdict(one) for one in getattr(found, name)] for name in ("rows", "choices", "measured")}
-        document |= {"summary": [asdict(total) for total in totals], "anchors": [asdict(rule) for rule in rules]}
-        emit_json("bench.layouts", {"measure": measure, **document})
+        told = documents(rows=found.rows, choices=found.choices, measured=found.measured, summary=totals, anchors=rules)
+        emit_json("bench.layouts", {"measure": measure, **told})
         return
     figures = [
         ("tokens/s, median error, up to 4 nodes", "speed_median_few_nodes"),
@@ -59,15 +59,7 @@ def show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> N
     rows = bench_steps(read_table(path), column, measure=measure, draws=draws, seed=seed)
     totals = step_summaries(rows, measure)
     if json:
-        emit_json(
-            "bench.layouts",
-            {
-                "rows": [asdict(row) for row in rows],
-                "choices": [],
-                "measure": measure,
-                "summary": [asdict(total) for total in totals],
-            },
-        )
+        emit_json("bench.layouts", {"choices": [], "measure": measure, **documents(rows=rows, summary=totals)})
         return
     table(
         ("table", "rows", "learnt from", "median error", "MAPE", "80 % interval covers"),
@@ -84,6 +76,11 @@ def show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> N
         ],
         title=f"seconds of a step, rows not seen, medians over {draws} draws",
     )
+
+
+def documents(**records: Sequence[Any]) -> dict[str, Any]:
+    """Return lists of records by their names, as JSON has them."""
+    return {name: [asdict(one) for one in many] for name, many in records.items()}
 
 
 def _percent(share: float | None) -> str:

@@ -14,17 +14,17 @@ import typer
 from cotune import registry
 from cotune.cli.options import Json, Seed, numbers
 from cotune.cli.output import emit_json, note, say, table
-from cotune.errors import NotFound, UsageError
+from cotune.errors import UsageError
 from cotune.lab.bench.layers import MODELS, LayerRefusal, LayerRow, bench_layers
 from cotune.lab.bench.memory import bench_memory
 from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.planning import bench_planning, planning_summaries
 from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
-from cotune.lab.verbs._layouts import show_layouts, show_steps
+from cotune.lab.bench.tasks import grouped, recording_folders
+from cotune.lab.verbs._layouts import documents, show_layouts, show_steps
 from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
 from cotune.modelling.published_layers import read_timed_layers
-from cotune.recording.reader import JOB
 from cotune.registry import several
 
 Recordings = Annotated[
@@ -62,8 +62,7 @@ def planning(
     found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
     totals = planning_summaries(found.rows)
     if json:
-        document = {"rows": [asdict(row) for row in found.rows], "summary": [asdict(total) for total in totals]}
-        emit_json("bench.planning", document | _left_out(found.left_out))
+        emit_json("bench.planning", documents(rows=found.rows, summary=totals) | _left_out(found.left_out))
         return
     columns = ("strategy", "goals", "met", "median", "mean", "p90", "with profiling: median", "mean", "p90", "samples")
     rows = [
@@ -78,8 +77,7 @@ def planning(
     if rows:
         table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
         say()
-    for name, reason in found.left_out:
-        say(f"left out: {name}: {reason}")
+    _say_left_out(found.left_out)
 
 
 @bench.command()
@@ -102,11 +100,8 @@ def running(
     )  # fmt: skip
     totals = running_summaries(rows)
     if json:
-        document = {
-            "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
-            "summary": [asdict(total) for total in totals],
-        }
-        emit_json("bench.running", document | _left_out(left_out))
+        ratios = {"rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}
+        emit_json("bench.running", ratios | documents(summary=totals) | _left_out(left_out))
         return
     lines = [
         (
@@ -120,24 +115,17 @@ def running(
     columns = ("deadline", "method", "goals", "met", *scores, "moves", "P told")
     table(columns, lines, title="everything spent, over the cost of the static oracle")
     say()
-    for name, reason in left_out:
-        say(f"left out: {name}: {reason}")
+    _say_left_out(left_out)
 
 
 def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
     found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
-    parts = {
-        name: [row for row in found.rows if row.recording == name] for name in {r.recording: 0 for r in found.rows}
-    }
     if json:
-        document = {
-            "rows": [asdict(row) for row in found.rows],
-            "summary": [asdict(total) for total in seed_summaries(found.rows)],
-            "told": [asdict(total) for total in told_summaries(found.told)],
-        }
+        document = documents(rows=found.rows, summary=seed_summaries(found.rows), told=told_summaries(found.told))
         emit_json("bench.planning", document | _left_out(found.left_out))
         return
+    parts = grouped(found.rows, lambda row: row.recording)
     rows = [
         (name, f"{total.confidence:g}", total.goals, total.refused, f"{total.probability:.2f}", f"{total.met:.1%}")
         for name, own in {**parts, "all": found.rows}.items()
@@ -154,8 +142,7 @@ def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processe
         told = ("P told", "profiles", "configs", "P told, mean", "met by other seeds")
         table(told, lines, title="all configs, chosen or not; every profile weighs the same")
         say()
-    for name, reason in found.left_out:
-        say(f"left out: {name}: {reason}")
+    _say_left_out(found.left_out)
 
 
 @bench.command()
@@ -175,10 +162,7 @@ def prediction(
     rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
     totals = prediction_summaries(rows)
     if json:
-        emit_json(
-            "bench.prediction",
-            {"rows": [asdict(row) for row in rows], "summary": [asdict(total) for total in totals]},
-        )
+        emit_json("bench.prediction", documents(rows=rows, summary=totals))
         return
     table(
         (
@@ -224,8 +208,7 @@ def layers(
         note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
         found.append(row)
     if json:
-        judged, refusals = [asdict(row) for row in found], [asdict(row) for row in refused]
-        emit_json("bench.layers", {"rows": judged, "refused": refusals})
+        emit_json("bench.layers", documents(rows=found, refused=refused))
         return
     if found or not refused:
         _show_layers(found)
@@ -294,6 +277,11 @@ def memory(
     table(columns, lines, title="errors of torch's peak, and what was expected not to fit")
 
 
+def _say_left_out(recordings: Iterable[tuple[str, str]]) -> None:
+    for name, reason in recordings:
+        say(f"left out: {name}: {reason}")
+
+
 def _left_out(recordings: Iterable[tuple[str, str]]) -> dict[str, list[dict[str, str]]]:
     return {"left_out": [{"recording": name, "reason": reason} for name, reason in recordings]}
 
@@ -305,17 +293,3 @@ def _cells(row: LayerRow | None) -> tuple[str, str, str]:
 def _named(given: list[str] | None) -> list[str]:
     """Return names given one by one, with commas between, or both."""
     return [name for one in given or [] for name in several(one)]
-
-
-def recording_folders(paths: list[Path]) -> list[Path]:
-    """Return the recordings named, and those in the folders named."""
-    found: list[Path] = []
-    for path in paths:
-        inside = sorted(job.parent for job in path.glob(f"*/{JOB}")) if path.is_dir() else []
-        if (path / JOB).is_file():
-            found.append(path)
-        elif inside:
-            found += inside
-        else:
-            raise NotFound(f"no recording at {path}: neither it nor a folder in it has a {JOB}")
-    return found

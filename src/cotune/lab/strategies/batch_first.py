@@ -1,10 +1,14 @@
-"""Bayesian tuning of the batch alone: the batch with the best accuracy, whatever it takes.
+"""The batch first, whatever it takes; then the fewest workers that meet the goal.
 
-A Tree-structured Parzen Estimator (or a Gaussian process) chooses which batch sizes are
-trained to the end at one number of workers; the best final accuracy wins. Then the fewest
-workers that meet the goal.
+    bayesian   the batch with the best final accuracy of those that a Tree-structured Parzen Estimator (or a Gaussian
+               process) has trained to the end, at one number of workers
+    lb_bsp     b = argmax over batches of  b / t(b)      t(b): seconds of one worker's step
 
-Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
+LB-BSP has equal finishing times with equal batches on identical workers, so what is left of the method is the batch:
+the one that one worker gets through the most examples per second with.
+
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019;
+Chen et al., Semi-dynamic load balancing (LB-BSP), SoCC 2020; its poster, SoCC 2018.
 """
 
 from __future__ import annotations
@@ -19,6 +23,9 @@ from cotune.lab.restricted import fewest_workers, values
 from cotune.lab.strategy import Decision, Lab
 from cotune.lab.study import Sampler, study
 from cotune.space import Space
+from cotune.types import Config, Value
+
+__all__ = ["Bayesian", "LbBsp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +61,29 @@ class Bayesian:
                 scores[place] = -1e9 if best is None else best
             tuned.tell(trial, -scores[place])
         return int(configs.batch_size[order[max(scores, key=lambda place: scores[place])]])
+
+
+@dataclass(frozen=True, slots=True)
+class LbBsp:
+    """Take the batch with the highest throughput, then the fewest workers."""
+
+    probes: Count = 4
+
+    def decide(self, lab: Lab) -> Decision:
+        part = lab.space.pinned(batch_size=[self.batch_size(lab, lab.space)])
+        return fewest_workers(lab, part, lab.forecaster(lab.profile(part)))
+
+    def batch_size(self, lab: Lab, space: Space) -> int:
+        """Return the batch that the fewest workers of a space get through the most examples per second with."""
+        batches = values(space, "batch_size")
+        step = max(1, (len(batches) - 1) // max(1, self.probes - 1))
+        tried = dict.fromkeys([*batches[::-step], batches[0]])
+        samples = [lab.train(_on_fewest(space, batch), 0.0) for batch in tried]
+        known = [sample for sample in samples if sample.epoch_seconds is not None]
+        best = min(known, key=lambda sample: (sample.epoch_seconds or 0.0) * sample.config.workers)
+        return best.config.batch_size
+
+
+def _on_fewest(space: Space, batch: Value) -> Config:
+    configs = space.pinned(batch_size=[batch]).configs()
+    return configs[int(configs.workers.argmin())]

@@ -1,0 +1,69 @@
+"""The planner on a part of the space, with one law of seconds or another.
+
+    joint     min over (workers r, batch b) of  r x N x epoch(b, r)      N: epochs to the target
+              subject to  P(target, deadline and budget are met) >= confidence                  (11)
+    cynthia   min over n of  n x N x epoch(n)      epoch(n) by `predict/predictors/cynthia.py`, a fixed batch of 32
+    optimus   the same by `predict/predictors/optimus.py`, at the batch the user has
+    pollux    max goodput(b, r) = throughput(b, r) x efficiency(b r), which is the least time to the target
+
+Pollux's throughput law is used as published. The efficiency of a global batch, the progress that one example makes in
+it, is what the learning curves say instead of the gradient noise.
+
+Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022;
+Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019; Peng et al., Optimus: an
+efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018; Qiao et al., Pollux: co-adaptive cluster
+scheduling for goodput-optimized deep learning, OSDI 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotune.bounds import Count
+from cotune.lab.restricted import nearest_batch, planned
+from cotune.lab.strategy import Decision, Lab
+from cotune.predict import LAWS
+
+__all__ = ["Cynthia", "Joint", "Optimus", "Pollux"]
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Choose workers and batch size together, by forecasts from a few probes."""
+
+    predictor: str = LAWS
+    accuracy: str = "auto"
+
+    def decide(self, lab: Lab) -> Decision:
+        samples = lab.profile(lab.space)
+        return planned(lab, lab.space, lab.forecaster(samples, self.predictor, self.accuracy))
+
+
+@dataclass(frozen=True, slots=True)
+class Cynthia:
+    """Choose the workers for the least cost by overlapped compute and communication; batch 32."""
+
+    batch_size: Count = 32
+
+    def decide(self, lab: Lab) -> Decision:
+        part = nearest_batch(lab.space, self.batch_size)
+        return planned(lab, part, lab.forecaster(lab.profile(part), "cynthia"))
+
+
+@dataclass(frozen=True, slots=True)
+class Optimus:
+    """Choose the workers by Optimus's speed law; the batch stays as it is."""
+
+    batch_size: Count = 32
+
+    def decide(self, lab: Lab) -> Decision:
+        part = nearest_batch(lab.space, self.batch_size)
+        return planned(lab, part, lab.forecaster(lab.profile(part), "optimus"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pollux:
+    """Take the config with the highest goodput, whatever it costs."""
+
+    def decide(self, lab: Lab) -> Decision:
+        return planned(lab, lab.space, lab.forecaster(lab.profile(lab.space), "pollux"), prefer="fast")
