@@ -21,8 +21,7 @@ from cotune.devices import known
 from cotune.modelling.counting.calibrate import calibrate
 from cotune.modelling.counting.timing import measure
 from cotune.modelling.counting.trace import count
-from cotune.modelling.layer_predictor import LayerModel, LayerPredictor
-from cotune.modelling.layer_rows import Layers, read_layers
+from cotune.modelling.layer_rows import LayerModel, LayerPredictor, Layers, read_layers
 from cotune.modelling.layer_sums import read_network, summed_seconds
 from cotune.modelling.prediction import Target, from_counts, from_steps
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cotune.modelling.counting.exposed import counted_model
+from cotune.modelling.model_counter import counted_model
 from cotune.modelling.workloads.named import find
 from cotune.predict.memory import MemoryLaw
 from cotune.run.engines.local import Local

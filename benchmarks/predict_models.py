@@ -30,7 +30,7 @@ from cotune.devices.calibration import Calibration
 from cotune.modelling.counting.calibrate import calibrate
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.profiler import profiled
-from cotune.modelling.counting.timing import StepTiming, measure
+from cotune.modelling.counting.timing import measure
 from cotune.modelling.counting.trace import count
 from cotune.modelling.prediction import Prediction, Target, from_counts, from_steps
 from cotune.modelling.roofline import Rates
@@ -89,27 +89,27 @@ def counting() -> Row:
     return row
 
 
-def measured(name: str, device: str, precision: Any, seconds: float) -> dict[int, StepTiming]:
+def measured(name: str, device: str, precision: Any, seconds: float) -> dict[int, StepTime]:
     """Return steps timed here, by batch."""
     workload = find(name)
     return {batch: measure(workload, batch, device, precision=precision, seconds=seconds) for batch in BATCHES[device]}
 
 
-def remembered(before: Row, name: str, precision: str) -> dict[int, StepTiming]:
+def remembered(before: Row, name: str, precision: str) -> dict[int, StepTime]:
     """Return steps as they were timed for an earlier call, by batch."""
     rows = [row for row in before["rows"] if (row["model"], row["precision"]) == (name, precision)]
     return {row["batch"]: _timing(row) for row in rows}
 
 
-def _timing(row: Row) -> StepTiming:
-    return StepTiming(row["batch"], row["seconds"], row["spread"], 0, row["measured_bytes"])
+def _timing(row: Row) -> StepTime:
+    return StepTime(row["batch"], 1, row["seconds"], row["spread"], row["measured_bytes"])
 
 
-def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict[int, StepTiming]) -> list[Row]:
+def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict[int, StepTime]) -> list[Row]:
     """Return truth and every prediction, one row per batch."""
     workload, batches = find(name), sorted(truth)
     counted = {batch: count(workload, batch, precision=precision) for batch in batches}
-    ends = [_step(truth[batch]) for batch in (batches[0], batches[-1])]
+    ends = [truth[batch] for batch in (batches[0], batches[-1])]
     rows = []
     for batch in batches:
         config = Config.data_parallel(batch, 1, "here")
@@ -120,11 +120,7 @@ def predicted(name: str, precision: Any, targets: dict[str, Target], truth: dict
     return rows
 
 
-def _step(found: StepTiming) -> StepTime:
-    return StepTime(found.batch, 1, found.seconds, found.spread, found.peak_bytes)
-
-
-def _row(name: str, precision: str, truth: StepTiming, counts: Counts, tiers: dict[str, Prediction]) -> Row:
+def _row(name: str, precision: str, truth: StepTime, counts: Counts, tiers: dict[str, Prediction]) -> Row:
     row: Row = {"model": name, "precision": precision, "batch": truth.batch, "seconds": truth.seconds}
     row |= {"spread": truth.spread, "flops": counts.flops, "operators": counts.operators}
     row |= {"measured_bytes": truth.peak_bytes, "counted_bytes": counts.peak_bytes}

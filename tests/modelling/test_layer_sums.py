@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from cotune.errors import CotuneError, NotFound
+from cotune.modelling.counting.workload import Workload, sum_of_outputs
 from cotune.modelling.layer_rows import Layers
-from cotune.modelling.layer_sums import LayerReading, read_network, summed_seconds
+from cotune.modelling.layer_sums import read_network, summed_seconds
 from cotune.modelling.predictors.layerwise import Layerwise
 from cotune.modelling.workloads.named import find
 from cotune.predict import TooFewSamples
@@ -117,8 +118,11 @@ class Two(nn.Sequential):
 
 
 def test_an_activation_counts_with_the_layer_before_it() -> None:
-    reading, net = LayerReading(), nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-    for module in net.modules():
-        module.register_forward_hook(reading.look)
-    net(torch.zeros(3, 4))
+    made = Workload(
+        "two",
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)),
+        lambda examples: (torch.zeros(examples, 4),),
+        sum_of_outputs,
+    )
+    reading = read_network(made, 3, "sgd")
     assert [row["activation"] for row in reading.rows["dense"]] == ["tanh", "none"]

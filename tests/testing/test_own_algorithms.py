@@ -11,7 +11,7 @@ import pytest
 from cotune import registry
 from cotune.cluster.testing import PolicyConformance
 from cotune.lab.testing import StrategyConformance
-from cotune.modelling.layer_predictor import LayerPredictor
+from cotune.modelling.layer_rows import LayerPredictor
 from cotune.placement.testing import PlacementConformance
 from cotune.run.engines.local import Local
 from cotune.testing import EngineConformance, PredictorConformance, SearchConformance

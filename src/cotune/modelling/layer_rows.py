@@ -1,8 +1,14 @@
-"""Timed single layers, as columns: what `cotune model layers` writes and layer models learn from.
+"""Timed single layers, as columns: what `cotune model layers` writes, what was published, and what learns from them.
 
 One CSV file per kind of layer and device, `KIND_DEVICE.csv` (or .csv.gz), and `devices.csv` with the
 facts of the devices. A row is one layer: its shape, the optimiser (none: the forward pass
-alone), and the median of repeated means in milliseconds. A row without a time could not be run.
+alone), and the median of repeated means in milliseconds. A row without a time could not be run. Published:
+
+    justus2018       conv_GPU.csv.gz, dens_GPU.csv.gz      TensorFlow 1, single precision
+    aiconfigurator   gemm_bf16_GPU.csv.gz                  matrix products m x k by k x n, half precision
+
+Facts of published GPUs are those of their makers; for cards with two chips those of one chip, which is what a layer
+runs on.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +52,20 @@ class Facts:
     gigabytes_per_second: float
     cores: float
     mhz: float
+
+
+PUBLISHED = {  # GFLOPS in the precision of the timings (2 x cores x MHz for single precision), GB/s, cores, MHz
+    "V100": Facts(14_899, 900, 5120, 1455),
+    "M60": Facts(4_825, 160, 2048, 1178),
+    "GTX1080Ti": Facts(11_340, 484, 3584, 1582),
+    "K40": Facts(5_040, 288, 2880, 875),
+    "K80": Facts(4_368, 240, 2496, 875),
+    "h100_sxm": Facts(989_000, 3350, 16896, 1830),
+    "h200_sxm": Facts(989_000, 4800, 16896, 1830),
+    "b200_sxm": Facts(2_250_000, 8000, 18944, 1965),
+    "l40s": Facts(362_000, 864, 18176, 2520),
+}
+_PRODUCTS = "gemm_bf16_"
 
 
 @dataclass(frozen=True)
@@ -90,6 +111,21 @@ class Layers:
         )
 
 
+class LayerModel(Protocol):
+    """A fitted model of single layers."""
+
+    def predict(self, layers: Layers) -> Floats:
+        """Return the milliseconds of each layer."""
+        ...
+
+
+@runtime_checkable
+class LayerPredictor(Protocol):
+    """What can learn the milliseconds of layers; raises `TooFewSamples` when it cannot."""
+
+    def fit_layers(self, layers: Layers) -> LayerModel: ...
+
+
 def _column(name: str, values: Sequence[str]) -> Floats:
     if name in WORDS:
         return np.array([WORDS[name].index(value) for value in values], dtype=np.float64)
@@ -113,6 +149,25 @@ def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[
         kinds = ", ".join(SHAPES)
         raise NotFound(f"no KIND_DEVICE.csv in {folder} with KIND one of {kinds}", remedy="random_layers")
     return {kind: Layers.joined(tables) for kind, tables in parts.items()}
+
+
+def read_timed_layers(folder: Path) -> dict[str, Layers]:
+    """Return the layers in a folder by kind, published ones too."""
+    products = sorted(folder.glob(f"{_PRODUCTS}*.csv.gz"))
+    if not products:
+        return read_layers(folder, PUBLISHED)
+    return {"dense": Layers.joined([_products(file) for file in products])}
+
+
+def _products(file: Path) -> Layers:
+    """Return matrix products as dense layers of the forward pass."""
+    gpu = file.name.removeprefix(_PRODUCTS).removesuffix(".csv.gz")
+    plain = {"activation": "none", "optimizer": "none"}
+    rows = [
+        plain | {"batch": row["m"], "dim_in": row["k"], "dim_out": row["n"], "ms_median": row["ms"]}
+        for row in _rows(file)
+    ]
+    return Layers.of("dense", rows, gpu, PUBLISHED.get(gpu))
 
 
 def read_devices(folder: Path) -> dict[str, Facts]:

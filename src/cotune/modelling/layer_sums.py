@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.counts import Counts
-from cotune.modelling.counting.workload import Workload
-from cotune.modelling.layer_predictor import LayerPredictor
-from cotune.modelling.layer_rows import Facts, Layers
+from cotune.modelling.counting.workload import Workload, has_weights, module_calls
+from cotune.modelling.layer_rows import Facts, LayerPredictor, Layers
 from cotune.modelling.prediction import Prediction, Target, from_another
 from cotune.types import Config, Quantity
 
@@ -39,48 +37,30 @@ _POOLS = (nn.MaxPool2d, nn.AvgPool2d)
 Row = dict[str, str]
 
 
-@dataclass
+@dataclass(frozen=True)
 class LayerReading:
     """The layers of a network as rows of the tables of timed layers, and what has weights and no table."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     strange: dict[str, None] = field(default_factory=dict)
-    _last: Row | None = None
-
-    def look(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        """Take in one call of a module."""
-        entering = next((value for value in inputs if isinstance(value, Tensor)), None)
-        word = _ACTIVATIONS.get(type(module))
-        if word is not None and self._last is not None and self._last.get("activation") == "none":
-            self._last["activation"] = word
-            return
-        found = _row(module, entering, output) if entering is not None else None
-        if found is None:
-            if any(True for _ in module.parameters(recurse=False)):
-                self.strange[type(module).__name__] = None
-            return
-        kind, row = found
-        self._last = {name: str(value) for name, value in row.items()}
-        self.rows.setdefault(kind, []).append(self._last)
 
 
 def read_network(workload: Workload, batch: int, optimiser: str) -> LayerReading:
     """Return the layers of a network as they are called with a batch."""
-    reading = LayerReading()
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            model = workload.build().train()
-            for module in model.modules():
-                module.register_forward_hook(reading.look)
-            workload.loss(model, workload.batch(batch))
-    except Exception as error:  # the model is the user's, whatever it raises
-        raise UsageError(
-            f"a sum of layers needs a model that can be traced: {type(error).__name__}: {error}"
-        ) from error
+    reading, last = LayerReading(), Row()
+    for module, entering, output in module_calls(workload, lambda _: batch, "a sum of layers"):
+        word = _ACTIVATIONS.get(type(module))
+        found = _row(module, entering, output) if entering is not None else None
+        if word is not None and last.get("activation") == "none":
+            last["activation"] = word
+        elif found is not None:
+            kind, row = found
+            last = {name: str(value) for name, value in row.items()} | {"optimizer": optimiser}
+            reading.rows.setdefault(kind, []).append(last)
+        elif has_weights(module):
+            reading.strange[type(module).__name__] = None
     if not reading.rows:
         raise UsageError(f"{workload.name} has no convolution, dense, pooling or recurrent layer to add up")
-    for row in (row for rows in reading.rows.values() for row in rows):
-        row["optimizer"] = optimiser
     return reading
 
 

@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cotune.devices import Spec
 from cotune.errors import UsageError
 from cotune.modelling.counting.counts import Counts
-from cotune.modelling.counting.workload import Workload
+from cotune.modelling.counting.workload import Workload, has_weights, module_calls
 from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, PaleoLayer, Pooling, Span
 from cotune.modelling.prediction import Prediction, Target, from_counts
 from cotune.modelling.predictors.paleo import Platform, Scheme, step
@@ -32,33 +31,18 @@ def layers_of(workload: Workload) -> tuple[tuple[PaleoLayer, ...], tuple[str, ..
     """Return PALEO's layers of a model as they are called, and the kinds with weights that it has no formula for."""
     found: list[PaleoLayer] = []
     strange: dict[str, None] = {}
-
-    def look(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        tensors = [value for value in inputs if isinstance(value, Tensor)]
-        layer = _layer(module, tensors[0], output) if tensors and isinstance(output, Tensor) else None
+    for module, entering, output in module_calls(workload, _fewest, "PALEO"):
+        layer = _layer(module, entering, output) if entering is not None and isinstance(output, Tensor) else None
         if layer is not None:
             found.append(layer)
-        elif any(True for _ in module.parameters(recurse=False)) and not _is_norm(module):
+        elif has_weights(module) and "Norm" not in type(module).__name__:
             strange[type(module).__name__] = None
-
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            model = workload.build().train()
-            for module in model.modules():
-                module.register_forward_hook(look)
-            workload.loss(model, workload.batch(1 if not _needs_pairs(model) else 2))
-    except Exception as error:  # the model is the user's, whatever it raises
-        raise UsageError(f"PALEO needs a model that can be traced: {type(error).__name__}: {error}") from error
     return tuple(found), tuple(strange)
 
 
-def _needs_pairs(model: nn.Module) -> bool:
-    """Return whether a batch of one has no variance to normalise by."""
-    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return "Norm" in type(module).__name__
+def _fewest(model: nn.Module) -> int:
+    """Return the smallest batch: one example has no variance to normalise by."""
+    return 2 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()) else 1
 
 
 def _layer(module: nn.Module, entering: Tensor, leaving: Tensor) -> PaleoLayer | None:

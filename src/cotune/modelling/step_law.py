@@ -29,7 +29,7 @@ _COUNTED_RING = 0.7  # of a communication that was only counted
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """The measured seconds of a step: of so many examples on each of so many workers."""
+    """A step of so many examples on each of so many workers: median seconds, spread of their logarithm, memory."""
 
     batch: int
     workers: int

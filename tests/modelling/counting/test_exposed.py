@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cotune.modelling.counting.exposed import counted_model
 from cotune.modelling.counting.trace import count
+from cotune.modelling.model_counter import counted_model
 from cotune.modelling.workloads.named import find
 
 NET = """

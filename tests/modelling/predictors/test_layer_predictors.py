@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from cotune import registry
-from cotune.modelling.layer_predictor import LayerPredictor
-from cotune.modelling.layer_rows import SHAPES, Layers
+from cotune.modelling.layer_rows import SHAPES, LayerPredictor, Layers
 from cotune.predict import TooFewSamples
 from modelling.layer_worlds import layers
 

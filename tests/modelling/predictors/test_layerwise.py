@@ -12,9 +12,8 @@ import pytest
 from cotune.errors import CotuneError
 from cotune.lab.bench.layers import LayerRefusal, LayerRow, bench_layers
 from cotune.modelling.layer_features import published, work
-from cotune.modelling.layer_rows import Layers, read_layers
+from cotune.modelling.layer_rows import Layers, read_layers, read_timed_layers
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise
-from cotune.modelling.published_layers import read_timed_layers
 from modelling.layer_worlds import layers
 
 

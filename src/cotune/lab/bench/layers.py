@@ -17,8 +17,7 @@ import numpy as np
 from cotune import registry
 from cotune.errors import UsageError
 from cotune.lab.bench.tasks import worked_off
-from cotune.modelling.layer_predictor import LayerPredictor
-from cotune.modelling.layer_rows import Layers
+from cotune.modelling.layer_rows import LayerPredictor, Layers
 from cotune.predict import TooFewSamples
 from cotune.types import Floats, Ints
 

@@ -23,8 +23,8 @@ from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
 from cotune.lab.bench.tasks import grouped, recording_folders
 from cotune.lab.verbs._layouts import documents, show_layouts, show_steps
+from cotune.modelling.layer_rows import read_timed_layers
 from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
-from cotune.modelling.published_layers import read_timed_layers
 from cotune.registry import several
 
 Recordings = Annotated[

@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -19,22 +18,12 @@ from torch.optim import Optimizer
 from cotune.devices import Precision
 from cotune.modelling.counting.update import Optimiser
 from cotune.modelling.counting.workload import Workload, autocast
+from cotune.modelling.step_law import StepTime
 
 _GROUP = 10
 _AGREE = 0.02
 _LEAST_STEPS = 3
 _WARM_UP = 3
-
-
-@dataclass(frozen=True, slots=True)
-class StepTiming:
-    """The median seconds of a step at one batch, the spread of its logarithm and the memory it took."""
-
-    batch: int
-    seconds: float
-    spread: float
-    steps: int
-    peak_bytes: float | None = None
 
 
 class Stepper:
@@ -94,8 +83,8 @@ def measure(
     optimiser: Optimiser = "momentum",
     threads: int = 1,
     seconds: float = 5.0,
-) -> StepTiming:
-    """Return the timing of a batch, within about so many seconds."""
+) -> StepTime:
+    """Return the median seconds of a step of one worker, measured for about so many seconds."""
     with cores(threads):
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -104,7 +93,7 @@ def measure(
         peak = float(torch.cuda.max_memory_allocated()) if device == "cuda" else None
     middle = statistics.median(taken)
     middling = sorted(abs(one / middle - 1) for one in taken)[len(taken) // 2]
-    return StepTiming(batch, middle, 1.4826 * middling, len(taken), peak)
+    return StepTime(batch, 1, middle, 1.4826 * middling, peak)
 
 
 def _steps(step: Callable[[], None], seconds: float) -> list[float]:

@@ -189,7 +189,7 @@ class _Step:
         try:
             model = self.workload.build().train()
             inputs = self.workload.batch(self.batch)
-            with tracker, counter, _no_fused_recurrence(), _quiet():
+            with tracker, counter, _undisturbed():
                 kept = self._step(model, inputs, counter)
         except Exception as error:  # the model is the user's: whatever it raises is told, with what is known
             raise _Stopped(self._partial(model, counter, error), how == "traced" and _by_faking(error)) from error
@@ -262,23 +262,18 @@ def _by_faking(error: Exception) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch from logging what is told in one line anyway."""
+def _undisturbed() -> Iterator[None]:
+    """Take recurrent layers apart into their products, as one fused operator would have no formula; let torch be still.
+
+    It logs what is told in one line anyway, and warns of hardware that has nothing to do with this.
+    """
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
-        yield
+        with warnings.catch_warnings(action="ignore"), torch.backends.mkldnn.flags(enabled=False):
+            yield
     finally:
         log.disabled = before
-
-
-@contextmanager
-def _no_fused_recurrence() -> Iterator[None]:
-    """Take recurrent layers apart into their products: one fused operator would have no formula."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of hardware that has nothing to do with this
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
 
 
 def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[LayerCounts, ...]:

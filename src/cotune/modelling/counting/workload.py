@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cotune.devices import Precision
+from cotune.errors import UsageError
 
 Batch = tuple[Tensor, ...]
 
@@ -29,6 +30,33 @@ class Workload:
     loss: Callable[[nn.Module, Batch], Tensor]
     batch_size: int = 32
     notes: tuple[str, ...] = ()
+
+
+def module_calls(
+    workload: Workload, batch: Callable[[nn.Module], int], purpose: str
+) -> list[tuple[nn.Module, Tensor | None, Any]]:
+    """Return every call of a module in a forward pass over fake tensors: the first tensor that enters, what leaves."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # and a compiler with it
+
+    calls: list[tuple[nn.Module, Tensor | None, Any]] = []
+
+    def look(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        calls.append((module, next((value for value in inputs if isinstance(value, Tensor)), None), output))
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            model = workload.build().train()
+            for module in model.modules():
+                module.register_forward_hook(look)
+            workload.loss(model, workload.batch(batch(model)))
+    except Exception as error:  # the model is the user's, whatever it raises
+        raise UsageError(f"{purpose} needs a model that can be traced: {type(error).__name__}: {error}") from error
+    return calls
+
+
+def has_weights(module: nn.Module) -> bool:
+    """Return whether a module has parameters of its own."""
+    return any(True for _ in module.parameters(recurse=False))
 
 
 def sum_of_outputs(model: nn.Module, batch: Batch) -> Tensor:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
 
 from cotune.errors import UsageError
@@ -22,17 +22,6 @@ from cotune.modelling.memory.architecture import Architecture
 
 _ROTARY_BASE = 10_000.0
 _FIRST_SPREAD = 0.02  # of a parameter's first values, as GPT-2 and Llama have it
-
-
-class Norm(nn.Module):
-    """Root-mean-square norm with a weight."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return rms_norm(hidden, self.weight.shape, self.weight, 1e-5)
 
 
 class Attention(nn.Module):
@@ -74,8 +63,8 @@ class Block(nn.Module):
     def __init__(self, shape: Architecture, *, recompute: bool) -> None:
         super().__init__()
         self.recompute = recompute
-        self.attention_norm, self.attention = Norm(shape.hidden), Attention(shape)
-        self.ffn_norm, self.ffn = Norm(shape.hidden), FeedForward(shape)
+        self.attention_norm, self.attention = _norm(shape), Attention(shape)
+        self.ffn_norm, self.ffn = _norm(shape), FeedForward(shape)
 
     def forward(self, hidden: Tensor) -> Tensor:
         if self.recompute and torch.is_grad_enabled():
@@ -94,7 +83,7 @@ class DecoderStage(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocab, shape.hidden) if first else None
         self.blocks = nn.ModuleDict({str(number): Block(shape, recompute=recompute) for number in blocks})
-        self.norm = Norm(shape.hidden) if last else None
+        self.norm = _norm(shape) if last else None
         self.head = nn.Linear(shape.hidden, shape.vocab, bias=False) if last else None
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -105,6 +94,10 @@ class DecoderStage(nn.Module):
         if self.norm is not None and self.head is not None:
             hidden = self.head(self.norm(hidden))
         return hidden
+
+
+def _norm(shape: Architecture) -> nn.RMSNorm:
+    return nn.RMSNorm(shape.hidden, eps=1e-5)
 
 
 def require_decoder(shape: Architecture) -> None:

@@ -3,7 +3,7 @@
     published: ms = relu(w . h(x)),  h = ReLU layers 32-64-128-128 (two more of 128 across devices)
                min mean (ln(1 + ms) - ln(1 + measured))^2 + 1e-5 |weights|^2
 
-x are the published features (`_layer_features`), standardised. Adam with epsilon 0.1, rate 0.1
+x are the published features (`layer_features`), standardised. Adam with epsilon 0.1, rate 0.1
 halved every 40 epochs, batches of 128, 300 epochs, dropout 0.2 after the last hidden layer.
 
     trees: ms = (host + roofline) x exp(mean of boosted trees(physical features)), for each device that was seen
@@ -21,8 +21,7 @@ Reference: Justus et al., Predicting the computational cost of deep learning mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -62,7 +61,13 @@ class Layerwise:
         centre, spread = features.mean(axis=0), features.std(axis=0)
         spread[spread == 0] = 1.0
         hidden = (32, 64, 128, 128, 128, 128) if several else (32, 64, 128, 128)
-        with _one_thread() as torch:
+        try:
+            import torch
+
+            from cotune.modelling.counting.timing import cores
+        except ImportError:
+            raise missing_extra("torch, which trains the network,", "torch") from None
+        with cores(1):  # the matrices are small, and busy cores make the others wait
             weights = self._train(torch, (features - centre) / spread, layers.ms, hidden)
         return _Network(weights, centre, spread, several)
 
@@ -250,18 +255,3 @@ def _check_facts(layers: Layers) -> None:
     if bare.any():
         unknown = ", ".join(np.unique(layers.device[bare]))
         raise TooFewSamples(f"nothing is known of {unknown}: put its facts into devices.csv")
-
-
-@contextmanager
-def _one_thread() -> Iterator[Any]:
-    """Yield torch, on one thread: the matrices are small, and busy cores make the others wait."""
-    try:
-        import torch
-    except ImportError:
-        raise missing_extra("torch, which trains the network,", "torch") from None
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield torch
-    finally:
-        torch.set_num_threads(before)

@@ -50,9 +50,15 @@ def layouts(  # a flag for each thing that changes a layout
     everything = enumerate_layouts(where, gpus, global_batch, limits)
     ranked = rank_layouts(_predictor(where, table), everything, top)
     if not ranked:
-        raise _nothing_fits(model, gpus, len(everything))
+        raise Infeasible(
+            f"none of {len(everything)} layouts of {model} on {gpus} devices should run: allow recomputing, other "
+            "stages of sharding, or more devices",
+            constraint="memory",
+        )
     if export is not None:
-        show(_exported(export, ranked[0], where).rstrip("\n"))
+        if export not in EXPORTS:
+            raise NotFound(f"no export of layouts named {export!r}; there are {', '.join(EXPORTS)}")
+        show(EXPORTS[export](ranked[0].layout, where).rstrip("\n"))
     elif json:
         source = "assumed" if table is None else "extrapolated"
         told = {"searched": len(everything), "source": source, "reason": reason(ranked)}
@@ -78,20 +84,6 @@ def _predictor(where: Setting, table: Path | None) -> LayoutPredictor:
     others = [] if table is None else [group.rows for group in read_table(table / PLAYBOOK)]
     priors = LayoutPriors.measured_elsewhere(where.model)
     return LayoutLearner(others, priors).fit(LayoutRows(where, Layouts.of([]), np.zeros(0), np.zeros(0)))
-
-
-def _nothing_fits(model: str, gpus: int, searched: int) -> Exception:
-    return Infeasible(
-        f"none of {searched} layouts of {model} on {gpus} devices should run: allow recomputing, other stages of"
-        " sharding, or more devices",
-        constraint="memory",
-    )
-
-
-def _exported(name: str, best: RankedLayout, where: Setting) -> str:
-    if name not in EXPORTS:
-        raise NotFound(f"no export of layouts named {name!r}; there are {', '.join(EXPORTS)}")
-    return EXPORTS[name](best.layout, where)
 
 
 def _document(one: RankedLayout) -> dict[str, object]:

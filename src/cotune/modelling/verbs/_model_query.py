@@ -1,18 +1,27 @@
-"""What `cotune model predict` is asked, from its flags and the job file."""
+"""What `cotune model predict` is asked, from its flags and the job file, and where: on this machine, or elsewhere."""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cotune.cli.options import one_of, whole_numbers
-from cotune.devices import PRECISIONS, Precision
+from cotune.cli.output import note
+from cotune.devices import HERE, PRECISIONS, Precision, Spec, known
+from cotune.devices.calibration import keep, kept
 from cotune.errors import NotFound, UsageError
 from cotune.jobfile.settings import Settings
+from cotune.modelling.counting.calibrate import calibrate
+from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.update import STATES, Optimiser
-from cotune.modelling.prediction import TrainingWork
+from cotune.modelling.prediction import PER_NODE, Target, TrainingWork
+from cotune.modelling.roofline import Rates
 from cotune.predict.input_law import InputLaw
+from cotune.store import work_folder
 from cotune.types import Cluster
 from cotune.units import bits_per_second
 
@@ -106,3 +115,61 @@ def _price(cluster: Cluster, device: str | None) -> float | None:
     """Return the job file's price of the device asked for; its only device is meant where none is named."""
     names = [one for one in cluster.devices if one.name == device or (device is None and len(cluster.devices) == 1)]
     return names[0].price_per_hour if names else None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDevice:
+    """The device that was asked for: `runs` says where steps can be taken here, if they can."""
+
+    target: Target
+    identity: str
+    runs: Literal["cpu", "cuda"] | None
+    spec: Spec | None = None
+    here: Spec | None = None
+
+    def fits(self, counts: Counts | None) -> bool:
+        """Return whether a step fits its memory, as far as both are known."""
+        memory = self.target.rates.memory if self.target.rates else None
+        return counts is None or memory is None or counts.peak_bytes < memory
+
+    def held(self) -> int:
+        """Return how many workers this machine holds."""
+        import torch
+
+        return torch.cuda.device_count() if self.runs == "cuda" else len(os.sched_getaffinity(0))
+
+
+def device_of(asked: ModelQuery, cluster: Cluster) -> ModelDevice:
+    """Return the device asked for; the machine at hand is measured first if it never was."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    name = asked.device or HERE
+    spec = known(name)
+    here_is = known(gpu) if gpu else None
+    given = (device.per_node for device in cluster.devices if device.name == name and device.per_node)
+    per_node = next(given, PER_NODE)
+    if name == "cpu" or (name == HERE and gpu is None):
+        return _here("cpu", f"cpu on {platform.node()}", asked.network)
+    if gpu is not None and (name in (HERE, "gpu", "cuda") or (spec is not None and spec == here_is)):
+        return _here("cuda", here_is.name if here_is else gpu, asked.network)
+    if asked.tier in ("steps", "probe"):
+        raise UsageError(
+            f"--tier {asked.tier} measures the machine at hand, not {name}; leave --device out, or the tier"
+        )
+    rates = Rates.published(spec) if spec else None
+    if asked.tier == "scaled" and (here_is is None or spec is None or spec.kind != "gpu"):
+        raise UsageError("--tier scaled carries times from a known GPU here to another one of the table; there is none")
+    return ModelDevice(Target(name, rates, per_node, asked.network), spec.name if spec else name, None, spec, here_is)
+
+
+def _here(runs: Literal["cpu", "cuda"], identity: str, network: float | None) -> ModelDevice:
+    folder = work_folder(Path.cwd())
+    kind: Literal["cpu", "gpu"] = "gpu" if runs == "cuda" else "cpu"
+    found = kept(folder, kind)
+    if found is None:
+        note("measuring this machine once (cotune model calibrate does it again)")
+        found = calibrate(runs)
+        keep(found, folder)
+    rates = Rates.calibrated(found, known(found.name))
+    return ModelDevice(Target(identity, rates, network=network), identity, runs, known(found.name))

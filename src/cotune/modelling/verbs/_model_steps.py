@@ -10,14 +10,13 @@ from cotune.errors import EngineError
 from cotune.identity import new_id, timestamp
 from cotune.modelling.counting import trace
 from cotune.modelling.counting.counts import Counts
-from cotune.modelling.counting.exposed import fingerprint
 from cotune.modelling.counting.timing import measure
 from cotune.modelling.counting.workload import Workload
+from cotune.modelling.model_counter import fingerprint
 from cotune.modelling.roofline import split
 from cotune.modelling.similar_models import distance
 from cotune.modelling.step_law import StepTime
-from cotune.modelling.verbs._model_device import ModelDevice
-from cotune.modelling.verbs._model_query import ModelQuery
+from cotune.modelling.verbs._model_query import ModelDevice, ModelQuery
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
@@ -66,15 +65,12 @@ def _time(
             return StepTime(counts.batch, workers, step.seconds, step.spread)
     assert place.runs is not None
     if workers == 1:
-        found = measure(
-            workload,
-            counts.batch,
-            place.runs,
+        time = measure(
+            *(workload, counts.batch, place.runs),
             precision=asked.precision,
             optimiser=asked.optimiser,
             seconds=asked.seconds / _BATCHES,
         )
-        time = StepTime(counts.batch, 1, found.seconds, found.spread, found.peak_bytes)
     else:
         time = _probed(asked, place, counts.batch, workers)
     assert place.target.rates is not None

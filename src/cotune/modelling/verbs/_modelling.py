@@ -14,17 +14,16 @@ from cotune import registry
 from cotune.devices import Spec, known
 from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.counts import Counts
-from cotune.modelling.counting.exposed import fingerprint
 from cotune.modelling.counting.formulas import named_family
 from cotune.modelling.counting.profiler import StepProfile, profiled
 from cotune.modelling.counting.workload import Workload
 from cotune.modelling.layer_rows import read_layers
+from cotune.modelling.model_counter import fingerprint
 from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained, with_input
 from cotune.modelling.predictors import habitat
 from cotune.modelling.similar_models import correction
 from cotune.modelling.step_law import StepTime
-from cotune.modelling.verbs._model_device import ModelDevice, device_of
-from cotune.modelling.verbs._model_query import ModelQuery
+from cotune.modelling.verbs._model_query import ModelDevice, ModelQuery, device_of
 from cotune.modelling.verbs._model_steps import count, step_times
 from cotune.modelling.workloads.named import find
 from cotune.store import Store
