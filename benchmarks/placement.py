@@ -18,11 +18,11 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from cotune.placement.counts import provide, runs_of
 from cotune.placement.methods import method_of
 from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
+from cotune.placement.provisioning import provide, runs_of
 from cotune.placement.synthetic import ctr
 
 RIVALS = (
@@ -141,7 +141,7 @@ def samples(types: int, instances: int) -> Iterable[tuple[Profile, Problem, Plac
 
 
 def _fastest() -> Any:
-    from cotune.placement.objectives import Fastest
+    from cotune.placement.problems import Fastest
 
     return Fastest()
 

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotune.placement.objectives import Fastest
 from cotune.placement.placements.exact import Exact
-from cotune.placement.problems import Problem
+from cotune.placement.problems import Fastest, Problem
 from cotune.placement.profiles import parse
 
 LAYERS, TYPES = 100, 8

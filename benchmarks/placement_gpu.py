@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from cotune.placement.counts import runs_of
 from cotune.placement.methods import method_of
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, TypeEntry, parse
+from cotune.placement.provisioning import runs_of
 from cotune.placement.staged import TRAIN, Staged, Wanted, completed, engines, measured
 from cotune.types import Stage
 

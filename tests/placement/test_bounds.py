@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cotune.placement.edges import Edges
 from cotune.placement.labels import beam, graphs, settle
 from cotune.placement.multipliers import Market, ascend
-from cotune.placement.paths import cheapest
+from cotune.placement.paths import Edges, cheapest
 from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Problem
 from cotune.placement.profiles import parse

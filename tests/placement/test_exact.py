@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from cotune.placement.objectives import Fastest
 from cotune.placement.placements.exact import Exact
-from cotune.placement.problems import Placement, Problem
+from cotune.placement.problems import Fastest, Placement, Problem
 from cotune.placement.profiles import Profile, parse
 
 Key = tuple[float, int, float]

@@ -11,12 +11,12 @@ import pytest
 from cotune import registry
 from cotune.errors import NotFound, UsageError
 from cotune.lab.searches.reinforce import Reinforce
-from cotune.placement.counts import provide, runs_of
 from cotune.placement.methods import method_of
-from cotune.placement.placements.brute_force import BruteForce
 from cotune.placement.placements.exact import Exact
+from cotune.placement.placements.rules import BruteForce
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
+from cotune.placement.provisioning import provide, runs_of
 from cotune.placement.synthetic import ctr
 from cotune.space import Axis, Space
 from cotune.types import Floats, Ints

@@ -17,12 +17,11 @@ from typing import Literal
 import numpy as np
 
 from cotune.errors import Infeasible, UsageError
-from cotune.placement.counts import provide
-from cotune.placement.objectives import Cheapest, Fastest, Objective
-from cotune.placement.placements.brute_force import BruteForce
 from cotune.placement.placements.exact import Exact, ProvenPlacement
-from cotune.placement.problems import TIE, Placement, Problem
+from cotune.placement.placements.rules import BruteForce
+from cotune.placement.problems import TIE, Cheapest, Fastest, Objective, Placement, Problem, in_words
 from cotune.placement.profiles import Profile
+from cotune.placement.provisioning import provide
 from cotune.units import number
 
 _ASIDE_SECONDS = 2.0  # for each question beside the one asked
@@ -158,17 +157,17 @@ def _infeasible(profile: Profile, asked: PlacementGoal, *, proven: bool) -> Infe
     nearest = [fastest]
     missing = asked.throughput - fastest.throughput
     quick = "the fastest" if _unlimited(problems[0]) is None else "one of the fastest"
-    said += f"; {quick} takes {_words(fastest)}: {number(fastest.throughput)} examples/s, "
+    said += f"; {quick} takes {in_words(fastest.stages, ' + ')}: {number(fastest.throughput)} examples/s, "
     said += f"{missing / asked.throughput:.1%} less"
     lifted = profile.model_copy(update={"types": [one.model_copy(update={"limit": None}) for one in profile.types]})
     wished = _solve(asked.problems(lifted), Cheapest(), _ASIDE_SECONDS).placement
     if wished is not None:
-        said += f"; with more units {_words(wished)} would do"
+        said += f"; with more units {in_words(wished.stages, ' + ')} would do"
         nearest.append(wished)
     if not asked.free and (
         split := _solve(replace(asked, free=True).problems(profile), Cheapest(), _ASIDE_SECONDS).placement
     ):
-        said += f"; with cuts anywhere {_words(split)} would do"
+        said += f"; with cuts anywhere {in_words(split.stages, ' + ')} would do"
         nearest.append(split)
     constraint = "limit" if wished is not None else "throughput"
     ask = "Ask for less" if wished is None else "Ask for less, or raise the limits"
@@ -194,7 +193,3 @@ def _fastest(problems: tuple[Problem, ...], throughput: float) -> Placement | No
         found = _solve(wanted, Cheapest(), _ASIDE_SECONDS).placement
         best, beyond = (best, between) if found is None else (found, beyond)
     return best
-
-
-def _words(plan: Placement) -> str:
-    return " + ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in plan.stages)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotune.placement.edges import Edges
+from cotune.placement.paths import Edges
 from cotune.types import Floats, Ints, Mask
 
 

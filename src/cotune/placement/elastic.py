@@ -20,6 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from cotune.checkpoints import CHECKPOINT
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.placement.pipeline import checkpoint as checkpoints
+from cotune.placement.problems import in_words
 from cotune.placement.staged import RESULT, Engines, Staged, Tell, failed, started
 from cotune.run.launch import Ended, Reported
 from cotune.types import Cause
@@ -102,8 +103,7 @@ def with_units(staged: Staged, units: Sequence[int]) -> Staged:
 
 def described(staged: Staged) -> str:
     """Return the stages in one line."""
-    stages = " | ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in staged.stages)
-    return stages + (f" and {staged.table_servers} for tables" if staged.table_servers else "")
+    return in_words(staged.stages) + (f" and {staged.table_servers} for tables" if staged.table_servers else "")
 
 
 def _from_outside(ended: Ended) -> bool:

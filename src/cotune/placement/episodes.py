@@ -19,10 +19,10 @@ import numpy as np
 from cotune import registry
 from cotune.errors import NotFound
 from cotune.placement.answers import PlacementGoal, answer
-from cotune.placement.counts import Provisioning
-from cotune.placement.layer_space import Assignments, features
-from cotune.placement.problems import Placement
+from cotune.placement.methods import Assignments, features
+from cotune.placement.problems import Placement, in_words
 from cotune.placement.profiles import Profile
+from cotune.placement.provisioning import Provisioning
 from cotune.placement.staged import TRAIN, Engines, Staged, Tell, completed
 from cotune.types import Floats, Ints, Stage
 
@@ -109,8 +109,8 @@ def pipelines(there: Engines, profile: Profile, batches: int, folder: Path, tell
         flags = ("--model", profile.name, "--batch-size", str(int(plan.batch)), "--batches", str(batches))
         number = len(list(folder.glob("episode-*")))
         result = completed(there, staged, (*TRAIN, *flags), folder / f"episode-{number}")
-        stages = " | ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in plan.stages)
-        tell(f"{stages}: {result['examples_per_second']:,.0f} examples/s, {plan.throughput:,.0f} by the model")
-        return float(result["examples_per_second"])
+        rate = float(result["examples_per_second"])
+        tell(f"{in_words(plan.stages)}: {rate:,.0f} examples/s, {plan.throughput:,.0f} by the model")
+        return rate
 
     return run

@@ -27,9 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotune.placement.edges import Edges
 from cotune.placement.multipliers import Market
-from cotune.placement.paths import cheapest, remaining
+from cotune.placement.paths import Edges, cheapest, remaining
 from cotune.placement.problems import SLACK
 from cotune.types import Floats, Ints, Mask
 

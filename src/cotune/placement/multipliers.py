@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.placement.edges import Edges
-from cotune.placement.paths import cheapest
+from cotune.placement.paths import Edges, cheapest
 from cotune.placement.problems import SLACK
 from cotune.types import Floats, Ints, Mask
 

@@ -276,8 +276,8 @@ def _weightless(layer: LayerEntry) -> bool:
 def _lengths(layer: LayerEntry, where: str, profile: Profile) -> Iterator[str]:
     names = [entry.name for entry in profile.types]
     fits = [seconds is not None for seconds in layer.compute or []]
-    for field, parent in _PER_TYPE.items():
-        numbers = getattr(layer, field)
+    for field in _PER_TYPE:
+        numbers, parent = getattr(layer, field), _PART_OF.get(field)
         if numbers is None:
             continue
         if len(numbers) < len(names):
@@ -300,13 +300,5 @@ def _lengths(layer: LayerEntry, where: str, profile: Profile) -> Iterator[str]:
             )
 
 
-_PER_TYPE = {
-    "compute": None,
-    "compute_parallel": None,
-    "sync": None,
-    "sync_parallel": None,
-    "cut_before": None,
-    "compute_fixed": "compute",
-    "sync_fixed": "sync",
-    "cut_fixed": "cut_before",
-}
+_PART_OF = {"compute_fixed": "compute", "sync_fixed": "sync", "cut_fixed": "cut_before"}
+_PER_TYPE = ("compute", "compute_parallel", "sync", "sync_parallel", "cut_before", *_PART_OF)

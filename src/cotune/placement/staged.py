@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,14 +99,9 @@ class Engines:
             engine.close()
 
 
-@contextmanager
-def engines(cluster: Engine | None = None) -> Iterator[Engines]:
-    """Yield engines; whatever happens, nothing they started stays behind."""
-    made = Engines(cluster)
-    try:
-        yield made
-    finally:
-        made.close()
+def engines(cluster: Engine | None = None) -> closing[Engines]:
+    """Return engines for a block; whatever happens in it, nothing they started stays behind."""
+    return closing(Engines(cluster))
 
 
 def completed(

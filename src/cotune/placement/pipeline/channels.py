@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,27 +40,11 @@ class Message:
     told: Told = field(default_factory=list)
 
 
-class Wire(Protocol):
-    """What a unit needs of a line; `sending` and `receiving` are seconds spent on moving bytes."""
-
-    sending: float
-    receiving: float
-
-    def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
-        """Send tensors as soon as the device has made them."""
-        ...
-
-    def receive(self) -> Message:
-        """Return the next message, on this unit's device."""
-        ...
-
-    def close(self) -> None:
-        """Send what is left, and end."""
-        ...
-
-
 class Channel:
-    """A line to one unit of a neighbouring stage, used in both directions."""
+    """A line to one unit of a neighbouring stage, used in both directions.
+
+    `sending` and `receiving` are seconds spent on moving bytes.
+    """
 
     def __init__(self, line: socket.socket, device: torch.device, peer: str, *, slots: int = 0) -> None:
         """Speak over a connected socket, with rings of so many slots if the peer is on the same node."""
@@ -216,6 +200,26 @@ class Channel:
         if hosted.numel() and not self._fill(hosted.reshape(-1).view(torch.uint8).numpy().data):
             raise EOFError("it ended in the middle of a message")
         return hosted.to(self._device)
+
+
+class NullChannel:
+    """A line to nobody: it always has the same message, and forgets what it is sent."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._message = Message(flow)
+        self.sending = self.receiving = 0.0
+
+    def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
+        """Forget it."""
+
+    def receive(self) -> Message:
+        return self._message
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+Wire = Channel | NullChannel  # what a unit has to each of its neighbours
 
 
 def _described(name: str, tensor: Tensor) -> list[Any]:

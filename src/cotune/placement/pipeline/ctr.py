@@ -49,7 +49,7 @@ def two_emb(rows: int = TABLE_ROWS) -> PipelineNetwork:
     layers = (
         _embedding(rows),
         *_tower(SLOTS * WIDTH + COUNTS, [400, 400, 50]),
-        PipelineLayer("embedding2", "embedding", _FewRows, ("ids",), ("few",)),
+        PipelineLayer("embedding2", "embedding", lambda: _Slots(0, _FEW_SLOTS, _FEW_ROWS), ("ids",), ("few",)),
         PipelineLayer("fc4", "fc", lambda: _Dense(_FEW_SLOTS * WIDTH, 128), ("few",), ("fc4",)),
         PipelineLayer("fc5", "fc", lambda: _Dense(50 + 128, 2), ("fc3", "fc4"), ("fc5",)),
         _classes("fc5", 2),
@@ -150,18 +150,6 @@ class _Slots(nn.Module):
 
     def forward(self, ids: Tensor, *beside: Tensor) -> Tensor:
         return torch.cat([self.table(ids[:, self.first : self.end]), *beside], dim=1)
-
-
-class _FewRows(nn.Module):
-    """A small table over the first slots."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = EmbeddingTable(_FEW_ROWS, WIDTH)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        found: Tensor = self.table(ids[:, :_FEW_SLOTS])
-        return found
 
 
 class _LeastLikely(nn.Module):

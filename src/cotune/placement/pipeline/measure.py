@@ -14,15 +14,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from cotune.placement.pipeline.channels import Message, Told
+from cotune.placement.pipeline.channels import NullChannel
 from cotune.placement.pipeline.clicks import made_up
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import Flow, PipelineNetwork, Segment
@@ -37,23 +36,6 @@ from cotune.workloads.workers import leave
 _WARM_UP = 3
 _LEAST, _MOST = 5, 50  # repetitions
 _SLOTS = 4
-
-
-class NullChannel:
-    """A line to nobody: it always has the same message, and forgets what it is sent."""
-
-    def __init__(self, flow: Flow) -> None:
-        self._message = Message(flow)
-        self.sending = self.receiving = 0.0
-
-    def send(self, flow: Mapping[str, Tensor], told: Told | None = None) -> None:
-        """Forget it."""
-
-    def receive(self) -> Message:
-        return self._message
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def compute(

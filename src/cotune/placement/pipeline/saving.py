@@ -58,7 +58,7 @@ def save(folder: Path, unit: Unit) -> list[str]:
     position = unit.position
     names = []
     for place, part in enumerate(unit.segment.parts, start=unit.stage.first):
-        tables = tables_of(part)
+        tables = {name: table.weight for name, table in tables_of(part).items()}
         if position.unit == 0:
             dense = {name: tensor for name, tensor in part.state_dict(keep_vars=True).items() if name not in tables}
             names.append(_write(folder / f"layer-{place}.pt", dense, unit.optimisers))

@@ -106,7 +106,7 @@ class TableServer:
         self.stages: list[_ServedStage] = []
         for stage in placed.stages:
             weights = {
-                (place, name): nn.Parameter(table.detach()[server :: self.servers].clone())
+                (place, name): nn.Parameter(table.weight.detach()[server :: self.servers].clone())
                 for place in range(stage.first, stage.last + 1)
                 for name, table in tables_of(network.layers[place].build(seed, place)).items()
             }
@@ -163,10 +163,10 @@ class TableServer:
                     raise EngineError(f"a unit asked a table server for {word}, which it does not know")
 
 
-def tables_of(part: nn.Module) -> dict[str, nn.Parameter]:
+def tables_of(part: nn.Module) -> dict[str, EmbeddingTable]:
     """Return the tables in a layer by the names of their weights."""
     named = part.named_modules()
-    return {f"{name}.weight".lstrip("."): table.weight for name, table in named if isinstance(table, EmbeddingTable)}
+    return {f"{name}.weight".lstrip("."): table for name, table in named if isinstance(table, EmbeddingTable)}
 
 
 def _key(name: str) -> TableKey:

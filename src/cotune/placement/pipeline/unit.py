@@ -28,8 +28,7 @@ from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Told, Wire
 from cotune.placement.pipeline.layers import LOSS, Flow, PipelineNetwork, Segment
 from cotune.placement.pipeline.order import BatchShare
-from cotune.placement.pipeline.table_servers import ServedRows, tell_pause, tell_step
-from cotune.placement.pipeline.tables import EmbeddingTable
+from cotune.placement.pipeline.table_servers import ServedRows, tables_of, tell_pause, tell_step
 from cotune.types import Stage
 
 OPTIMISERS = ("sgd", "adagrad", "adam")
@@ -107,10 +106,9 @@ class Unit:
         self.position, self.stage = position, stage
         self.segment = Segment(network, stage.first, stage.last, seed)
         self.tables = {
-            (place, f"{name}.weight".lstrip(".")): table
+            (place, name): table
             for place, part in enumerate(self.segment.parts, start=stage.first)
-            for name, table in part.named_modules()
-            if isinstance(table, EmbeddingTable)
+            for name, table in tables_of(part).items()
         }
         self.servers: list[Wire] = []  # lines to those who hold the tables, where it is not the stage
         for key, table in self.tables.items():

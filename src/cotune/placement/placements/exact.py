@@ -30,13 +30,11 @@ import numpy as np
 
 from cotune.bounds import Count, Positive
 from cotune.placement.counting import Around, Counting
-from cotune.placement.counts import provide
-from cotune.placement.edges import Edges
 from cotune.placement.labels import Graphs, beam, graphs, settle
 from cotune.placement.multipliers import Market, ascend, used_by
-from cotune.placement.objectives import Cheapest, Objective
-from cotune.placement.paths import cheapest
-from cotune.placement.problems import SLACK, TIE, Placement, Problem, Run
+from cotune.placement.paths import Edges, cheapest
+from cotune.placement.problems import SLACK, TIE, Cheapest, Objective, Placement, Problem, Run
+from cotune.placement.provisioning import provide
 from cotune.types import Floats, Ints, Mask
 
 _AT_ONCE = 400_000  # edges x times in one batch of numpy calls

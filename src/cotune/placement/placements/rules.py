@@ -1,4 +1,7 @@
-"""Rules without a search: one type for all layers, or the embedding on the CPU and the rest on the accelerator.
+"""Rules without a search, and every assignment tried: types ** layers of them.
+
+    cpu_only, gpu_only   one type for all layers
+    aibox                the embedding on the CPU and the rest on the accelerator
 
 Which type is the CPU, and which the accelerator, its name says, or else its price.
 
@@ -7,13 +10,16 @@ Reference: Zhao et al., AIBox: CTR prediction model training on a single node, C
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 
-from cotune.placement.counts import Provisioning, provide, runs_of
+from cotune.bounds import Count
+from cotune.errors import UsageError
 from cotune.placement.problems import Placement, Problem
+from cotune.placement.provisioning import Provisioning, provide, runs_of
 
-__all__ = ["Aibox", "CpuOnly", "GpuOnly"]
+__all__ = ["Aibox", "BruteForce", "CpuOnly", "GpuOnly"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,28 @@ class Aibox:
     def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
         kinds = [_cpu(problem), *[_accelerator(problem)] * (problem.depth - 1)]
         return provide(problem, runs_of(kinds), self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class BruteForce:
+    """Try every assignment: exact, for few layers."""
+
+    most: Count = 200_000
+    counts: Provisioning = "exact"
+
+    def place(self, problem: Problem, rng: random.Random) -> Placement | None:  # noqa: ARG002  # nothing is left to chance
+        assignments = len(problem.types) ** problem.depth
+        if assignments > self.most:
+            raise UsageError(
+                f"brute_force would try {assignments:,} assignments, more than {self.most:,}; "
+                f"use exact, or brute_force(most={assignments})"
+            )
+        best: Placement | None = None
+        for assignment in itertools.product(range(len(problem.types)), repeat=problem.depth):
+            plan = provide(problem, runs_of(assignment), self.counts)
+            if plan is not None and plan.better_than(best):
+                best = plan
+        return best
 
 
 def _cpu(problem: Problem) -> int:

@@ -12,13 +12,12 @@ from cotune.cli.options import Json, Seed, one_of, runs_folder
 from cotune.cli.output import emit_json, note, say, table
 from cotune.identity import new_id
 from cotune.placement.answers import PlacementGoal
-from cotune.placement.counts import Provisioning
 from cotune.placement.episodes import Episodes, MeasuredPlan, pipelines, refined
+from cotune.placement.problems import in_words
 from cotune.placement.profiles import read
+from cotune.placement.provisioning import PROVISIONS
 from cotune.placement.staged import engines
 from cotune.units import number
-
-_PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 
 
 def reinforce(
@@ -32,7 +31,7 @@ def reinforce(
 ) -> None:
     """Let HeterPS's policy learn from plans that are really run, and compare it with the exact plan."""
     known = read(profile)
-    counts = one_of(_PROVISIONS, provision, "--provision")
+    counts = one_of(PROVISIONS, provision, "--provision")
     folder = runs_folder() / new_id()
     folder.mkdir(parents=True)
     with engines() as there:
@@ -63,9 +62,8 @@ def _cells(found: MeasuredPlan | None) -> tuple[str, ...]:
     if found is None:
         return ("none is fast enough", "", "", "", "")
     plan = found.plan
-    stages = " | ".join(f"{stage.workers} {stage.device} ({stage.first}..{stage.last})" for stage in plan.stages)
     numbers = (plan.throughput, found.throughput, plan.cost_per_million, found.cost_per_million)
-    return (stages, *(number(value) for value in numbers))
+    return (in_words(plan.stages), *(number(value) for value in numbers))
 
 
 def _document(found: MeasuredPlan) -> dict[str, Any]:

@@ -17,14 +17,13 @@ from cotune.cli.options import Json, Seed, StoreUrl, one_of, open_store
 from cotune.cli.output import emit_json, note
 from cotune.errors import Infeasible, UsageError
 from cotune.placement.answers import Answer, PlacementGoal, answer, balanced
-from cotune.placement.counts import Provisioning
 from cotune.placement.methods import method_of
 from cotune.placement.problems import Placement
 from cotune.placement.profiles import Profile, read
+from cotune.placement.provisioning import PROVISIONS, Provisioning
 from cotune.placement.verbs._place_result import SearchedPlan, answer_document, placement_document, show_placement
 from cotune.registry import several
 
-_PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 _PREFERENCES: tuple[Literal["cheap", "fast"], ...] = ("cheap", "fast")
 
 
@@ -69,7 +68,7 @@ def place(
         raise UsageError(f"--throughput must be positive, not {throughput:g}")
     if examples is not None and not (examples > 0 and epochs > 0):
         raise UsageError("--examples and --epochs must be positive")
-    counts = one_of(_PROVISIONS, provision, "--provision")
+    counts = one_of(PROVISIONS, provision, "--provision")
     if counts == "balanced" and prefer == "fast":
         raise UsageError("--provision balanced reaches just the throughput asked for: leave out --prefer fast")
     known = read(profile)

@@ -22,12 +22,13 @@ from typing import Literal
 
 import numpy as np
 
-from cotune.placement.edges import Edge
+from cotune.placement.paths import Edge
 from cotune.placement.problems import TIE, Placement, Problem, Run
 
 MOST_STEPS = 20_000
 
 Provisioning = Literal["exact", "balanced"]
+PROVISIONS: tuple[Provisioning, ...] = ("exact", "balanced")
 
 
 def runs_of(assignment: Sequence[int]) -> list[Edge]:
