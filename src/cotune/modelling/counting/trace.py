@@ -59,46 +59,36 @@ class CannotCount(CotuneError):
 
     exit_code = 4
 
-    def __init__(self, message: str, known: Partial) -> None:
+    def __init__(self, message: str, partial: Partial, *, by_faking: bool) -> None:
         super().__init__(message)
-        self.known: Mapping[str, object] = asdict(known)
+        self.partial, self.by_faking = partial, by_faking  # whether it would not break off with numbers
+        self.known: Mapping[str, object] = asdict(partial)
 
 
 def count(
     workload: Workload, batch: int, *, precision: Precision = "fp32", optimiser: Optimiser = "momentum"
 ) -> Counts:
     """Return the counts of one step, traced if it can be and run otherwise."""
-    with suppress(_Stopped), Shapes():  # whatever stops it is tried again below, and told from there
+    with suppress(CannotCount), Shapes():  # whatever stops it is tried again below, and told from there
         return _Step(workload, batch, precision, optimiser).counts("traced")
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             return _Step(workload, batch, precision, optimiser).counts("traced")
-    except _Stopped as stopped:
-        if not stopped.by_faking:
-            raise _failed(stopped.partial, workload) from stopped.__cause__
-        if stopped.partial.parameter_bytes > _LARGEST_RUN:
-            raise _failed(stopped.partial, workload, "; too large to be run only to be counted") from stopped.__cause__
+    except CannotCount as stopped:
         first = stopped.partial
-    try:
-        found = _Step(workload, batch, precision, optimiser).counts("run")
-    except _Stopped as stopped:
-        raise _failed(stopped.partial, workload) from stopped.__cause__
+        if not stopped.by_faking:
+            raise
+        if first.parameter_bytes > _LARGEST_RUN:
+            raise _cannot(first, workload, "; too large to be run only to be counted") from stopped.__cause__
+    found = _Step(workload, batch, precision, optimiser).counts("run")
     why = f"it cannot be traced ({first.reason}, in {first.stopped_in}), so one step was run here: "
     return replace(found, notes=(*found.notes, why + "its counts hold for the numbers that were drawn"))
 
 
-class _Stopped(Exception):
-    """A step that broke off."""
-
-    def __init__(self, partial: Partial, by_faking: bool) -> None:
-        super().__init__(partial.reason)
-        self.partial, self.by_faking = partial, by_faking
-
-
-def _failed(partial: Partial, workload: Workload, more: str = "") -> CannotCount:
+def _cannot(partial: Partial, workload: Workload, more: str = "", *, by_faking: bool = False) -> CannotCount:
     known = f"{partial.parameters:,} parameters, {partial.operators_so_far} operators counted until there"
     words = f"a step of {partial.model} at batch {partial.batch} breaks off in {partial.stopped_in}: {partial.reason}"
-    return CannotCount("; ".join((f"{words}{more} ({known})", *workload.notes)), partial)
+    return CannotCount("; ".join((f"{words}{more} ({known})", *workload.notes)), partial, by_faking=by_faking)
 
 
 @dataclass(slots=True)
@@ -192,7 +182,8 @@ class _Step:
             with tracker, counter, _undisturbed():
                 kept = self._step(model, inputs, counter)
         except Exception as error:  # the model is the user's: whatever it raises is told, with what is known
-            raise _Stopped(self._partial(model, counter, error), how == "traced" and _by_faking(error)) from error
+            partial = self._partial(model, counter, error)
+            raise _cannot(partial, self.workload, by_faking=how == "traced" and _by_faking(error)) from error
         return self._counts(model, inputs, counter, kept, how)
 
     def _step(self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter) -> dict[str, int]:

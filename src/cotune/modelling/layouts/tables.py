@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -26,11 +25,11 @@ from cotune.modelling.layouts.setting import FSDP, MEGATRON, NANOTRON, Machine, 
 from cotune.types import Floats, Ints
 
 Line = Mapping[str, str]
-Key = TypeVar("Key")
 PLAYBOOK, VTRAIN, FOUNDRY = "layouts.csv", "multi_node.csv", "throughput.csv"
 _PLAYBOOK_TOKENS, _PLAYBOOK_VOCAB = 4096, 131_072
 _GPT_VOCAB = 51_200  # vTrain's configuration pads GPT-2's to it
 _FOUNDRY_VOCAB = 50_368
+_EIGHT_BITS = 1.5  # what products of matrices gain over bf16 in training, by published end-to-end speeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +59,34 @@ def find_table(folder: Path) -> Path:
     raise NotFound(f"no table of layouts in {folder}: neither {PLAYBOOK} nor {VTRAIN} nor {FOUNDRY}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How one table is read: what makes a group and its name, the setting of a group, and what a line says."""
+
+    key: Callable[[Line], tuple[str, ...]]
+    name: Callable[[tuple[str, ...]], str]
+    setting: Callable[[Sequence[Line]], Setting]
+    layout: Callable[[Line], Layout]
+    measured: Callable[[Line], tuple[float, float]]  # seconds and GiB, not numbers where it crashed or nobody tells
+
+    def groups(self, lines: Sequence[Line]) -> Iterator[LayoutGroup]:
+        numbers: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for number, line in enumerate(lines):
+            numbers[self.key(line)].append(number)
+        for key, own in numbers.items():
+            mine = [lines[number] for number in own]
+            seconds, gib = np.array([self.measured(line) for line in mine], dtype=float).T
+            rows = LayoutRows(self.setting(mine), Layouts.of(map(self.layout, mine)), seconds, gib)
+            yield LayoutGroup(self.name(key), np.array(own, dtype=np.int64), rows)
+
+
 def read_table(path: Path) -> list[LayoutGroup]:
     """Return the groups of a table of layouts, in order of appearance."""
-    readers = {PLAYBOOK: _playbook, VTRAIN: _vtrain, FOUNDRY: _foundry}
-    if path.name not in readers:
-        raise NotFound(f"{path.name} is no table of layouts; there are {', '.join(readers)}")
+    if path.name not in _READERS:
+        raise NotFound(f"{path.name} is no table of layouts; there are {', '.join(_READERS)}")
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
-        found = list(readers[path.name](lines))
+            found = list(_READERS[path.name].groups(list(csv.DictReader(file))))
     except FileNotFoundError:
         raise NotFound(f"no table of layouts at {path}") from None
     except (KeyError, ValueError, OSError, csv.Error) as error:
@@ -78,100 +96,74 @@ def read_table(path: Path) -> list[LayoutGroup]:
     return found
 
 
-def _grouped(lines: Sequence[Line], key: Callable[[Line], Key]) -> dict[Key, list[int]]:
-    groups: dict[Key, list[int]] = defaultdict(list)
-    for number, line in enumerate(lines):
-        groups[key(line)].append(number)
-    return groups
+def _numbers(line: Line, *columns: str) -> list[int]:
+    return [int(line[column]) for column in columns]
 
 
-def _group(
-    name: str,
-    numbers: Sequence[int],
-    setting: Setting,
-    layouts: Sequence[Layout],
-    measured: Sequence[tuple[float, float]],
-) -> LayoutGroup:
-    seconds, gib = np.array(measured, dtype=float).T
-    rows = LayoutRows(setting, Layouts.of(layouts), seconds, gib)
-    return LayoutGroup(name, np.array(numbers, dtype=np.int64), rows)
-
-
-def _playbook(lines: Sequence[Line]) -> Iterator[LayoutGroup]:
-    machine = Machine.of_device("h100")
-    for name, numbers in _grouped(lines, lambda line: line["model"]).items():
-        mine = [lines[number] for number in numbers]
-        setting = Setting(_llama(mine), machine, NANOTRON)
-        layouts = [
-            Layout(*(int(line[c]) for c in ("dp", "tp", "pp", "zero_stage", "micro_batch", "grad_accum")))
-            for line in mine
-        ]
-        yield _group(name, numbers, setting, layouts, [_speed_and_memory(line) for line in mine])
+def _playbook(lines: Sequence[Line]) -> Setting:
+    """Return the setting of a model; embeddings are one matrix where its smallest count of parameters holds one."""
+    layers, hidden, heads, ffn = _numbers(lines[0], "layers", "hidden", "heads", "ffn")
+    shape = Transformer(layers, hidden, heads, heads, ffn, _PLAYBOOK_VOCAB, _PLAYBOOK_TOKENS)
+    fewest = min(int(line["params"]) for line in lines)
+    tied = fewest - layers * shape.layer_params < 1.5 * shape.embedding_params
+    return Setting(replace(shape, tied=tied), Machine.of_device("h100"), NANOTRON)
 
 
 def _speed_and_memory(line: Line) -> tuple[float, float]:
-    """Return the seconds and GiB of a line, not numbers where it crashed or its memory is not told."""
     if line["status"] != "measured":
         return np.nan, np.nan
     tokens = int(line["global_batch"]) * _PLAYBOOK_TOKENS
     return tokens / (float(line["tokens_per_s_per_gpu"]) * int(line["gpus"])), float(line["memory_gb"] or "nan")
 
 
-def _llama(lines: Sequence[Line]) -> Transformer:
-    """Return the shape of a model; embeddings are one matrix where its smallest count of parameters holds one."""
-    layers, hidden, heads, ffn = (int(lines[0][column]) for column in ("layers", "hidden", "heads", "ffn"))
-    shape = Transformer(layers, hidden, heads, heads, ffn, _PLAYBOOK_VOCAB, _PLAYBOOK_TOKENS)
-    fewest = min(int(line["params"]) for line in lines)
-    tied = fewest - layers * shape.layer_params < 1.5 * shape.embedding_params
-    return Transformer(layers, hidden, heads, heads, ffn, _PLAYBOOK_VOCAB, _PLAYBOOK_TOKENS, tied=tied)
-
-
-def _vtrain(lines: Sequence[Line]) -> Iterator[LayoutGroup]:
+def _vtrain(lines: Sequence[Line]) -> Setting:
+    layers, hidden, heads, tokens = _numbers(lines[0], "layers", "hidden", "heads", "seq_len")
+    shape = Transformer(layers, hidden, heads, heads, 4 * hidden, _GPT_VOCAB, tokens, tied=True, gated=False)
     machine = Machine.of_device("a100", network=100e9 / 8)  # 800 Gb/s of a node, in bytes, for each of 8
-    shapes = _grouped(lines, lambda line: tuple(int(line[c]) for c in ("layers", "hidden", "heads", "seq_len")))
-    for (layers, hidden, heads, tokens), numbers in shapes.items():
-        shape = Transformer(layers, hidden, heads, heads, 4 * hidden, _GPT_VOCAB, tokens, tied=True, gated=False)
-        mine = [lines[number] for number in numbers]
-        layouts = [_megatron(line) for line in mine]
-        setting = Setting(shape, machine, MEGATRON)
-        measured = [(float(line["iteration_ms"]) / 1000, np.nan) for line in mine]
-        yield _group(f"{hidden}x{layers}", numbers, setting, layouts, measured)
+    return Setting(shape, machine, MEGATRON)
 
 
 def _megatron(line: Line) -> Layout:
-    data, micro = int(line["data"]), int(line["micro_batch"])
-    accumulate = int(line["global_batch"]) // (data * micro)
-    return Layout(data, int(line["tensor"]), int(line["pipeline"]), 0, micro, accumulate, recompute=1)
+    data, tensor, pipeline, micro, batch = _numbers(line, "data", "tensor", "pipeline", "micro_batch", "global_batch")
+    return Layout(data, tensor, pipeline, 0, micro, batch // (data * micro), recompute=1)
 
 
-def _foundry(lines: Sequence[Line]) -> Iterator[LayoutGroup]:
-    shapes = _grouped(lines, lambda line: (line["gpu"], line["model"], int(line["seq_len"]), line["precision"]))
-    for (gpu, model, tokens, precision), numbers in shapes.items():
-        mine = [lines[number] for number in numbers]
-        layers, hidden = int(mine[0]["layers"]), int(mine[0]["hidden"])
-        heads = max(hidden // 128, 1)
-        shape = Transformer(layers, hidden, heads, heads, 4 * hidden, _FOUNDRY_VOCAB, tokens, tied=True, gated=False)
-        layouts = [
-            Layout(
-                dp=int(line["gpus"]),
-                tp=1,
-                pp=1,
-                shard=3 if line["sharding"] == "full_shard" else 2,
-                micro_batch=int(line["micro_batch"]),
-                accumulate=int(line["grad_accum"]),
-                recompute=int(line["activation_checkpointing"]),
-            )
-            for line in mine
-        ]
-        setting = Setting(shape, _foundry_machine(gpu, precision), FSDP)
-        measured = [(float(line["step_time_s"]), np.nan) for line in mine]
-        yield _group(f"{gpu} {model}", numbers, setting, layouts, measured)
-
-
-_EIGHT_BITS = 1.5  # what products of matrices gain over bf16 in training, by published end-to-end speeds
-
-
-def _foundry_machine(gpu: str, precision: str) -> Machine:
-    """Return its nodes: 1,600 Gb/s between those of A100, as its page says; H100 nodes usually have twice that."""
+def _foundry(lines: Sequence[Line]) -> Setting:
+    """Return MPT on its nodes: 1,600 Gb/s between those of A100, as its page says; of H100 usually twice that."""
+    gpu, precision = lines[0]["gpu"], lines[0]["precision"]
+    layers, hidden, tokens = _numbers(lines[0], "layers", "hidden", "seq_len")
+    heads = max(hidden // 128, 1)
+    shape = Transformer(layers, hidden, heads, heads, 4 * hidden, _FOUNDRY_VOCAB, tokens, tied=True, gated=False)
     device = Machine.of_device(gpu, network=50e9 if gpu.startswith("h100") else 25e9)
-    return replace(device, name=gpu, narrow=_EIGHT_BITS if precision == "amp_fp8" else 1.0)
+    narrow = _EIGHT_BITS if precision == "amp_fp8" else 1.0
+    return Setting(shape, replace(device, name=gpu, narrow=narrow), FSDP)
+
+
+def _fsdp(line: Line) -> Layout:
+    gpus, micro, accumulate, again = _numbers(line, "gpus", "micro_batch", "grad_accum", "activation_checkpointing")
+    return Layout(gpus, 1, 1, 3 if line["sharding"] == "full_shard" else 2, micro, accumulate, again)
+
+
+_READERS = {
+    PLAYBOOK: _Reader(
+        key=lambda line: (line["model"],),
+        name=lambda key: key[0],
+        setting=_playbook,
+        layout=lambda line: Layout(*_numbers(line, "dp", "tp", "pp", "zero_stage", "micro_batch", "grad_accum")),
+        measured=_speed_and_memory,
+    ),
+    VTRAIN: _Reader(
+        key=lambda line: (line["hidden"], line["layers"], line["heads"], line["seq_len"]),
+        name=lambda key: f"{key[0]}x{key[1]}",
+        setting=_vtrain,
+        layout=_megatron,
+        measured=lambda line: (float(line["iteration_ms"]) / 1000, np.nan),
+    ),
+    FOUNDRY: _Reader(
+        key=lambda line: (line["gpu"], line["model"], line["seq_len"], line["precision"]),
+        name=lambda key: f"{key[0]} {key[1]}",
+        setting=_foundry,
+        layout=_fsdp,
+        measured=lambda line: (float(line["step_time_s"]), np.nan),
+    ),
+}

@@ -1,8 +1,11 @@
-"""The peak of a micro-batch with low, mid, high and P(fits), and the largest micro-batch that fits.
+"""The peak of a micro-batch with low, mid, high and P(fits), the largest that fits, and what nvidia-smi shows.
 
-    P(fits) = min over phases  P(peak <= (total - context) (1 - fragments))
+    P(fits)  = min over phases  P(peak <= (total - context) (1 - fragments))
+    reserved = context + peak + kept x (private parts of the other phases) + rounding x (the batch's part)
 
-low and high are the 10th and 90th percentiles; phases are off together.
+low and high are the 10th and 90th percentiles; phases are off together. nvidia-smi shows the context too, and blocks
+that one phase leaves and no other takes. That is an estimate of another kind than the peak: the allocator frees and
+retries when it is near the device's total, so the value is bounded by it, and says little about what fits.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from statistics import NormalDist
 from cotune.modelling.memory.activations import logits_bytes
 from cotune.modelling.memory.measured import measured_forecasts
 from cotune.modelling.memory.peak import CountedMemory
-from cotune.modelling.memory.phases import UNCORRECTED, Correction, DeviceRoom, counted_forecasts
+from cotune.modelling.memory.phases import GIB, UNCORRECTED, Correction, DeviceRoom, counted_forecasts
 
 MOST = 4096  # sequences in a micro-batch
 _TENTH = NormalDist().inv_cdf(0.9)
@@ -65,3 +68,30 @@ def largest_batch(
         assert found.p_fits is not None
         low, high = (middle, high) if found.p_fits >= confidence else (low, middle)
     return low
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedConstants:
+    """Set by hand on `fms_finetune`'s rows below 74 GiB, so in-sample there."""
+
+    context: float = 0.8 * GIB
+    collectives: float = 2.0 * GIB  # NCCL, and streams that do not share blocks
+    kept: float = 0.8
+    rounding: float = 0.06
+
+
+RESERVED = ReservedConstants()
+
+
+def reserved_bytes(counted: CountedMemory, micro_batch: int, room: DeviceRoom) -> float:
+    """Return about what nvidia-smi shows for a process of that config."""
+    highest = counted.phase(micro_batch)
+    # The first layer's backward takes the blocks of the last one's.
+    apart = {"update", "loss", "last layer"} - {"last layer" if highest.name == "first layer" else highest.name}
+    left = sum(counted.private(one, micro_batch) for one in counted.phases if one.name in apart and one != highest)
+    sharded = counted.setup.gpus > 1
+    if sharded and highest.name == "first layer":
+        left = 0.15 / RESERVED.kept * highest.per_sequence * micro_batch
+    context = RESERVED.context + (RESERVED.collectives if sharded else 0.0)
+    batch = highest.per_sequence * micro_batch
+    return min(context + highest.bytes(micro_batch) + RESERVED.kept * left + RESERVED.rounding * batch, room.total)
