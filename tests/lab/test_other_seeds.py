@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedBenchmark:
     single = world(tmp_path_factory.mktemp("recordings") / "single", seeds=1)
-    return bench_other_seeds([folder, single], confidences=(0.5, 0.9), processes=1)
+    return bench_other_seeds([folder, single], confidences=(0.5, 0.9), max_samples=6, processes=1)
 
 
 def test_probes_see_one_seed_and_all_others_judge(folder: Path) -> None:

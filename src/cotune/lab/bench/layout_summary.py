@@ -12,7 +12,7 @@ all lines mostly measure stragglers. Rivals choose among the same lines of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -105,9 +105,9 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
     fits = gathered(lambda one: one.forecasts.p_fits)
     inside = gathered(_inside)
     choices = [_own_choice(one) for one in judged]
-    anchor = _anchor(name, [choice for part in choices for choice in part])
+    shares = asdict(_anchor(name, [choice for part in choices for choice in part]))
     return LayoutSummary(
-        model=name,
+        model=shares.pop("name"),
         speed_median_few_nodes=_median(speed[ran & left & few]),
         best_third_mape_few_nodes=_mean(speed[best & few]),
         best_third_mape_many_nodes=_mean(speed[best & ~few]),
@@ -115,11 +115,7 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
         coverage=_mean(inside[ran & left]),
         crashes_foreseen=_mean(fits[~ran & left] < 0.5),
         false_alarms=_mean(fits[ran & left] < 0.5),
-        within_5_percent=anchor.within_5_percent,
-        within_10_percent=anchor.within_10_percent,
-        regret_median=anchor.regret_median,
-        crash_chosen=anchor.crash_chosen,
-        cells=anchor.cells,
+        **shares,
     )
 
 

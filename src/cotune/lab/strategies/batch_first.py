@@ -7,8 +7,8 @@
 LB-BSP has equal finishing times with equal batches on identical workers, so what is left of the method is the batch:
 the one that one worker gets through the most examples per second with.
 
-Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019;
-Chen et al., Semi-dynamic load balancing (LB-BSP), SoCC 2020; its poster, SoCC 2018.
+Reference: Bergstra et al., Algorithms for hyper-parameter optimization, NeurIPS 2011; Akiba et al., Optuna, KDD 2019.
+Reference: Chen et al., Semi-dynamic load balancing (LB-BSP), SoCC 2020; its poster, SoCC 2018.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@
 Pollux's throughput law is used as published. The efficiency of a global batch, the progress that one example makes in
 it, is what the learning curves say instead of the gradient noise.
 
-Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022;
-Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019; Peng et al., Optimus: an
-efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018; Qiao et al., Pollux: co-adaptive cluster
-scheduling for goodput-optimized deep learning, OSDI 2021.
+Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022.
+Reference: Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019.
+Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for deep learning clusters, EuroSys 2018.
+Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optimized deep learning, OSDI 2021.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ def show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> N
     rows = bench_steps(read_table(path), column, measure=measure, draws=draws, seed=seed)
     totals = step_summaries(rows, measure)
     if json:
-        emit_json("bench.layouts", {"choices": [], "measure": measure, **documents(rows=rows, summary=totals)})
+        told = {**documents(rows=rows, choices=[]), "measure": measure, **documents(summary=totals)}
+        emit_json("bench.layouts", told)
         return
     table(
         ("table", "rows", "learnt from", "median error", "MAPE", "80 % interval covers"),

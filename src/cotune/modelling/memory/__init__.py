@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cotune.modelling.memory.architecture import Architecture, guessed, matched
 from cotune.modelling.memory.fits import MemoryEstimate, estimate, largest_batch, reserved_bytes
-from cotune.modelling.memory.learnt import MeasuredPeak, learn
 from cotune.modelling.memory.peak import CountedMemory, count
-from cotune.modelling.memory.phases import Correction, DeviceRoom, device_room
+from cotune.modelling.memory.phases import Correction, DeviceRoom, MeasuredPeak, device_room, learn
 from cotune.modelling.memory.setup import HF_2024_06, HF_2024_11, TrainingSetup
 from cotune.modelling.memory.sources import from_config, from_module, from_name, read_architecture
 

@@ -1,27 +1,78 @@
-"""`cotune model`: what a model costs before it is trained."""
+"""`cotune model`: what a model costs before it is trained, and what laws of models learn from, measured here."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Json
-from cotune.cli.output import emit_json, say, table
+from cotune.cli.options import Budget, Json, Seed
+from cotune.cli.output import emit_json, note, progress, say, table
 from cotune.devices.calibration import keep
 from cotune.devices.present import visible_gpus
+from cotune.errors import UsageError, missing_extra, suggestion
+from cotune.modelling.layer_rows import SHAPES
 from cotune.modelling.verbs._inspect import inspect
 from cotune.modelling.verbs._layouts import layouts
 from cotune.modelling.verbs._memory import memory
 from cotune.modelling.verbs._model_predictions import predict
-from cotune.modelling.verbs._random_layers import layers
 from cotune.store import work_folder
-from cotune.units import number
+from cotune.units import duration, number, seconds
 
 model = typer.Typer(no_args_is_help=True, help="Predict, inspect and measure models, trained or not.")
-for command in (inspect, memory, layouts, predict, layers):
+for command in (inspect, memory, layouts, predict):
     model.command()(command)
+
+
+@model.command()
+def layers(
+    count: Annotated[int, typer.Argument(min=1, help="How many random layers of each kind.")],
+    kinds: Annotated[
+        str, typer.Option("--kinds", help="Which: dense, conv, pool, recurrent.")
+    ] = "dense,conv,pool,recurrent",
+    into: Annotated[Path, typer.Option("--into", help="The folder of their tables.")] = Path("layers"),
+    evenly: Annotated[bool, typer.Option("--evenly", help="Draw sizes as published: nearly all are large.")] = False,
+    budget: Budget = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Time random single layers on this machine, for laws of layers to learn."""
+    wanted = tuple(word.strip() for word in kinds.split(","))
+    for word in wanted:
+        if word not in SHAPES:
+            known = ", ".join(SHAPES)
+            raise UsageError(f"no kind of layer named {word!r}; there are {known}{suggestion(word, SHAPES)}")
+    try:
+        import torch
+    except ImportError:
+        raise missing_extra("torch, which runs the layers,", "torch") from None
+    from cotune.modelling.workloads.random_layers import Collection, collect, device_name
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    begun = time.monotonic()
+    deadline = None if budget is None else begun + seconds(budget)
+    timed = failed = 0
+    with progress(float(count)) as shown:
+        for layer in collect(into, wanted, count, device, Collection(seed=seed, evenly=evenly), deadline=deadline):
+            timed, failed = timed + 1, failed + (layer.ms is None)
+            if layer.ms is None:
+                note(f"could not run {layer.kind} {layer.shape}: its row has no time")
+            if (layer.number + 1) % 10 == 0 or shown.total <= 20:
+                pace = (time.monotonic() - begun) / timed
+                left = pace * (len(wanted) * (count - layer.number) - wanted.index(layer.kind) - 1)
+                shown.update(layer.number + 1, f"{layer.number + 1} of {count} layers of each kind", left)
+    name, spent = device_name(device), time.monotonic() - begun
+    files = [str(into / f"{kind}_{name}.csv") for kind in wanted]
+    if json:
+        facts = {"device": name, "timed": timed, "failed": failed, "seconds": spent, "files": files}
+        emit_json("profile.random_layers", facts)
+        return
+    say(f"timed {timed - failed} layers on {name} in {duration(spent)}" + (f", {failed} failed" if failed else ""))
+    say(f"they are in {', '.join(files)}; the same command goes on from there")
+    say(f"next: cotune bench layers {into}")
 
 
 @model.command()
