@@ -30,11 +30,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune.cluster.loop import Footing, Moment, drive
+from cotune.cluster.loop import InForce, Moment, drive
 from cotune.cluster.node_packing import Count
-from cotune.cluster.policy import Active, Submission
-from cotune.cluster.service.belief import Belief
-from cotune.cluster.service.device_types import SLOT, alike, less
+from cotune.cluster.policy import Active, Submission, less
+from cotune.cluster.service.device_types import SLOT, alike
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.rules import ServiceRules
@@ -126,7 +126,7 @@ def lived(policy: str, day: Day, folder: Path, seen: Seen = lambda _: None) -> d
                 id, goal = _submit(len(asked), folder, store, day)
                 asked[id] = goal
             _look_aside(queue, aside)
-            if len(asked) == day.jobs and all(job.state in FINAL for job in queue.line(ids=set(asked))):
+            if len(asked) == day.jobs and all(job.state in FINAL for job in queue.listed(ids=set(asked))):
                 break
             if time.monotonic() >= kept + KEEP:
                 kept = time.monotonic()
@@ -261,7 +261,7 @@ def _played(
     if not arrived:
         return {}
     first = min(arrived.values())  # the service counts the rounds of a policy from there too
-    beliefs = {job.id: Belief.of(job.belief) for job in jobs if job.id in arrived and job.belief is not None}
+    beliefs = {job.id: PlannedJob.of(job.belief) for job in jobs if job.id in arrived and job.belief is not None}
     submissions = [
         beliefs[job.id].submission(
             job.id,
@@ -279,15 +279,15 @@ def _played(
     world = WhileMeasured(sorted(submissions, key=lambda job: job.submit), believe)
     world.aside = [(max(at - first, 0.0), units) for at, units in aside]
     decider = rules.decider(cluster)
-    footing = lambda: Footing(decider, less(cluster, {SLOT: world.set_aside}), cluster)  # noqa: E731
-    ended = drive(decider, cluster, world, Count(), footing=footing)
+    in_force = lambda: InForce(decider, less(cluster, {SLOT: world.set_aside}), cluster)  # noqa: E731
+    ended = drive(decider, cluster, world, Count(), in_force=in_force)
     return {one.job.name: (first + world.now(), one.service) for one in ended if not one.declined}
 
 
 def _epochs_forecast(job: QueuedJob) -> float | None:
     if job.belief is None or not job.result or not job.result.get("config"):
         return None
-    return Belief.of(job.belief).needed.get(job.result["config"]["global_batch"])
+    return PlannedJob.of(job.belief).needed.get(job.result["config"]["global_batch"])
 
 
 def _planned_at(queue: Queue, job: QueuedJob) -> float | None:

@@ -109,7 +109,7 @@ def judged(queue: Queue, id: str, folder: Path) -> bool:
     ends = sum(what == "end" and whole for what, _, whole, *_ in written)
     twice = FAULTS["_twice"](written, ends)
     starts = sum(what == "start" for what, *_ in written)
-    told = f"{starts} starts, {found.standing.restarts} losses, {ends} whole trainings {twice or ''}"
+    told = f"{starts} starts, {found.status.restarts} losses, {ends} whole trainings {twice or ''}"
     print(f"{found.name} on {WIDTHS[int(found.name[3:])]} workers: {found.state}, {told} ({found.reason})")
     return found.state is State.DONE and ends == 1 and not twice
 

@@ -42,8 +42,8 @@ def test_a_job_handed_in_twice_goes_on_from_a_run_cut_short_once(tmp_path: Path)
         store.save(settings.job, cut)
         arrived = Intake(stores, [settings, settings], None, engine=None, slots=2, seed=0).arrivals(0.0)
     assert arrived is not None
-    assert [queued.submission.name for queued in arrived] == ["twice", "twice'"]
-    assert [[start.id for start in queued.earlier] for queued in arrived] == [["cut"], []]
+    assert [job.id for job in arrived] == ["twice", "twice'"]
+    assert [[start.id for start in job.earlier] for job in arrived] == [["cut"], []]
 
 
 def test_each_job_is_believed_by_the_store_of_its_own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_goal_that_cannot_be_met_is_declined_and_the_others_are_served(
             config = Config.data_parallel(batch, 1, device)
             store.save(settings.job, Sample(config, 2.0, 10.0, seconds=20.0, id=f"{settings.job.name}{batch}"))
         intake = Intake(stores, first, None, engine=None, slots=2, seed=0)
-        assert [queued.submission.name for queued in intake.arrivals(0.0) or ()] == ["calm"]
+        assert [job.id for job in intake.arrivals(0.0) or ()] == ["calm"]
         assert [one["job"] for one in intake.declined] == ["hasty"]
         assert "declined hasty: no config" in capsys.readouterr().err
         with pytest.raises(Infeasible):
@@ -97,9 +97,9 @@ def test_a_file_that_could_not_be_read_is_taken_once_it_is_whole(tmp_path: Path)
         half = queue / "b.yaml"
         half.write_text(JOB[:30])
         os.utime(half, (1, 1))
-        assert [queued.submission.name for queued in intake.arrivals(0.0) or ()] == ["twice"]
+        assert [job.id for job in intake.arrivals(0.0) or ()] == ["twice"]
         assert [one["job"] for one in intake.declined] == ["b.yaml"]
         assert intake.arrivals(1.0) == []
         half.write_text(JOB)
-        assert [queued.submission.name for queued in intake.arrivals(2.0) or ()] == ["twice'"]
+        assert [job.id for job in intake.arrivals(2.0) or ()] == ["twice'"]
     assert intake.declined == []

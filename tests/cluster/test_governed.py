@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cotune import registry
 from cotune.cluster.governed import Governed
-from cotune.cluster.loop import Changes, Footing, drive
+from cotune.cluster.loop import Changes, InForce, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.policies.orders import Fifo, Srtf
 from cotune.cluster.policy import Active, Policy, Submission, rigid_config
@@ -100,6 +100,6 @@ def test_the_policy_is_changed_while_jobs_run() -> None:
     last = Srtf()
     seen: list[Changes] = []
     world = Simulated([long, *short])
-    footing = lambda: Footing(next(policies, last), CLUSTER, CLUSTER)  # noqa: E731
-    ended = [active.job.name for active in drive(Fifo(), CLUSTER, world, Count(), seen.append, footing=footing)]
+    in_force = lambda: InForce(next(policies, last), CLUSTER, CLUSTER)  # noqa: E731
+    ended = [active.job.name for active in drive(Fifo(), CLUSTER, world, Count(), seen.append, in_force=in_force)]
     assert ended == ["short-0", "short-1", "short-2", "long"], "under fifo the long one would have ended first"

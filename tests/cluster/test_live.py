@@ -10,16 +10,15 @@ import pytest
 
 from cotune import registry
 from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import Queued, whole
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
-from cotune.cluster.policy import Submission
-from cotune.cluster.work import Steady
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Event, Launch, Started
 from cotune.space import Configs
-from cotune.types import Cluster, Config, Device, Goal, Job, Sample
+from cotune.types import STOP_GRACE, Cluster, Config, Device, Goal, Job, Sample
 from lab.worlds import world as recorded_world
 
 EPOCHS = 6
@@ -43,7 +42,7 @@ class Hall:
     """A queue of jobs on one recording, and all that came of it."""
 
     def __init__(self, recording: Recording, slots: int) -> None:
-        self.recording, self.waiting = recording, list[tuple[float, Queued]]()
+        self.recording, self.waiting = recording, list[tuple[float, LiveJob]]()
         self.device = recording.cluster.devices[0].name
         self.cluster = Cluster((Device(self.device, slots),))
         self.kept: list[Sample] = []
@@ -59,7 +58,8 @@ class Hall:
         deadline: float | None = None,
         batches: tuple[int, ...] = (16,),
         servers: tuple[int, ...] = (0,),
-        **more: float,
+        goal: Goal | None = None,
+        silence: float | None = None,
     ) -> None:
         """Hand in a job that knows its seconds; it may take one or two workers, or those it wants."""
         configs = [
@@ -69,29 +69,25 @@ class Hall:
         ]
         seconds = {config: epochs * self.pace(config) for config in configs}
         wants = Config.data_parallel(batches[0], workers, self.device, servers=servers[0])
-        submission = Submission(
-            name, at, wants.units, seconds[wants], deadline=None if deadline is None else at + deadline,
-            work=Steady(1.0, {config: 1 / taken for config, taken in seconds.items()}), wants=wants, device=self.device,
-        )  # fmt: skip
         needed = {config.global_batch: float(epochs) for config in configs}
-        self.waiting.append((at, Queued(self.recording.job, Goal(epochs=epochs), submission, needed, **more)))
+        planned = PlannedJob(
+            self.recording.job, goal or Goal(epochs=epochs), self.cluster, "recorded", {}, silence, STOP_GRACE, wants,
+            seconds, needed, interval=(seconds[wants],) * 3, forecast={},
+        )  # fmt: skip
+        due = None if deadline is None else at + deadline
+        submission = planned.submission(name, submit=at, deadline=due, cluster=self.cluster)
+        self.waiting.append((at, LiveJob.arriving(planned, submission, Path("nowhere") / name)))
 
     def pace(self, config: Config) -> float:
         return float(self.recording.epoch_seconds(Configs.of([config]))[0])
 
-    def arrivals(self, now: float) -> list[Queued] | None:
-        due = [queued for at, queued in self.waiting if at <= now]
-        self.waiting = [(at, queued) for at, queued in self.waiting if at > now]
+    def arrivals(self, now: float) -> list[LiveJob] | None:
+        due = [job for at, job in self.waiting if at <= now]
+        self.waiting = [(at, job) for at, job in self.waiting if at > now]
         return due if due or self.waiting else None
 
     def run(self, policy: str, engine: Recorded | None = None) -> LiveWorld:
-        world = LiveWorld(
-            engine or Recorded(recording=self.recording),
-            self.arrivals,
-            Path("nowhere"),
-            self._keep,
-            engine_name="recorded",
-        )
+        world = LiveWorld(engine or Recorded(recording=self.recording), self.arrivals, self._keep, replays=True)
         for _ in drive(registry.create("policy", policy), self.cluster, world, Count(), self.decisions.append):
             pass
         return world
@@ -160,7 +156,7 @@ def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> Non
     assert 0 < long.starts[0].epochs < EPOCHS
     assert long.starts[1].resumed_from == long.starts[0].id
     assert long.starts[1].epochs == EPOCHS
-    together = whole(long)
+    together = long.whole
     assert together is not None
     assert together.seconds < 1.4 * whole_of_it, "what was trained is not trained again"
     assert long.active.waited == pytest.approx(short.active.executed, rel=0.2)
@@ -170,9 +166,7 @@ def test_a_job_that_wants_the_most_accuracy_goes_on_although_it_had_met_its_targ
     recording: Recording,
 ) -> None:
     hall = Hall(recording, 1)
-    hall.hand_in("long", 0.0, 1)
-    ((at, queued),) = hall.waiting
-    hall.waiting = [(at, replace(queued, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate")))]
+    hall.hand_in("long", 0.0, 1, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate"))
     hall.hand_in("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
     long, _ = hall.run("srtf").jobs.values()
     assert [len(long.starts), long.starts[-1].epochs] == [2, EPOCHS]
@@ -222,11 +216,11 @@ def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) 
     hall = Hall(recording, 64)
     hall.hand_in("good", 0.0, 1)
     hall.hand_in("other", 0.0, 1)
-    broken = hall.waiting.pop()[1]
+    other = hall.waiting.pop()[1].planned
     beyond = Config.data_parallel(16, 60, hall.device)  # not recorded
-    work = Steady(1.0, {beyond: 1.0})
-    submission = Submission("lost", 0.0, 60, 1.0, work=work, wants=beyond, device=hall.device)
-    hall.waiting.append((0.0, Queued(broken.job, broken.goal, submission, {beyond.global_batch: 6.0})))
+    planned = replace(other, wants=beyond, seconds={beyond: 1.0}, needed={beyond.global_batch: 6.0})
+    submission = planned.submission("lost", submit=0.0, deadline=None, cluster=hall.cluster)
+    hall.waiting.append((0.0, LiveJob.arriving(planned, submission, Path("nowhere"))))
     good, lost = hall.run("fifo").jobs.values()
     assert good.failure is None
     assert lost.failure is not None

@@ -137,11 +137,12 @@ def test_a_served_job_is_believed_to_take_what_its_plan_says(folder: Path) -> No
         plan = project.plan()
     with Stores(None) as stores:
         intake = Intake(stores, [settings_of(folder / "cotune.yaml", None)], None, engine=None, slots=4, seed=0)
-        (queued,) = intake.arrivals(0.0) or []
-    wants = queued.submission.wants  # in slots of the service, whatever device they are
+        (job,) = intake.arrivals(0.0) or []
+    submission, wants = job.active.job, job.active.job.wants  # in slots of the service, whatever device they are
     assert wants is not None
-    assert (wants.workers, wants.batch_size, queued.device) == (plan.config.workers, plan.config.batch_size, "t4")
-    whole = queued.submission.seconds + (queued.submission.restart or 0.0)  # training, and the start before it
+    assert (wants.workers, wants.batch_size) == (plan.config.workers, plan.config.batch_size)
+    assert job.planned.wants.device == "t4"
+    whole = submission.seconds + (submission.restart or 0.0)  # training, and the start before it
     assert whole == pytest.approx(plan.forecast.seconds.mid, rel=1e-12)
 
 

@@ -14,18 +14,19 @@ from cotune.checkpoints import has_checkpoint, is_own
 from cotune.cli.options import runs_folder
 from cotune.cli.output import note
 from cotune.cli.remedies import explained
-from cotune.cluster.live_job import Queued
-from cotune.cluster.service.belief import Belief
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.service.device_types import alike
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.display import Terminal
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
+from cotune.identity import new_id
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
 from cotune.safety.regular import require_regular
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
-from cotune.types import Cluster, Job, Sample
+from cotune.types import Job, Sample
 
 
 class Stores:
@@ -81,10 +82,11 @@ class Intake:
             raise UsageError(f"no job file in {queue} yet: the first one tells the engine and the device")
         self.like = self._waiting[0]
         self.slots = slots or _slots(self.like)
-        self.cluster = _of_size(self.like.cluster, self.slots)
+        first_type = replace(self.like.cluster.devices[0], count=self.slots)
+        self.cluster = replace(self.like.cluster, devices=(first_type,))
         self.pool = alike(self.slots)
 
-    def arrivals(self, now: float) -> list[Queued] | None:
+    def arrivals(self, now: float) -> list[LiveJob] | None:
         """Return the jobs that were handed in since; None when none will be."""
         self._look()
         if not self._waiting and self._queue is None:
@@ -92,7 +94,7 @@ class Intake:
         found = []
         for settings in self._waiting:
             try:
-                found.append(self._queued(settings, now))
+                found.append(self._arriving(settings, now))
             except CotuneError as error:
                 others = len(self._waiting) > 1 and isinstance(error, Infeasible)  # who can do without this one
                 if self._queue is None and not others:
@@ -122,7 +124,8 @@ class Intake:
         self.declined.append({"job": name, "reason": explained(error)})
         note(f"declined {name}: {explained(error)}")
 
-    def _queued(self, settings: Settings, now: float) -> Queued:
+    def _arriving(self, settings: Settings, now: float) -> LiveJob:
+        """Return a job with what its samples tell of every config; refuse one that could not meet its goal alone."""
         if settings.engine != self.like.engine or settings.cluster.devices[0].name != self.cluster.devices[0].name:
             here = f"{self.like.engine} with {self.cluster.devices[0].name}"
             raise UsageError(
@@ -132,9 +135,14 @@ class Intake:
         while name in self._names:
             name += "'"
         self._names.add(name)
-        queued = _believed(settings, self._stores.of(settings.job), self.cluster, name=name, now=now, seed=self._seed)
-        before = self._before(queued.job, name)
-        return replace(queued, earlier=(before,) if before else ())
+        here_only, store = replace(settings, cluster=self.cluster), self._stores.of(settings.job)
+        planned = PlannedJob.learn(Project(settings=here_only, store=store, display=Terminal()), self._seed)
+        deadline = None if planned.goal.deadline is None else now + planned.goal.deadline
+        submission = planned.submission(name, submit=now, deadline=deadline)
+        before = self._before(planned.job, name)
+        if before is None:
+            return LiveJob.arriving(planned, submission, runs_folder() / new_id())
+        return LiveJob.arriving(planned, submission, Path(before.folder), (before,))
 
     def _before(self, job: Job, name: str) -> Sample | None:
         """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
@@ -162,24 +170,3 @@ def _slots(settings: Settings) -> int:
     """Return the workers there are: as many as the device that is served, else emulated nodes, else cores."""
     nodes = settings.engine_settings.get("nodes")
     return settings.cluster.devices[0].count or (nodes if isinstance(nodes, int) else len(os.sched_getaffinity(0)))
-
-
-def _of_size(cluster: Cluster, slots: int) -> Cluster:
-    return replace(cluster, devices=(replace(cluster.devices[0], count=slots),))
-
-
-def _believed(settings: Settings, kept: Store, cluster: Cluster, *, name: str, now: float, seed: int) -> Queued:
-    """Return a job with what its samples tell of every config; refuse one that could not meet its goal even alone."""
-    belief = Belief.learn(Project(settings=replace(settings, cluster=cluster), store=kept, display=Terminal()), seed)
-    deadline = belief.goal.deadline
-    submission = belief.submission(name, submit=now, deadline=None if deadline is None else now + deadline)
-    return Queued(
-        belief.job,
-        belief.goal,
-        submission,
-        belief.needed,
-        belief.spread,
-        silence=belief.silence,
-        stop_grace=belief.stop_grace,
-        device=belief.wants.device,
-    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from cotune.cluster.policy import Active, Policy, capacity
+from cotune.cluster.policy import Active, Policy, capacity, less
 from cotune.types import Cluster, Config
 
 
@@ -39,7 +39,7 @@ class Governed:
         stays = not getattr(self.policy, "preempts", True)
         for priority, same in groupby(line, key=lambda job: job.job.priority):
             stay = [job.config for job in line if job.config is not None and job.job.priority < priority and stays]
-            more = self._within(list(same), _less(cluster, _by_type([*given.values(), *stay])), room)
+            more = self._within(list(same), less(cluster, _by_type([*given.values(), *stay])), room)
             given |= more
             for job in line:
                 if job.job.name in more and job.job.team in room:
@@ -56,7 +56,7 @@ class Governed:
         used = _by_type([given[job.job.name] for job in own if job.job.name in given])
         kept = self._shared(own, _at_most(cluster, _parts(max(room[over], 0), used)))
         left = {team: most for team, most in room.items() if team != over}
-        return kept | self._within(others, _less(cluster, _by_type(kept.values())), left)
+        return kept | self._within(others, less(cluster, _by_type(kept.values())), left)
 
     def _shared(self, jobs: Sequence[Active], cluster: Cluster) -> dict[str, Config]:
         """Return what the policy gives some jobs of a cluster that may have nothing left."""
@@ -87,12 +87,6 @@ def _parts(units: int, used: Mapping[str, int]) -> dict[str, int]:
     parts = {kind: units * held // whole for kind, held in used.items()}
     parts[max(used, key=lambda kind: used[kind])] += units - sum(parts.values())
     return parts
-
-
-def _less(cluster: Cluster, taken: Mapping[str, int]) -> Cluster:
-    """Return a cluster without some units of some types."""
-    there = capacity(cluster)
-    return _at_most(cluster, {kind: max(units - taken.get(kind, 0), 0) for kind, units in there.items()})
 
 
 def _at_most(cluster: Cluster, most: Mapping[str, int]) -> Cluster:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
 
-from cotune.cluster.live_job import Serving
+from cotune.cluster.live_job import LiveJob
 from cotune.errors import CotuneError
 from cotune.types import Config, Failure
 
@@ -22,37 +21,19 @@ class AfterLoss(Enum):
     WAITS = "waits"  # for the policy to decide: the cluster is smaller
 
 
-class Journal(Protocol):
-    """Who keeps the books of what is started and stopped."""
+class Journal:
+    """What is noted of live jobs; this one keeps no books, and a job that loses a worker has failed."""
 
-    def starting(self, served: Serving, config: Config) -> int | None:
+    def starting(self, job: LiveJob, config: Config) -> int | None:  # noqa: ARG002
         """Note a start; return its fencing number, or raise where it may not be."""
-        ...
-
-    def stopping(self, served: Serving, words: str) -> None:
-        """Note that a job is asked to come to a checkpoint."""
-        ...
-
-    def stopped(self, served: Serving) -> None:
-        """Note that nothing of a job runs any more, and that it may be started again."""
-        ...
-
-    def lost(self, served: Serving, failure: Failure) -> AfterLoss:
-        """Note that workers were lost; say what becomes of the job."""
-        ...
-
-
-class NoJournal:
-    """Nobody keeps books: a job that loses a worker has failed."""
-
-    def starting(self, served: Serving, config: Config) -> int | None:  # noqa: ARG002
         return None
 
-    def stopping(self, served: Serving, words: str) -> None:
-        pass
+    def stopping(self, job: LiveJob, words: str) -> None:
+        """Note that a job is asked to come to a checkpoint."""
 
-    def stopped(self, served: Serving) -> None:
-        pass
+    def stopped(self, job: LiveJob) -> None:
+        """Note that nothing of a job runs any more, and that it may be started again."""
 
-    def lost(self, served: Serving, failure: Failure) -> AfterLoss:  # noqa: ARG002
+    def lost(self, job: LiveJob, failure: Failure) -> AfterLoss:  # noqa: ARG002
+        """Note that workers were lost; say what becomes of the job."""
         return AfterLoss.FAILS

@@ -12,16 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from cotune.cluster.journal import AfterLoss, Journal, NoJournal, Withdrawn
-from cotune.cluster.live_job import Queued, Serving
+from cotune.cluster.journal import AfterLoss, Journal, Withdrawn
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Moment
-from cotune.cluster.next_start import next_start
 from cotune.cluster.node_packing import Count, Placer
 from cotune.cluster.policy import Active
 from cotune.errors import CotuneError
-from cotune.identity import new_id
 from cotune.run.attempt import ENOUGH, Growing, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
@@ -38,28 +35,27 @@ class LiveWorld:
     def __init__(
         self,
         engine: Engine,
-        arrivals: Callable[[float], Sequence[Queued] | None],
-        folder: Path,
+        arrivals: Callable[[float], Sequence[LiveJob] | None],
         save: Callable[[Job, Sample], None],
         *,
-        engine_name: str,
+        replays: bool = False,
         journal: Journal | None = None,
         placer: Placer | None = None,
     ) -> None:
         """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be.
 
-        The placer is the one of the loop: it says on which nodes a job stands that is started.
+        The placer is the one of the loop: it says on which nodes a job stands that is started. An engine that `replays`
+        what was recorded needs no checkpoints.
         """
-        self._engine, self._arrivals, self._folder, self._save = engine, arrivals, folder, save
-        self._engine_name = engine_name
-        self._journal: Journal = journal or NoJournal()
+        self._engine, self._arrivals, self._save, self._replays = engine, arrivals, save, replays
+        self._journal = journal or Journal()
         self._placer: Placer = placer or Count()
         self._woken = self._halted = False
         self._begun = engine.now()
         self._now = 0.0
         self._open = True
         self._over: list[Active] = []  # ended while another was being stopped
-        self.jobs: dict[int, Serving] = {}
+        self.jobs: dict[int, LiveJob] = {}
         self._numbers = 0
         self._present: set[int] = set()
 
@@ -90,63 +86,56 @@ class LiveWorld:
     def start(self, active: Active) -> None:
         if active.number not in self._present:  # it came to its end while it was being stopped
             return
-        served = self.jobs[active.number]
-        if served.withdrawn or self._halted:
+        job = self.jobs[active.number]
+        if job.withdrawn or self._halted:
             return
-        launch, sample = next_start(served, self._placer.held(active), self._engine_name)
-        served.stopping = None
+        launch, sample = job.next_start(self._placer.held(active), replays=self._replays)
+        job.stopping = None
         active.ready = self._now + active.restart
         try:
-            launch = replace(launch, fence=self._journal.starting(served, launch.config))
+            launch = replace(launch, fence=self._journal.starting(job, launch.config))
             self._engine.start(launch)
-        except Withdrawn:
-            served.withdrawn = True
-            self._leave(served)
+        except CotuneError as error:  # one that was withdrawn or is still in use may be tried again; the others go on
+            job.withdrawn = isinstance(error, Withdrawn | StillInUse)
+            job.failure = None if isinstance(error, Withdrawn) else Failure(str(error))
+            self._leave(job)
             return
-        except StillInUse as error:  # it may be tried again
-            served.withdrawn, served.failure = True, Failure(str(error))
-            self._leave(served)
-            return
-        except CotuneError as error:  # its own fault: the others go on
-            served.failure = Failure(str(error))
-            self._leave(served)
-            return
-        served.heard = None
-        served.growing = Growing(launch, self._engine.now(), replace(sample, ended=False))
-        self._save(served.queued.job, served.growing.sample)
+        job.heard = None
+        job.growing = Growing(launch, self._engine.now(), replace(sample, ended=False))
+        self._save(job.planned.job, job.growing.sample)
 
     def stop(self, active: Active) -> None:
         """Stop a job and wait until it has given back what it held."""
-        served = self.jobs[active.number]
-        if served.growing is None:  # it has just ended by itself
+        job = self.jobs[active.number]
+        if job.growing is None:  # it has just ended by itself
             return
-        self._ask_to_stop(served, "others go first")
-        while served.growing is not None:
-            self._take(self._engine.wait(_TICK), stopped=served)
+        self._ask_to_stop(job, "others go first")
+        while job.growing is not None:
+            self._take(self._engine.wait(_TICK), stopped=job)
 
-    def _ask_to_stop(self, served: Serving, words: str) -> None:
-        growing = served.growing
+    def _ask_to_stop(self, job: LiveJob, words: str) -> None:
+        growing = job.growing
         if growing is None:
             return
-        self._journal.stopping(served, words)
-        served.stopping = ENOUGH
+        self._journal.stopping(job, words)
+        job.stopping = ENOUGH
         grace = checkpoint_seconds(growing.launch.job, _STOP_SECONDS, growing.sample.epoch_seconds)
         self._engine.stop(growing.launch.id, grace)
 
-    def withdraw(self, served: Serving, words: str) -> None:
+    def withdraw(self, job: LiveJob, words: str) -> None:
         """Have a job leave: one that runs comes to a checkpoint first."""
-        served.withdrawn = True
-        if served.growing is not None:
-            self._ask_to_stop(served, words)
-        elif served.active.number in self._present:
-            self._leave(served)
+        job.withdrawn = True
+        if job.growing is not None:
+            self._ask_to_stop(job, words)
+        elif job.active.number in self._present:
+            self._leave(job)
 
     def halt(self, words: str) -> None:
         """Stop all jobs at their checkpoints and take no more; they may be gone on with another time."""
         self._open, self._halted = False, True
-        for served in self.jobs.values():
-            self._ask_to_stop(served, words)
-        while any(served.growing is not None for served in self.jobs.values()):
+        for job in self.jobs.values():
+            self._ask_to_stop(job, words)
+        while any(job.growing is not None for job in self.jobs.values()):
             self._take(self._engine.wait(_TICK))
         self._present.clear()
         self._over.clear()
@@ -165,9 +154,9 @@ class LiveWorld:
 
     def interrupt(self) -> None:
         """Keep what the jobs under way have measured."""
-        for served in self.jobs.values():
-            if served.growing is not None:
-                self._save(served.queued.job, served.growing.interrupted(self._engine.now()))
+        for job in self.jobs.values():
+            if job.growing is not None:
+                self._save(job.planned.job, job.growing.interrupted(self._engine.now()))
 
     def sync(self, active: Active) -> None:
         passed, active.synced = self._now - active.synced, self._now
@@ -186,69 +175,65 @@ class LiveWorld:
         found = self._arrivals(self._now) if self._open else None
         self._open = found is not None
         arrived = []
-        for queued in found or ():
-            submission = queued.submission
-            active = Active(
-                submission, self._numbers, submission.seconds, submission.work, queued.spread,
-                submission.restart or 0.0, synced=self._now, entered=self._now,
-            )  # fmt: skip
-            earlier = Path(queued.earlier[-1].folder) if queued.earlier else self._folder / new_id()
-            self.jobs[active.number] = Serving(queued, active, queued.folder or earlier)
+        for job in found or ():
+            active = job.active
+            active.number, active.synced, active.entered = self._numbers, self._now, self._now
+            self.jobs[active.number] = job
             self._numbers += 1
             self._present.add(active.number)
             arrived.append(active)
         return arrived
 
-    def _take(self, event: Event | None, stopped: Serving | None = None) -> None:
+    def _take(self, event: Event | None, stopped: LiveJob | None = None) -> None:
         """Take in what the engine tells; a job that ended without being stopped leaves."""
         running = {one.growing.launch.id: (one, one.growing) for one in self.jobs.values() if one.growing}
         if event is None or event.launch not in running:
             return
-        served, growing = running[event.launch]
-        served.heard = self._engine.now()
+        job, growing = running[event.launch]
+        job.heard = self._engine.now()
         if isinstance(event, Started):
             growing.started(event)
         elif isinstance(event, Reported) and growing.told(event):
-            self._save(served.queued.job, growing.sample)
+            self._save(job.planned.job, growing.sample)
         elif isinstance(event, Ended):
-            self._ended(served, growing.launch, growing.finish(event, served.stopping), stopped)
+            self._ended(job, growing.launch, growing.finish(event, job.stopping), stopped)
 
-    def _ended(self, served: Serving, launch: Launch, sample: Sample, stopped: Serving | None) -> None:
+    def _ended(self, job: LiveJob, launch: Launch, sample: Sample, stopped: LiveJob | None) -> None:
         """Take in the end of a start: a job that was stopped or lost a worker may go on, any other leaves."""
-        served.done_before, served.growing = served.done, None
-        served.starts.append(sample)
-        self._save(served.queued.job, sample)
+        job.done_before, job.growing = job.done, None
+        job.starts.append(sample)
+        self._save(job.planned.job, sample)
         lost = sample.failure is not None and sample.failure.cause is Cause.OUTSIDE
-        if served.stopping == ENOUGH and (sample.failure is None or lost) and _unfinished(launch, sample):
-            self._journal.stopped(served)
-            if served is stopped:
+        if job.stopping == ENOUGH and (sample.failure is None or lost) and _unfinished(launch, sample):
+            self._journal.stopped(job)
+            if job is stopped:
                 return
         elif lost and sample.failure is not None:
-            after = self._journal.lost(served, sample.failure)
+            after = self._journal.lost(job, sample.failure)
             if after is AfterLoss.STARTS:
-                self.start(served.active)
+                self.start(job.active)
                 return
-            served.withdrawn = after is AfterLoss.WAITS
-            served.failure = sample.failure if after is AfterLoss.FAILS else None
+            job.withdrawn = after is AfterLoss.WAITS
+            job.failure = sample.failure if after is AfterLoss.FAILS else None
         else:
-            served.failure = sample.failure
-        self._leave(served)
+            job.failure = sample.failure
+        self._leave(job)
 
     def _watch(self) -> None:
         """End the starts that have taken all of their epochs, and those that hang."""
         now = self._engine.now()
-        for served in self.jobs.values():
-            growing = served.growing
-            if growing is None or served.stopping is not None:
+        for job in self.jobs.values():
+            growing = job.growing
+            if growing is None or job.stopping is not None:
                 continue
-            until = StopRule(epochs=growing.launch.epochs, silence=served.queued.silence, gaps=_GAPS)
-            served.stopping = growing.reason_to_stop(until, now, served.heard)
-            if served.stopping is not None:
-                self._engine.stop(growing.launch.id, growing.launch.stop_grace if served.stopping == ENOUGH else 0.0)
+            until = StopRule(epochs=growing.launch.epochs, silence=job.planned.silence, gaps=_GAPS)
+            job.stopping = growing.reason_to_stop(until, now, job.heard)
+            if job.stopping is not None:
+                self._engine.stop(growing.launch.id, growing.launch.stop_grace if job.stopping == ENOUGH else 0.0)
 
-    def _leave(self, served: Serving) -> None:
-        self._present.discard(served.active.number)
-        self._over.append(served.active)
+    def _leave(self, job: LiveJob) -> None:
+        self._present.discard(job.active.number)
+        self._over.append(job.active)
 
 
 def _unfinished(launch: Launch, sample: Sample) -> bool:

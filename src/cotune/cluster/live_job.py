@@ -1,48 +1,38 @@
-"""A job in the live world: what was handed in, the starts that it has made, and how much of it is done.
+"""A job in the live world: its plan, the starts that it has made, and how much of it is done.
 
 Work is the share of the whole training, since another global batch may need other epochs:
 
     done = sum over starts of epochs trained / epochs needed at that start's global batch
 
-A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew (`next_start`).
+A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
+from cotune.checkpoints import has_checkpoint
+from cotune.cluster.node_rules import Taking
 from cotune.cluster.policy import Active, Submission
+from cotune.cluster.service.device_types import as_called
+from cotune.cluster.service.planned_job import PlannedJob
+from cotune.identity import new_id, timestamp
 from cotune.run.attempt import Growing, Stop
-from cotune.types import STOP_GRACE, Failure, Goal, Job, Sample
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A job that is handed in: what it is, what it asks for, and what is believed of it."""
-
-    job: Job
-    goal: Goal
-    submission: Submission
-    needed: Mapping[int, float]  # epochs that a training takes, by global batch
-    spread: float = 0.0  # standard deviation of the logarithm of its seconds
-    earlier: tuple[Sample, ...] = ()  # starts of it before it came here; the last left a checkpoint to go on from
-    silence: float | None = None  # seconds without a word that are too many
-    stop_grace: float = STOP_GRACE
-    device: str | None = None  # what its configs call a unit of the cluster, where that is another name
-    engine: str | None = None  # by name, where not all have the same
-    folder: Path | None = None  # where its files go
-    promised: bool = False  # it was admitted before, and is not sent away any more
+from cotune.run.launch import Launch
+from cotune.run.supervise import going_on
+from cotune.types import Failure, Sample
 
 
 @dataclass
-class Serving:
-    """A job that has arrived: its present start, and all that went before."""
+class LiveJob:
+    """A job on its way through the world: its present start, and all that went before."""
 
-    queued: Queued
+    planned: PlannedJob
     active: Active
     folder: Path
+    earlier: tuple[Sample, ...] = ()  # starts before it came here; the last left a checkpoint to go on from
     starts: list[Sample] = field(default_factory=list)
     growing: Growing | None = None
     done_before: float = 0.0  # by the starts before the present one
@@ -51,13 +41,39 @@ class Serving:
     heard: float | None = None  # on the engine's clock, once its code runs
     withdrawn: bool = False  # somebody asked for it to stop: it leaves as it is
 
+    @classmethod
+    def arriving(
+        cls, planned: PlannedJob, submission: Submission, folder: Path, earlier: tuple[Sample, ...] = ()
+    ) -> Self:
+        """Return a job as the world takes it, which gives it a number."""
+        restart = submission.restart or 0.0
+        active = Active(submission, -1, submission.seconds, submission.work, planned.spread, restart)
+        return cls(planned, active, folder, earlier)
+
+    @property
+    def id(self) -> str:
+        return self.active.job.name
+
+    @property
+    def all_starts(self) -> tuple[Sample, ...]:
+        return *self.earlier, *self.starts
+
+    @property
+    def whole(self) -> Sample | None:
+        """Return the last start with the learning curve of all of them, and their seconds together."""
+        starts = self.all_starts
+        if not starts:
+            return None
+        curve = tuple(point for start in starts for point in start.curve)
+        return replace(starts[-1], curve=curve, seconds=sum(start.seconds for start in starts))
+
     @property
     def finished(self) -> bool:
         """Say whether nothing is left to train."""
-        sample, goal = whole(self), self.queued.goal
+        sample, goal = self.whole, self.planned.goal
         if sample is None or self.failure is not None:
             return False
-        met = goal.prefer != "accurate" and self.queued.job.meets(goal.target, sample.accuracy)
+        met = goal.prefer != "accurate" and self.planned.job.meets(goal.target, sample.accuracy)
         return met or sample.epochs >= goal.cap
 
     @property
@@ -67,13 +83,31 @@ class Serving:
             return self.done_before
         sample = self.growing.sample
         trained = max(sample.epochs - self.growing.launch.trained, 0.0)
-        return min(self.done_before + trained / self.queued.needed[sample.config.global_batch], 1.0)
+        return min(self.done_before + trained / self.planned.needed[sample.config.global_batch], 1.0)
 
+    def next_start(self, nodes: Taking, *, replays: bool) -> tuple[Launch, Sample]:
+        """Return its next start in the config that it was given, on so many units of each node.
 
-def whole(served: Serving) -> Sample | None:
-    """Return the last start of a job with the learning curve of all of them, and their seconds together."""
-    starts = (*served.queued.earlier, *served.starts)
-    if not starts:
-        return None
-    curve = tuple(point for start in starts for point in start.curve)
-    return replace(starts[-1], curve=curve, seconds=sum(start.seconds for start in starts))
+        What its starts have done before is forgotten where it begins anew; where starts are replayed (`replays`) they
+        go on without a checkpoint.
+        """
+        assert self.active.config is not None
+        planned, config = self.planned, as_called(self.active.config, self.planned.wants.device)
+        target = None if planned.goal.prefer == "accurate" else planned.goal.target
+        name = new_id()
+        launch = Launch(
+            name, planned.job, config, planned.goal.cap, self.folder, target, stop_grace=planned.stop_grace,
+            nodes=tuple(node for node, units in nodes for _ in range(units)),
+        )  # fmt: skip
+        sample = Sample(
+            config, purpose="run", id=name, started=timestamp(),
+            engine=planned.engine,
+            folder=str(self.folder), seed=0, goal=planned.goal,
+        )  # fmt: skip
+        before = next(reversed(self.all_starts), None)
+        if before is None or not (replays or has_checkpoint(self.folder)):
+            self.done_before = 0.0
+            return launch, sample
+        if not self.starts:
+            self.done_before = min(before.epochs / planned.needed[config.global_batch], 1.0)
+        return going_on(launch, replace(before, goal=planned.goal), config)

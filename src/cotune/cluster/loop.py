@@ -34,8 +34,8 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
-    """On what a live cluster decides now: its policy may be another one, and it may be smaller at times.
+class InForce:
+    """The policy and the cluster in force: on a live cluster both may change, and it may be smaller at times.
 
     Who arrives is judged by `whole`, of which `cluster` is what jobs may have at this moment.
     """
@@ -90,25 +90,25 @@ def drive(
     placer: Placer,
     watch: Callable[[Changes], None] | None = None,
     *,
-    footing: Callable[[], Footing] | None = None,
+    in_force: Callable[[], InForce] | None = None,
 ) -> Iterator[Active]:
     """Run the jobs of a world under a policy until nothing more can happen; yield each job as it leaves.
 
-    Where policy and cluster may change, `footing` is asked for them before every decision.
+    Where policy and cluster may change, `in_force` is asked for them before every decision.
     """
-    desk = _desk(policy, cluster, world, placer) if footing is None else Round(policy, cluster, world.sync, placer)
+    desk = _desk(policy, cluster, world, placer) if in_force is None else Round(policy, cluster, world.sync, placer)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
     waits: bool = getattr(policy, "waits", False)  # whoever is not admitted may still find room later
     fruitless = 0
     stirred = False
     while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
-        if footing is not None and isinstance(desk, Round):
-            now_on = footing()
+        if in_force is not None and isinstance(desk, Round):
+            now_on = in_force()
             if now_on.policy is not policy:
                 policy, interval = now_on.policy, interval_of(now_on.policy)
                 admit, waits = getattr(policy, "admit", None), getattr(policy, "waits", False)
-            desk.stand_on(now_on.policy, now_on.cluster)
+            desk.go_by(now_on.policy, now_on.cluster)
             cluster = now_on.whole
         for active in moment.ended:
             desk.end(active)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
@@ -247,6 +247,13 @@ class OrderedPolicy(Policy, Protocol):
 def capacity(cluster: Cluster) -> dict[str, int]:
     """Return the number of each device; one that is not counted is without limit."""
     return {device.name: device.count if device.count is not None else 1 << 60 for device in cluster.devices}
+
+
+def less(cluster: Cluster, taken: Mapping[str, int]) -> Cluster:
+    """Return a cluster without some units of some types."""
+    there = capacity(cluster)
+    devices = (replace(one, count=max(there[one.name] - taken.get(one.name, 0), 0)) for one in cluster.devices)
+    return replace(cluster, devices=tuple(devices))
 
 
 def interval_of(policy: Policy) -> float | None:

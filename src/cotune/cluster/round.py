@@ -35,8 +35,8 @@ class Round:
     def busy(self) -> bool:
         return bool(self._active)
 
-    def stand_on(self, policy: Policy, cluster: Cluster) -> None:
-        """Decide by a policy for a cluster from now on; under another policy nobody has a standing or a promise yet."""
+    def go_by(self, policy: Policy, cluster: Cluster) -> None:
+        """Decide by a policy for a cluster from now on; under another policy nobody has a level or a promise yet."""
         self._cluster = cluster
         if policy is self._policy:
             return

@@ -32,7 +32,8 @@ def test_a_copy_and_its_copy_have_every_row_and_go_on_counting(url: str, tmp_pat
         queue.change_rules("las", {"vision": {"jobs": 9}})
         leader = Leadership(source, {"host": "here"})
         assert leader.take()
-        queue.change(first, lambda one: states.begun(one, State.PROFILING), "measured", term=leader.term)
+        led = Queue(source, leader.term)
+        led.change(first, lambda one: states.begun(one, State.PROFILING), "measured")
         counts = copy_store(source, copy)
         assert (counts["queue"], counts["queue_events"]) == (2, len(queue.events()))
         with pytest.raises(UsageError, match="is not empty"):

@@ -18,7 +18,6 @@ from cotune.cluster.service.preparing import TRIES, Preparing
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State
-from cotune.cluster.service.term import TermQueue
 from cotune.store import open_store
 from cotune.store.schema import queue as jobs
 
@@ -30,7 +29,7 @@ def preparing(folder: Path, store: str = "store.db") -> Iterator[Preparing]:
         leadership = Leadership(opened, {"pid": 1})
         assert leadership.take()
         preparers = Preparers(str(folder / store), leadership.term)
-        yield Preparing(TermQueue(Queue(opened), leadership.term), preparers)
+        yield Preparing(Queue(opened, leadership.term), preparers)
         preparers.close()
         leadership.release()
 
@@ -44,12 +43,12 @@ def submitted(queue: Queue, folder: Path, asked: Mapping[str, Any]) -> str:
 
 
 def gone_on(one: Preparing, room: MeasuringRoom | None) -> bool:
-    return one.go_on(one.notes.queue.line(states=[State.QUEUED]), alike(2), room)
+    return one.go_on(one.queue.listed(states=[State.QUEUED]), alike(2), room)
 
 
 def until_unmeasured(one: Preparing, id: str) -> None:
     """Go on until a job is known to need measuring."""
-    while one.notes.queue.get(id).reason != "waits to be measured":
+    while one.queue.get(id).reason != "waits to be measured":
         gone_on(one, None)
 
 
@@ -79,34 +78,34 @@ def test_measuring_takes_from_no_higher_priority_and_from_nobody_without_a_check
 
 def test_a_job_that_cannot_be_measured_says_so_and_what_comes_free_is_kept_for_it(tmp_path: Path) -> None:
     with preparing(tmp_path) as one:
-        id = submitted(one.notes.queue, tmp_path, {})
+        id = submitted(one.queue, tmp_path, {})
         until_unmeasured(one, id)
         taken = room(0, HeldUnits(SLOT, 2, 100, can_go_on=True))
         assert gone_on(one, taken)
         assert not gone_on(one, taken), "nothing is new"
         assert one.claim == MeasuringClaim(id, 0, {SLOT: 1})
-        assert one.notes.queue.get(id).reason.startswith("waits to be measured: 1 worker must come free")
+        assert one.queue.get(id).reason.startswith("waits to be measured: 1 worker must come free")
         assert gone_on(one, room(2))
         assert (one.claim, dict(one.preparers.reserved)) == (None, {SLOT: 2})
 
 
 def test_a_job_whose_deadline_has_passed_is_declined_before_any_worker_is_set_aside(tmp_path: Path) -> None:
     with preparing(tmp_path) as one:
-        id = submitted(one.notes.queue, tmp_path, {"deadline": "1h"})
+        id = submitted(one.queue, tmp_path, {"deadline": "1h"})
         until_unmeasured(one, id)
-        one.notes.queue.store.transact(lambda connection: connection.execute(update(jobs).values(submitted=0.0)))
+        one.queue.store.transact(lambda connection: connection.execute(update(jobs).values(submitted=0.0)))
         assert not gone_on(one, room(2))
-        assert one.notes.queue.get(id).state is State.DECLINED
-        assert one.notes.queue.get(id).reason.startswith("its deadline passed before it could be planned")
+        assert one.queue.get(id).state is State.DECLINED
+        assert one.queue.get(id).reason.startswith("its deadline passed before it could be planned")
 
 
 def test_a_job_whose_measuring_comes_to_nothing_says_with_which_last_line(
     tmp_path: Path, snapshot: JobSnapshot
 ) -> None:
     with preparing(tmp_path, "other.db") as one:
-        id = one.notes.queue.submit(snapshot)
-        while not one.notes.queue.get(id).is_final:
+        id = one.queue.submit(snapshot)
+        while not one.queue.get(id).is_final:
             gone_on(one, room(2))
-        job = one.notes.queue.get(id)
+        job = one.queue.get(id)
     assert job.state is State.FAILED
     assert job.reason.startswith(f"measuring it ended {TRIES} times (status 1): cotune.errors.NotFound: no job '{id}'")

@@ -13,7 +13,6 @@ from cli.jobs import cotune
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
 from cotune.cluster.service.leadership import Leadership, LeaseTerms
-from cotune.cluster.service.listing import listed
 from cotune.cluster.service.queue import NoLongerLeading, Queue, QuotaFull
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import IllegalMove, State
@@ -52,14 +51,15 @@ def test_one_leads_and_what_the_one_before_writes_is_refused(queue: Queue, url: 
         assert first.take()
         assert not second.take()
         id = queue.submit(snapshot)
-        queue.change(id, lambda one: states.begun(one, State.PROFILING), "measured", term=first.term)
+        led = Queue(store, first.term)
+        led.change(id, lambda one: states.begun(one, State.PROFILING), "measured")
         assert queue.cancel(id).state is State.STOPPING, "its leader has to stop it first"
         first.release()
         assert second.take()
         assert second.term == first.term + 1
         with pytest.raises(NoLongerLeading):
-            queue.change(id, states.put_back, "too late", term=first.term)
-        assert queue.change(id, states.put_back, "found again", term=second.term).state is State.CANCELLED
+            led.change(id, states.put_back, "too late")
+        assert Queue(store, second.term).change(id, states.put_back, "found again").state is State.CANCELLED
         second.release()
 
 
@@ -113,20 +113,21 @@ def test_a_list_shows_of_each_job_what_the_whole_job_does(queue: Queue, snapshot
     queue.cancel(first)
     now = queue.now()
     whole = [job_document(job, now) for job in queue.jobs()]
-    assert [job_document(job, now) for job in listed(queue.store)] == whole
-    assert [one.id for one in listed(queue.store, states=[State.CANCELLED])] == [first]
-    assert [one.user for one in listed(queue.store, team="", last=1)] == ["ada"]
+    assert [job_document(job, now) for job in queue.listed()] == whole
+    assert [one.id for one in queue.listed(states=[State.CANCELLED])] == [first]
+    assert [one.user for one in queue.listed(team="", last=1)] == ["ada"]
 
 
 def test_nobody_tells_when_a_job_ends_that_is_held(queue: Queue, snapshot: JobSnapshot) -> None:
     id = queue.submit(snapshot)
     leader = Leadership(queue.store, {})
     assert leader.take()
+    led = Queue(queue.store, leader.term)
     soon = {id: {"eta": [queue.now() + at for at in (1.0, 2.0, 3.0)]}}
-    queue.update(soon, term=leader.term)
+    led.update(soon)
     assert job_document(queue.get(id), queue.now())["eta"]["mid"] is not None
     queue.hold(id)
-    queue.update(soon, term=leader.term)  # as it was forecast while it came to its checkpoint
+    led.update(soon)  # as it was forecast while it came to its checkpoint
     leader.release()
     assert job_document(queue.get(id), queue.now())["eta"]["mid"] is None
 

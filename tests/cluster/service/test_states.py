@@ -30,7 +30,6 @@ class QueueMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.queue = Queue(open_store(":memory:"))
         self.file = JobSnapshot.written(TEXT, Path.cwd(), "cotune.yaml")
-        self.term = 0
         self.starts: dict[str, list[int]] = {}  # the fencing numbers that were given out
         self.ended: dict[str, State] = {}
         self.elect()
@@ -39,7 +38,7 @@ class QueueMachine(RuleBasedStateMachine):
         leadership = Leadership(self.queue.store, {})
         assert leadership.take()
         leadership._over.set()  # it never renews: time stands still here
-        self.term = leadership.term
+        self.led = Queue(self.queue.store, leadership.term)
 
     @rule(target=ids, held=st.booleans())
     def submit(self, held: bool) -> str:
@@ -56,38 +55,38 @@ class QueueMachine(RuleBasedStateMachine):
     def start(self, id: str, state: State) -> None:
         before = self.queue.get(id)
         try:
-            job = self.queue.change(id, lambda one: states.begun(one, state), "starts", term=self.term)
+            job = self.led.change(id, lambda one: states.begun(one, state), "starts")
         except IllegalMove:
             return
         assert not before.is_final
-        assert not before.standing.held
-        assert not before.standing.cancelling
-        assert job.standing.fence > max(self.starts[id], default=0)
-        self.starts[id].append(job.standing.fence)
+        assert not before.status.held
+        assert not before.status.cancelling
+        assert job.status.fence > max(self.starts[id], default=0)
+        self.starts[id].append(job.status.fence)
 
     @rule(id=ids, state=st.sampled_from([State.WAITING, State.STOPPING, State.DECLINED, *ENDINGS]))
     def lead(self, id: str, state: State) -> None:
         with suppress(IllegalMove):
             belief = {"belief": {}} if state is State.WAITING else {}
-            self.queue.change(id, lambda one: states.moved(one, state), "so it goes", term=self.term, **belief)
+            self.led.become(id, state, "so it goes", **belief)
 
     @rule(id=ids)
     def lose_workers(self, id: str) -> None:
         with suppress(IllegalMove):
-            before = self.queue.get(id).standing.restarts
-            job = self.queue.change(id, states.lost, "a worker was killed", term=self.term)
-            assert (job.state, job.standing.restarts) == (State.WAITING, before + 1)
+            before = self.queue.get(id).status.restarts
+            job = self.led.change(id, states.lost, "a worker was killed")
+            assert (job.state, job.status.restarts) == (State.WAITING, before + 1)
 
     @rule()
     def the_leader_dies_and_another_takes_over(self) -> None:
-        before = self.term
+        before = self.led
         self.elect()
         for job in self.queue.jobs():
-            after = self.queue.change(job.id, states.put_back, "found again", term=self.term)
+            after = self.led.change(job.id, states.put_back, "found again")
             assert after.state not in states.STARTED
         for job in self.queue.jobs()[:1]:
             try:
-                self.queue.change(job.id, lambda one: states.moved(one, State.FAILED), "too late", term=before)
+                before.become(job.id, State.FAILED, "too late")
             except NoLongerLeading:
                 pass
             else:

@@ -22,7 +22,6 @@ from cotune.cluster.service.documents import (
 from cotune.cluster.service.documents import why_document as whole_why
 from cotune.cluster.service.foresight import cluster_of, foresee
 from cotune.cluster.service.history import occupancy_over_time
-from cotune.cluster.service.listing import listed
 from cotune.cluster.service.logs import last_lines
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
@@ -61,7 +60,7 @@ class QueueAccess:
         if caller.team and team not in (None, caller.team):
             return {"jobs": []}
         now = self.queue.now()
-        found = listed(self.queue.store, states=states, team=caller.team or team, last=last)
+        found = self.queue.listed(states=states, team=caller.team or team, last=last)
         return {"jobs": [job_document(job, now) for job in found]}
 
     def status(self, caller: Caller, id: str) -> dict[str, Any]:

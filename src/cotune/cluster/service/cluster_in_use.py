@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cotune.cluster.node_packing import OnNodes, placer
-from cotune.cluster.policy import Active, capacity
-from cotune.cluster.service.device_types import less
+from cotune.cluster.policy import Active, capacity, less
 from cotune.types import Cluster
 
 ClusterDocument = list[dict[str, Any]]

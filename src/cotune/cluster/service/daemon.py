@@ -24,12 +24,12 @@ from typing import Any
 
 from cotune import __version__
 from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import Queued
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import drive
 from cotune.cluster.policy import capacity
-from cotune.cluster.service.bookkeeping import Bookkeeper
 from cotune.cluster.service.cluster_in_use import ClusterInUse
 from cotune.cluster.service.device_types import alike
+from cotune.cluster.service.dispatcher import Dispatcher
 from cotune.cluster.service.leadership import TERMS, Leadership
 from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
@@ -37,7 +37,6 @@ from cotune.cluster.service.queue import NoLongerLeading, Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.rules import ServiceRules
-from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError
 from cotune.identity import timestamp
 from cotune.run.launch import Launch
@@ -137,19 +136,19 @@ class Service:
             leadership.release()
 
     def _work_off(self, store: Store, leadership: Leadership) -> None:
-        options, queue = self._options, Queue(store)
+        options, queue = self._options, Queue(store, leadership.term)
         url = self._url.render_as_string(hide_password=False)
         queue.change_rules(options.policy, by="cotune serve")
         preparers = Preparers(url, leadership.term, options.profilers)
         cluster = ClusterInUse(options.whole, options.placement)
 
         def engine_of(launch: Launch) -> tuple[str, Any]:
-            return books.engine_of(launch.folder)
+            return dispatcher.engine_of(launch.folder)
 
-        def arrivals(_: float) -> list[Queued] | None:
+        def arrivals(_: float) -> list[LiveJob] | None:
             if leadership.is_lost:
                 raise NoLongerLeading("another service leads")
-            if self._closing.is_set() or (options.drain and books.is_idle):
+            if self._closing.is_set() or (options.drain and dispatcher.is_idle):
                 self._closing.set()
                 preparers.close()
                 world.halt("the service is going down")
@@ -158,26 +157,22 @@ class Service:
             if time.monotonic() >= self._said + _SAY_SECONDS:
                 self._said, present = time.monotonic(), rows.of_record(cluster.present)
                 leadership.say(
-                    policy=books.rules.policy, slots=cluster.units, cluster=present, occupancy=books.occupancy
+                    policy=dispatcher.rules.policy, slots=cluster.units, cluster=present, occupancy=dispatcher.occupancy
                 )
-            return books.arrivals()
+            return dispatcher.arrivals()
 
         try:
             with RoutedEngines(engine_of) as engines:
-                notes = TermQueue(queue, leadership.term)
-                books = Bookkeeper(notes, preparers, engines, cluster=cluster, log=log)
-                log("rules", **books.rules.document())
-                journal, placer = books.journal, cluster.placer
-                world = LiveWorld(
-                    engines, arrivals, Path(), store.save, engine_name="local", journal=journal, placer=placer
-                )
-                books.begin(world)
-                watch, footing = self._decisions.watch, lambda: books.footing
-                for active in drive(books.policy, cluster.whole, world, cluster.placer, watch, footing=footing):
-                    books.left(active)
+                dispatcher = Dispatcher(queue, preparers, engines, cluster=cluster, log=log)
+                log("rules", **dispatcher.rules.document())
+                world = LiveWorld(engines, arrivals, store.save, journal=dispatcher.journal, placer=cluster.placer)
+                dispatcher.begin(world)
+                watch, in_force = self._decisions.watch, lambda: dispatcher.in_force
+                for active in drive(dispatcher.policy, cluster.whole, world, cluster.placer, watch, in_force=in_force):
+                    dispatcher.left(active)
         finally:
             preparers.close()
-        books.end()
+        dispatcher.end()
 
     def _tidy(self, queue: Queue) -> None:
         """Remove what jobs left that ended long ago, now and then."""

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from cotune.cluster.policy import capacity
@@ -46,6 +45,13 @@ def as_served(config: Config, cluster: Cluster) -> Config:
     return replace(config, stages=tuple(replace(stage, device=SLOT) for stage in config.stages))
 
 
+def as_called(config: Config, device: str) -> Config:
+    """Return a config with units that are all alike called as the job calls them."""
+    if config.device != SLOT:
+        return config
+    return replace(config, stages=tuple(replace(stage, device=device) for stage in config.stages))
+
+
 def on_cluster(settings: Settings, cluster: Cluster) -> Settings:
     """Return a job's settings on the types it may have, and on no more of each than there are."""
     there, own = capacity(cluster), settings.cluster
@@ -77,13 +83,6 @@ def types_of(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     if is_alike(cluster):
         return (SLOT,)
     return tuple(device.name for device in on_cluster(settings, cluster).cluster.devices)
-
-
-def less(cluster: Cluster, taken: Mapping[str, int]) -> Cluster:
-    """Return a cluster without some units of some types."""
-    there = capacity(cluster)
-    devices = (replace(one, count=max(there[one.name] - taken.get(one.name, 0), 0)) for one in cluster.devices)
-    return replace(cluster, devices=tuple(devices))
 
 
 def _least_workers(settings: Settings) -> int:

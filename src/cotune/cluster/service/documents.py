@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from cotune.cluster.service.listing import ListedJob
 from cotune.cluster.service.queue import Queue
-from cotune.cluster.service.queued import Leader, QueuedJob, QueueEvent
+from cotune.cluster.service.queued import Leader, ListedJob, QueuedJob, QueueEvent
 from cotune.cluster.service.states import State
 from cotune.units import counted
 
 _LAST_EVENTS = 20
 
 
-def job_document(job: QueuedJob | ListedJob, now: float) -> dict[str, Any]:
+def job_document(job: ListedJob, now: float) -> dict[str, Any]:
     """Return a job as `cotune queue` lists it; `eta` is in seconds from now, and null where it is not known.
 
     Nobody knows when a job ends that is held.
     """
-    unknown = job.eta is None or job.standing.held
+    unknown = job.eta is None or job.status.held
     low, mid, high = (None, None, None) if unknown else (max(at - now, 0.0) for at in job.eta or ())
     return {
         "id": job.id,
@@ -33,12 +32,12 @@ def job_document(job: QueuedJob | ListedJob, now: float) -> dict[str, Any]:
         "deadline_at": None if job.deadline is None else moment(job.submitted + job.deadline),
         "eta": {"low": low, "mid": mid, "high": high, "unit": "s"},
         "reason": job.reason,
-        "held": job.standing.held,
+        "held": job.status.held,
         "target": job.target,
         "submitted": moment(job.submitted),
         "changed": moment(job.changed),
-        "fence": job.standing.fence,
-        "restarts": job.standing.restarts,
+        "fence": job.status.fence,
+        "restarts": job.status.restarts,
         "user": job.user,
     }
 
@@ -103,7 +102,7 @@ def why_words(job: QueuedJob, ahead: Sequence[QueuedJob], leader: Leader | None)
     """Return why a job stands where it does, in a sentence."""
     if job.is_final:
         return f"{job.name} is {job.state}: {job.reason}"
-    if job.standing.held and job.state in (State.QUEUED, State.WAITING):
+    if job.status.held and job.state in (State.QUEUED, State.WAITING):
         return f"{job.name} is held until `cotune release {job.id}`"
     if leader is None or not leader.is_alive:
         return f"{job.name} is {job.state} and no service runs on this store: cotune serve --store URL starts one"
@@ -142,5 +141,5 @@ def _ahead(queue: Queue, job: QueuedJob) -> list[QueuedJob]:
     busy = (State.RUNNING, State.PROFILING)
     first = [one for one in others if (-one.priority, one.number) < (-job.priority, job.number)]
     return [one for one in others if one.state in busy] + [
-        one for one in first if one.state not in busy and not one.standing.held
+        one for one in first if one.state not in busy and not one.status.held
     ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from cotune.cluster.live_job import Serving
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.policy import Policy, Submission
 from cotune.cluster.simulate import simulate
 from cotune.cluster.work import Steady
@@ -30,11 +30,11 @@ class Remaining:
     restart: float = 0.0  # seconds that its next start takes; none where it runs already
 
     @classmethod
-    def of(cls, served: Serving) -> Self:
+    def of(cls, job: LiveJob) -> Self:
         """Return what is left of a job in the world: the rest of its start too, where it is starting."""
-        active = served.active
+        active = job.active
         start = max(active.ready - active.synced, 0.0) if active.running else active.restart
-        return cls(active.job, 1.0 - served.done, served.queued.spread, start)
+        return cls(active.job, 1.0 - job.done, job.planned.spread, start)
 
 
 def spans(

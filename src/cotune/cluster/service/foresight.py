@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotune.cluster.policy import capacity
-from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import alike, is_alike, on_cluster
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -32,12 +32,12 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     cluster = cluster_of(about)
     name, size = rules.policy, sum(capacity(cluster).values())
     there = queue.jobs(states=set(State) - FINAL)
-    planned = [job for job in there if job.belief is not None and not job.standing.held]
-    unmeasured = sum(job.belief is None and not job.standing.held for job in there)
+    planned = [job for job in there if job.belief is not None and not job.status.held]
+    unmeasured = sum(job.belief is None and not job.status.held for job in there)
     try:
         settings = on_cluster(snapshot.settings(), cluster)
         project = Project(settings=settings, store=queue.store, folder=snapshot.folder)
-        belief = Belief.learn(project, types=not is_alike(cluster))
+        belief = PlannedJob.learn(project, types=not is_alike(cluster))
     except Infeasible as error:
         return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}
     present = [_remaining(job, now, cluster) for job in planned]
@@ -98,7 +98,7 @@ def cluster_of(about: Mapping[str, Any]) -> Cluster:
 def _remaining(job: QueuedJob, now: float, cluster: Cluster) -> Remaining:
     """Return what is left of a job: by when it is to end, if it runs, else all of it."""
     assert job.belief is not None
-    belief = Belief.of(job.belief)
+    belief = PlannedJob.of(job.belief)
     deadline = None if job.deadline is None else job.submitted + job.deadline - now
     submission = belief.submission(
         job.id, submit=0.0, deadline=deadline, cluster=cluster, team=job.team, priority=job.priority

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cotune.checkpoints import has_checkpoint, trained
-from cotune.cluster.live_job import Serving
-from cotune.cluster.policy import capacity
-from cotune.cluster.service.device_types import less, types_of
+from cotune.cluster.live_job import LiveJob
+from cotune.cluster.policy import capacity, less
+from cotune.cluster.service.device_types import types_of
 from cotune.jobfile.settings import Settings
 from cotune.types import Cluster
 
@@ -51,13 +51,13 @@ class HeldUnits:
     can_go_on: bool
 
     @classmethod
-    def of(cls, served: Serving) -> Self | None:
+    def of(cls, job: LiveJob) -> Self | None:
         """Return what a job holds; nothing where nothing of it runs."""
-        active, growing = served.active, served.growing
+        active, growing = job.active, job.growing
         if active.config is None or growing is None:
             return None
         further = trained(growing.sample) > growing.launch.trained  # else it would be stopped as often as it starts
-        return cls(active.config.device, active.held, active.job.priority, further and has_checkpoint(served.folder))
+        return cls(active.config.device, active.held, active.job.priority, further and has_checkpoint(job.folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class MeasuringRoom:
 
     @classmethod
     def of(
-        cls, cluster: Cluster, reserved: Mapping[str, int], jobs: Iterable[Serving], *, crowded: bool = False
+        cls, cluster: Cluster, reserved: Mapping[str, int], jobs: Iterable[LiveJob], *, crowded: bool = False
     ) -> Self:
         """Return the room beside some jobs, and beside what is set aside for measuring already."""
-        held = [found for served in jobs if (found := HeldUnits.of(served)) is not None]
+        held = [found for job in jobs if (found := HeldUnits.of(job)) is not None]
         left = less(cluster, reserved)
         for one in held:
             left = less(left, {one.kind: one.units})

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
-from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import is_alike, on_cluster
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.cluster.service.preparing import TRIES, UNMEASURED, time_left
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
@@ -47,19 +47,17 @@ class FencedEngine:
     engine: Engine
     queue: Queue
     id: str
-    term: int
 
     def start(self, launch: Launch) -> None:
         """Start a launch, unless the job may not start any more."""
         above = current(launch.folder)
         job = self.queue.change(
             self.id,
-            lambda standing: states.begun(standing, State.PROFILING, above),
+            lambda status: states.begun(status, State.PROFILING, above),
             f"measuring {launch.config}",
-            term=self.term,
             workers=launch.config.units,
         )
-        self.engine.start(replace(launch, fence=job.standing.fence))
+        self.engine.start(replace(launch, fence=job.status.fence))
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         self.engine.stop(launch, grace)
@@ -78,30 +76,26 @@ class FencedEngine:
 class Preparation:
     """One job on its way to a plan, on a service's cluster, `workers` of which measuring may use; none: it is not."""
 
-    queue: Queue
+    queue: Queue  # in the leader's term
     job: QueuedJob
-    term: int
     cluster: Cluster
     workers: int
 
     def run(self) -> None:
         """Measure as far as that is needed, plan, and write what came of it."""
         try:
-            belief = self._believed()
+            planned = self._planned()
         except Infeasible as error:
             nearest = [forecast_document(near) for near in error.nearest if isinstance(near, Forecast)]
             result = {"nearest": nearest, **error.document(nearest)}
-            self._move(State.DECLINED, explained(error, self.job.file.named), result=result)
+            self.queue.become(self.job.id, State.DECLINED, explained(error, self.job.file.named), result=result)
         except CotuneError as error:
-            self._move(State.FAILED, explained(error, self.job.file.named))
+            self.queue.become(self.job.id, State.FAILED, explained(error, self.job.file.named))
         else:
-            words = f"planned {belief.wants}: {duration(belief.interval[1])} forecast"
-            self._move(State.WAITING, words, belief=belief.document())
+            words = f"planned {planned.wants}: {duration(planned.interval[1])} forecast"
+            self.queue.become(self.job.id, State.WAITING, words, belief=planned.document())
 
-    def _move(self, state: State, words: str, **values: object) -> None:
-        self.queue.change(self.job.id, lambda standing: states.moved(standing, state), words, term=self.term, **values)
-
-    def _believed(self) -> Belief:
+    def _planned(self) -> PlannedJob:
         settings = self._on_cluster(self.job.file.settings())
         store = self.queue.store
         project = Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal())
@@ -125,8 +119,8 @@ class Preparation:
         known = {sample.config.device for sample in self.queue.store.samples(settings.job) if sample.epoch_seconds}
         return tuple(device.name for device in settings.cluster.devices if device.name not in known)
 
-    def _learnt(self, project: Project) -> Belief:
-        return Belief.learn(project, types=not is_alike(self.cluster))
+    def _learnt(self, project: Project) -> PlannedJob:
+        return PlannedJob.learn(project, types=not is_alike(self.cluster))
 
     def _on_cluster(self, settings: Settings) -> Settings:
         """Return the settings on the devices that there are, with what is left of the deadline."""
@@ -145,7 +139,7 @@ class Preparation:
         for tries_left in reversed(range(TRIES)):
             try:
                 with opened_engine(settings.engine, settings.engine_settings) as engine:
-                    fenced = FencedEngine(engine, self.queue, self.job.id, self.term)
+                    fenced = FencedEngine(engine, self.queue, self.job.id)
                     project = Project(
                         settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
                     )
@@ -192,8 +186,8 @@ def main() -> None:
     _end_with_the_service()
     id, term, workers, cluster = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     with open_store(os.environ["COTUNE_STORE"], Path()) as store:
-        queue = Queue(store)
-        Preparation(queue, queue.get(id), term, rows.record(Cluster, cluster), workers).run()
+        queue = Queue(store, term)
+        Preparation(queue, queue.get(id), rows.record(Cluster, cluster), workers).run()
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.measuring_room import MeasuringClaim, MeasuringNeed, MeasuringRoom
 from cotune.cluster.service.preparers import PreparationEnd, Preparers, run_folder
-from cotune.cluster.service.queued import JobInLine, QueuedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import ListedJob, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
-from cotune.cluster.service.term import TermQueue
 from cotune.errors import CotuneError, Infeasible
 from cotune.types import Cluster
 from cotune.units import counted
@@ -28,14 +28,14 @@ class Preparing:
     measuring does not wait for it.
     """
 
-    def __init__(self, notes: TermQueue, preparers: Preparers) -> None:
-        self.notes, self.preparers = notes, preparers
+    def __init__(self, queue: Queue, preparers: Preparers) -> None:
+        self.queue, self.preparers = queue, preparers
         self._tries: dict[str, int] = {}
         self._unmeasured: dict[str, str] = {}  # jobs, and the folders of their projects
         self._needs: dict[str, tuple[Cluster, MeasuringNeed, QueuedJob]] = {}
         self.claim: MeasuringClaim | None = None
 
-    def go_on(self, queued: Iterable[JobInLine], cluster: Cluster, room: MeasuringRoom | None) -> bool:
+    def go_on(self, queued: Iterable[ListedJob], cluster: Cluster, room: MeasuringRoom | None) -> bool:
         """Reap those that have ended, or begin with the next; say whether other units are set aside now.
 
         Who was planned just now is given workers first: what its preparation wrote is read before the next begins,
@@ -45,11 +45,11 @@ class Preparing:
         for end in over:
             self._reap(end)
         if not over:
-            waiting = [job for job in queued if not job.standing.held and job.id not in self.preparers.ids]
+            waiting = [job for job in queued if not job.status.held and job.id not in self.preparers.ids]
             self._begin_next(sorted(waiting, key=lambda job: job.turn), cluster, room)
         return (self.preparers.reserved, self.claim) != before
 
-    def _begin_next(self, waiting: Sequence[JobInLine], cluster: Cluster, room: MeasuringRoom | None) -> None:
+    def _begin_next(self, waiting: Sequence[ListedJob], cluster: Cluster, room: MeasuringRoom | None) -> None:
         known = [job for job in waiting if job.id in self._unmeasured]
         if room is not None:
             self._measure_next(known, cluster, room)
@@ -60,7 +60,7 @@ class Preparing:
             with self._own_fault(unread[0].id):
                 self._begin(unread[0].id, "read, to be planned", lambda job: self.preparers.plan(job, cluster))
 
-    def _measure_next(self, known: Sequence[JobInLine], cluster: Cluster, room: MeasuringRoom) -> None:
+    def _measure_next(self, known: Sequence[ListedJob], cluster: Cluster, room: MeasuringRoom) -> None:
         self.claim = None
         for job in known:
             if not self.preparers.can_measure:
@@ -68,7 +68,7 @@ class Preparing:
             with self._own_fault(job.id):
                 room = self._measure(job, cluster, room)
 
-    def _measure(self, job: JobInLine, cluster: Cluster, room: MeasuringRoom) -> MeasuringRoom:
+    def _measure(self, job: ListedJob, cluster: Cluster, room: MeasuringRoom) -> MeasuringRoom:
         """Begin to measure a job, or have it wait for its turn; return the room that is left for the next."""
         need = self._need(job.id, cluster)
         units = room.units(need, job.priority)
@@ -80,7 +80,7 @@ class Preparing:
             "or a job of no higher priority to a checkpoint"
         )
         if job.reason != words:
-            self.notes.change(job.id, lambda standing: standing, words, reason=words)
+            self.queue.change(job.id, lambda status: status, words, reason=words)
         claimed = dict.fromkeys(need.kinds, need.least)
         self.claim = self.claim or MeasuringClaim(job.id, job.priority, claimed)
         return room.without(claimed)
@@ -89,11 +89,11 @@ class Preparing:
         """Return what measuring a job takes, or raise that its deadline has passed."""
         known = self._needs.get(id)
         if known is None or known[0] != cluster:
-            job = self.notes.queue.get(id)
+            job = self.queue.get(id)
             known = self._needs[id] = (cluster, MeasuringNeed.of(job.file.settings(), cluster), job)
         _, need, job = known
         if job.deadline is not None:
-            time_left(job, job.deadline, self.notes.queue.now())
+            time_left(job, job.deadline, self.queue.now())
         return need
 
     def forget(self, id: str) -> None:
@@ -104,12 +104,12 @@ class Preparing:
 
     def end(self) -> None:
         """Put back those whose measuring was cut short."""
-        for job in self.notes.queue.jobs(states=[State.PROFILING]):
-            self.notes.change(job.id, states.put_back, "its measuring was ended: the service went down")
+        for job in self.queue.jobs(states=[State.PROFILING]):
+            self.queue.change(job.id, states.put_back, "its measuring was ended: the service went down")
 
     def _begin(self, id: str, words: str, begin: Callable[[QueuedJob], None]) -> None:
-        job = self.notes.queue.get(id)
-        self.notes.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
+        job = self.queue.get(id)
+        self.queue.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
         begin(job)
 
     @contextmanager
@@ -120,10 +120,10 @@ class Preparing:
         except IllegalMove:
             return
         except Infeasible as error:
-            self.notes.become(id, State.DECLINED, explained(error), result={"nearest": [], **error.document([])})
+            self.queue.become(id, State.DECLINED, explained(error), result={"nearest": [], **error.document([])})
         except (CotuneError, OSError) as error:
             words = explained(error) if isinstance(error, CotuneError) else f"cannot be prepared: {error}"
-            self.notes.become(id, State.FAILED, words)
+            self.queue.become(id, State.FAILED, words)
 
     def _reap(self, end: PreparationEnd) -> None:
         """Take in that a preparation ended; one that came to nothing is tried again a few times."""
@@ -131,21 +131,21 @@ class Preparing:
         self._needs.pop(job.id, None)
         if self._unmeasured.pop(job.id, None) is not None:  # it was measured: others of its project may need no more
             self._unmeasured = {id: folder for id, folder in self._unmeasured.items() if folder != job.file.folder}
-        after = self.notes.queue.get(job.id)
+        after = self.queue.get(job.id)
         if after.state not in (State.PROFILING, State.STOPPING):
             return
         asked = after.state is State.STOPPING
         if end.code == UNMEASURED and not asked:
             self._unmeasured[job.id] = job.file.folder
-            self.notes.change(job.id, states.put_back, "waits to be measured")
+            self.queue.change(job.id, states.put_back, "waits to be measured")
             return
         self._tries[job.id] = self._tries.get(job.id, 0) + (0 if asked else 1)
         if not asked and self._tries[job.id] >= TRIES:
             words = f"measuring it ended {self._tries[job.id]} times {_last_words(end)}"
-            self.notes.become(job.id, State.FAILED, words)
+            self.queue.become(job.id, State.FAILED, words)
             return
         words = after.reason if asked else f"its measuring was ended {_last_words(end)}"
-        self.notes.change(job.id, states.put_back, words)
+        self.queue.change(job.id, states.put_back, words)
 
 
 def time_left(job: QueuedJob, deadline: float, now: float) -> float:

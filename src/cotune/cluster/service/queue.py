@@ -4,22 +4,23 @@
 
 Every change of state is one transaction that also writes an event; the events of a store are numbered in the order in
 which they were written, so that whoever follows them misses none. What only the leader does, such as starting a job,
-carries its term, and is refused once another one leads.
+is written in its term, `Queue(store, term)`, and refused once another one leads.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, true, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, update
 
 from cotune.cluster.service import states
-from cotune.cluster.service.queued import STANDING, JobInLine, Leader, QueuedJob, QueueEvent
+from cotune.cluster.service.queued import STATUS, Leader, ListedJob, QueuedJob, QueueEvent
 from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.snapshot import JobSnapshot
-from cotune.cluster.service.states import FINAL, JobStanding, State
+from cotune.cluster.service.states import FINAL, JobStatus, State
 from cotune.errors import EngineError, NotFound, OverBudget, UsageError
 from cotune.identity import new_id
 from cotune.safety.printable import printable
@@ -28,6 +29,10 @@ from cotune.store.schema import leaders, queue, queue_events, service_rules
 
 SERVICE = "service"  # the name of the lease
 _SHOWN = 5
+_LISTED = (
+    *("number", "id", "name", "team", "priority", "reason", "workers", "target", "deadline", "submitted", "changed"),
+    *("eta", *STATUS),
+)
 _MOST_WORDS = 4000  # letters of a reason
 
 
@@ -39,11 +44,12 @@ class NoLongerLeading(EngineError):
     """Another service has taken over: what this one still runs must end."""
 
 
+@dataclass(frozen=True, slots=True)
 class Queue:
-    """The submitted jobs of one store."""
+    """The submitted jobs of one store; with a term it changes them only while that leader leads."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    store: Store
+    term: int | None = None
 
     def submit(self, file: JobSnapshot, *, held: bool = False) -> str:
         """Keep a job to be run; return its id. The job file is kept as it is now."""
@@ -59,7 +65,7 @@ class Queue:
                 "name": file.name,
                 "team": file.team,
                 "priority": file.priority,
-                **_columns(JobStanding(held=held)),
+                **_columns(JobStatus(held=held)),
                 "reason": "submitted" + (" and held" if held else ""),
                 "workers": 0,
                 "file": file.document(),
@@ -69,7 +75,7 @@ class Queue:
                 "changed": now,
             }
             connection.execute(queue.insert(), row)
-            _tell(connection, id, now, JobStanding(held=held), row["reason"])
+            _tell(connection, id, now, JobStatus(held=held), row["reason"])
 
         self.store.transact(write)
         return id
@@ -79,37 +85,26 @@ class Queue:
         *,
         states: Collection[State] | None = None,
         team: str | None = None,
-        name: str | None = None,
+        ids: Collection[str] | None = None,
+    ) -> tuple[QueuedJob, ...]:
+        """Return the jobs in the order they were submitted, of some states, a team or some ids."""
+        query = select(queue).where(*_wanted(states, team, ids)).order_by(queue.c.number)
+        return self.store.ask(lambda connection: tuple(map(_job, connection.execute(query))))
+
+    def listed(
+        self,
+        *,
+        states: Collection[State] | None = None,
+        team: str | None = None,
         ids: Collection[str] | None = None,
         last: int | None = None,
-    ) -> tuple[QueuedJob, ...]:
-        """Return the jobs in the order they were submitted, of some states, a team or a name; `last`: the newest."""
-        wanted: list[ColumnElement[bool]] = [true()]
-        wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
-        wanted += [queue.c.team == team] if team is not None else []
-        wanted += [queue.c.name == name] if name is not None else []
-        wanted += [queue.c.id.in_(ids)] if ids is not None else []
-        query = select(queue).where(and_(*wanted)).order_by(queue.c.number.desc()).limit(last)
-        found = self.store.ask(lambda connection: [QueuedJob.of(row._asdict()) for row in connection.execute(query)])
+    ) -> tuple[ListedJob, ...]:
+        """Return the same as a list shows them; `last`: the newest."""
+        shown = [queue.c[name] for name in _LISTED]
+        user = func.coalesce(queue.c.file["user"].as_string(), "").label("user")
+        query = select(*shown, user).where(*_wanted(states, team, ids)).order_by(queue.c.number.desc()).limit(last)
+        found = self.store.ask(lambda connection: [ListedJob.of(row._asdict()) for row in connection.execute(query)])
         return tuple(reversed(found))
-
-    def line(
-        self, *, states: Collection[State] | None = None, ids: Collection[str] | None = None
-    ) -> tuple[JobInLine, ...]:
-        """Return jobs of some states, or by their ids, as far as their place in the line goes."""
-        wanted: list[ColumnElement[bool]] = [true()]
-        wanted += [queue.c.state.in_([state.value for state in states])] if states is not None else []
-        wanted += [queue.c.id.in_(ids)] if ids is not None else []
-        own = [queue.c[name] for name in ("number", "id", "name", "priority", "reason", *STANDING)]
-        query = select(*own, queue.c.belief.is_not(None)).where(and_(*wanted)).order_by(queue.c.number)
-
-        def read(connection: Connection) -> tuple[JobInLine, ...]:
-            return tuple(
-                JobInLine(number, id, name, priority, JobStanding(State(state), *rest), reason)
-                for number, id, name, priority, reason, state, *rest in connection.execute(query)
-            )
-
-        return self.store.ask(read)
 
     def counts(self) -> dict[State, int]:
         """Return how many jobs there are of each state."""
@@ -129,9 +124,9 @@ class Queue:
 
         def read(connection: Connection) -> list[QueuedJob]:
             for wanted in (begins, queue.c.name == id):
-                rows = connection.execute(select(queue).where(wanted).order_by(queue.c.number)).all()
-                if rows:
-                    return [QueuedJob.of(row._asdict()) for row in rows]
+                found = connection.execute(select(queue).where(wanted).order_by(queue.c.number)).all()
+                if found:
+                    return list(map(_job, found))
             return []
 
         found = self.store.ask(read)
@@ -165,23 +160,23 @@ class Queue:
 
     def cancel(self, id: str, by: str = "") -> QueuedJob:
         """Cancel a job; one that runs is stopped by its leader. Cancelling twice changes nothing."""
-        return self._asked(id, lambda standing, led: states.cancelled(standing, led=led), "cancelled", by)
+        return self._asked(id, lambda status, led: states.cancelled(status, led=led), "cancelled", by)
 
     def hold(self, id: str, by: str = "") -> QueuedJob:
         """Keep a job from starting until it is released; one that runs is stopped at a checkpoint."""
-        return self._asked(id, lambda standing, led: states.held(standing, led=led), "held", by)
+        return self._asked(id, lambda status, led: states.held(status, led=led), "held", by)
 
     def release(self, id: str, by: str = "") -> QueuedJob:
         """Let a job start that was held."""
-        return self._asked(id, lambda standing, _: states.released(standing), "released", by)
+        return self._asked(id, lambda status, _: states.released(status), "released", by)
 
     def prioritise(self, id: str, priority: int, by: str = "") -> QueuedJob:
         """Give a job that has not ended another priority; higher goes first."""
 
-        def unless_final(standing: JobStanding, _: bool) -> JobStanding:
-            if standing.is_final:
-                raise states.IllegalMove(f"the job has ended already: it is {standing.state}")
-            return standing
+        def unless_final(status: JobStatus, _: bool) -> JobStatus:
+            if status.is_final:
+                raise states.IllegalMove(f"the job has ended already: it is {status.state}")
+            return status
 
         return self._asked(id, unless_final, f"priority {priority}", by, priority=priority)
 
@@ -224,31 +219,43 @@ class Queue:
         """Return the time on the store's clock."""
         return self.store.ask(clock)
 
-    def change(self, id: str, move: states.Move, words: str, *, term: int | None = None, **values: Any) -> QueuedJob:
-        """Make a move of a job and tell why, in one transaction; with a term only while that leader leads.
+    def become(self, id: str, state: State, words: str, **values: Any) -> QueuedJob:
+        """Have a job become something else, and tell why."""
+        return self.change(id, lambda status: states.moved(status, state), words, **values)
+
+    def change(self, id: str, move: states.Move, words: str, **values: Any) -> QueuedJob:
+        """Make a move of a job and tell why, in one transaction.
 
         `values` are other columns (`workers`, `folder`, `eta`, `belief`, `result`) that change with it.
         """
 
         def write(connection: Connection) -> QueuedJob:
-            require_term(connection, term)
+            self._require_term(connection)
             job = self._locked(connection, id)
-            return self._put(connection, job, move(job.standing), words, values)
+            return self._put(connection, job, move(job.status), words, values)
 
         return self.store.transact(write)
 
-    def update(self, values: Mapping[str, Mapping[str, Any]], *, term: int) -> None:
+    def update(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Change columns of some jobs that are not worth an event, such as when they will end."""
 
         def write(connection: Connection) -> None:
-            require_term(connection, term)
+            self._require_term(connection)
             for id, columns in values.items():
                 connection.execute(update(queue).where(queue.c.id == id).values(**columns))
 
         self.store.transact(write)
 
+    def _require_term(self, connection: Connection) -> None:
+        """Refuse what a leader writes after its term."""
+        if self.term is None:
+            return
+        latest = connection.scalar(select(leaders.c.term).where(leaders.c.name == SERVICE).with_for_update())
+        if latest != self.term:
+            raise NoLongerLeading(f"another service leads (term {latest}, this one had {self.term})")
+
     def _asked(
-        self, id: str, move: Callable[[JobStanding, bool], JobStanding], words: str, by: str, **values: Any
+        self, id: str, move: Callable[[JobStatus, bool], JobStatus], words: str, by: str, **values: Any
     ) -> QueuedJob:
         whole = self.get(id).id
 
@@ -256,7 +263,7 @@ class Queue:
             job = self._locked(connection, whole)
             led = connection.scalar(select(leaders.c.expires).where(leaders.c.name == SERVICE))
             alive = led is not None and led > clock(connection)  # or as good as: the next one ends what it ran
-            return self._put(connection, job, move(job.standing, alive), f"{words}{f' by {by}' if by else ''}", values)
+            return self._put(connection, job, move(job.status, alive), f"{words}{f' by {by}' if by else ''}", values)
 
         return self.store.transact(write)
 
@@ -265,12 +272,12 @@ class Queue:
         row = connection.execute(select(queue).where(queue.c.id == id).with_for_update()).one_or_none()
         if row is None:
             raise NotFound(f"no job {id!r} in the queue of {self.store.label}")
-        return QueuedJob.of(row._asdict())
+        return _job(row)
 
     def _put(
-        self, connection: Connection, job: QueuedJob, after: JobStanding, words: str, values: Mapping[str, Any]
+        self, connection: Connection, job: QueuedJob, after: JobStatus, words: str, values: Mapping[str, Any]
     ) -> QueuedJob:
-        unchanged = after == job.standing and all(getattr(job, name) == value for name, value in values.items())
+        unchanged = after == job.status and all(getattr(job, name) == value for name, value in values.items())
         if unchanged:
             return job
         now, reason = clock(connection), printable(words)[:_MOST_WORDS]
@@ -280,7 +287,7 @@ class Queue:
         connection.execute(update(queue).where(queue.c.id == job.id).values(**columns))
         _tell(connection, job.id, now, after, reason)
         row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
-        return QueuedJob.of(row._asdict())
+        return _job(row)
 
 
 def is_dead(holder: str) -> bool:
@@ -293,15 +300,6 @@ def clock(connection: Connection) -> float:
     if connection.dialect.name == "postgresql":
         return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
     return time.time()
-
-
-def require_term(connection: Connection, term: int | None) -> None:
-    """Refuse what a leader writes after its term."""
-    if term is None:
-        return
-    latest = connection.scalar(select(leaders.c.term).where(leaders.c.name == SERVICE).with_for_update())
-    if latest != term:
-        raise NoLongerLeading(f"another service leads (term {latest}, this one had {term})")
 
 
 def _rules(connection: Connection) -> ServiceRules:
@@ -325,18 +323,27 @@ def require_room(connection: Connection, team: str) -> None:
         raise QuotaFull(f"{name}: {count} of {most} open jobs are there; wait for one to end, or cancel one")
 
 
-def _tell(connection: Connection, id: str, now: float, standing: JobStanding, words: str) -> None:
+def _tell(connection: Connection, id: str, now: float, status: JobStatus, words: str) -> None:
     if connection.dialect.name == "postgresql":  # numbers must be seen in the order they are given out
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue_events.name))))
-    row = {"job": id, "at": now, "state": standing.state.value, "fence": standing.fence, "words": words}
+    row = {"job": id, "at": now, "state": status.state.value, "fence": status.fence, "words": words}
     connection.execute(queue_events.insert(), row)
 
 
-def _columns(standing: JobStanding) -> dict[str, Any]:
-    return {
-        "state": standing.state.value,
-        "fence": standing.fence,
-        "held": standing.held,
-        "cancelling": standing.cancelling,
-        "restarts": standing.restarts,
-    }
+def _job(row: Row[Any]) -> QueuedJob:
+    return QueuedJob.of(row._asdict())
+
+
+def _wanted(
+    states: Collection[State] | None, team: str | None, ids: Collection[str] | None
+) -> Iterator[ColumnElement[bool]]:
+    if states is not None:
+        yield queue.c.state.in_([state.value for state in states])
+    if team is not None:
+        yield queue.c.team == team
+    if ids is not None:
+        yield queue.c.id.in_(ids)
+
+
+def _columns(status: JobStatus) -> dict[str, Any]:
+    return {name: getattr(status, name) for name in STATUS} | {"state": status.state.value}

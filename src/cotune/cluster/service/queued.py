@@ -1,88 +1,78 @@
-"""What a queue holds: submitted jobs, their places in line, what happened to them, and who works them off."""
+"""What a queue holds: submitted jobs, what happened to them, and who works them off."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from cotune.cluster.service.snapshot import JobSnapshot
-from cotune.cluster.service.states import JobStanding, State
+from cotune.cluster.service.states import JobStatus, State
 
 MOST_PRIORITY = 1_000_000  # that a job is given while it is in the queue, or the least
-STANDING = ("state", "fence", "held", "cancelling", "restarts")  # columns, as `JobStanding` has them
+STATUS = ("state", "fence", "held", "cancelling", "restarts")  # columns, as `JobStatus` has them
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A submitted job as it stands; times are seconds since 1970 on the store's clock."""
+class ListedJob:
+    """A submitted job as a list shows it: without its file, plan and result, most of what is stored.
+
+    Times are seconds since 1970 on the store's clock.
+    """
 
     number: int
     id: str
     name: str
     team: str
     priority: int
-    standing: JobStanding
+    status: JobStatus
     reason: str
     workers: int
-    file: JobSnapshot
-    folder: str | None  # where the files of its starts are, once there was one
+    user: str  # who submitted it
     target: Mapping[str, Any] | None
     deadline: float | None  # seconds after it was submitted
     submitted: float
     changed: float
-    eta: tuple[float, float, float] | None  # when it ends, by the 10th, 50th and 90th percentile
-    belief: Mapping[str, Any] | None  # what was learnt of it, see `belief`
-    result: Mapping[str, Any] | None  # what became of it, beside what was forecast
+    eta: Sequence[float] | None  # when it ends, by the 10th, 50th and 90th percentile
 
     @property
     def state(self) -> State:
-        return self.standing.state
+        return self.status.state
 
     @property
     def is_final(self) -> bool:
-        return self.standing.is_final
-
-    @property
-    def user(self) -> str:
-        """Return who submitted it."""
-        return self.file.user
-
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> QueuedJob:
-        """Return the job of a row of the table, whose columns are taken out of it."""
-        standing = JobStanding(
-            State(row.pop("state")),
-            row.pop("fence"),
-            row.pop("held"),
-            row.pop("cancelling"),
-            row.pop("restarts"),
-            planned=row["belief"] is not None,
-        )
-        low_to_high: Sequence[float] | None = row.pop("eta")
-        eta = None if low_to_high is None else (low_to_high[0], low_to_high[1], low_to_high[2])
-        return cls(standing=standing, eta=eta, file=JobSnapshot.of(row.pop("file")), **row)
-
-
-@dataclass(frozen=True, slots=True)
-class JobInLine:
-    """A submitted job without its file and its plan: ten thousand of them are kept in mind."""
-
-    number: int
-    id: str
-    name: str
-    priority: int
-    standing: JobStanding
-    reason: str
-
-    @property
-    def state(self) -> State:
-        return self.standing.state
+        return self.status.is_final
 
     @property
     def turn(self) -> tuple[int, int]:
-        """Return where it stands: higher priority first, then first come."""
+        """Return its place in the queue: higher priority first, then first come."""
         return -self.priority, self.number
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Self:
+        """Return the job of a row of the table, whose columns are taken out of it."""
+        return cls(status=_status(row), **row)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob(ListedJob):
+    """A submitted job with all that is stored of it."""
+
+    file: JobSnapshot
+    folder: str | None  # where the files of its starts are, once there was one
+    belief: Mapping[str, Any] | None  # what was learnt of it, see `PlannedJob`
+    result: Mapping[str, Any] | None  # what became of it, beside what was forecast
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Self:
+        file = JobSnapshot.of(row.pop("file"))
+        return cls(status=_status(row), file=file, user=file.user, **row)
+
+
+def _status(row: dict[str, Any]) -> JobStatus:
+    columns = {name: row.pop(name) for name in STATUS}
+    columns["state"] = State(columns["state"])
+    return JobStatus(**columns, planned=row.get("belief") is not None)
 
 
 @dataclass(frozen=True, slots=True)

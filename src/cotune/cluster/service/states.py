@@ -56,7 +56,7 @@ class IllegalMove(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class JobStanding:
+class JobStatus:
     """Where a job stands, and what is asked of it meanwhile."""
 
     state: State = State.QUEUED
@@ -71,73 +71,73 @@ class JobStanding:
         return self.state in FINAL
 
 
-Move = Callable[[JobStanding], JobStanding]
+Move = Callable[[JobStatus], JobStatus]
 
 
-def moved(standing: JobStanding, state: State) -> JobStanding:
+def moved(status: JobStatus, state: State) -> JobStatus:
     """Return a job in another state; to stay where it is changes nothing."""
-    if state is standing.state:
-        return standing
-    if state not in NEXT[standing.state]:
-        raise IllegalMove(f"a job that is {standing.state} cannot become {state}")
-    return replace(standing, state=state, planned=standing.planned or state is State.WAITING)
+    if state is status.state:
+        return status
+    if state not in NEXT[status.state]:
+        raise IllegalMove(f"a job that is {status.state} cannot become {state}")
+    return replace(status, state=state, planned=status.planned or state is State.WAITING)
 
 
-def begun(standing: JobStanding, state: State, above: int = 0) -> JobStanding:
+def begun(status: JobStatus, state: State, above: int = 0) -> JobStatus:
     """Return a job with its next start, for measuring or for good; a probe is a start too, each with its number.
 
     The number is higher than `above`, the last one of the start's folder: a store that was restored may know less.
     """
     if state not in (State.PROFILING, State.RUNNING):
         raise IllegalMove(f"nothing is started to become {state}")
-    if standing.held or standing.cancelling or standing.is_final:
-        raise IllegalMove(f"a job that is {_words(standing)} cannot start")
-    return replace(moved(standing, state), fence=max(standing.fence, above) + 1)
+    if status.held or status.cancelling or status.is_final:
+        raise IllegalMove(f"a job that is {_words(status)} cannot start")
+    return replace(moved(status, state), fence=max(status.fence, above) + 1)
 
 
-def lost(standing: JobStanding) -> JobStanding:
+def lost(status: JobStatus) -> JobStatus:
     """Return a running job that has lost workers and may be started again."""
-    if standing.state is not State.RUNNING:
-        raise IllegalMove(f"a job that is {standing.state} has no workers to lose")
-    return replace(moved(standing, State.WAITING), restarts=standing.restarts + 1)
+    if status.state is not State.RUNNING:
+        raise IllegalMove(f"a job that is {status.state} has no workers to lose")
+    return replace(moved(status, State.WAITING), restarts=status.restarts + 1)
 
 
-def cancelled(standing: JobStanding, *, led: bool) -> JobStanding:
+def cancelled(status: JobStatus, *, led: bool) -> JobStatus:
     """Return a job that somebody cancels: at once, or by its leader where something of it may run."""
-    if standing.state is State.CANCELLED:
-        return standing
-    if standing.is_final:
-        raise IllegalMove(f"the job has ended already: it is {standing.state}")
-    if led and standing.state in STARTED:
-        return replace(moved(standing, State.STOPPING), cancelling=True)
-    return replace(moved(standing, State.CANCELLED), fence=standing.fence + 1, cancelling=True)
+    if status.state is State.CANCELLED:
+        return status
+    if status.is_final:
+        raise IllegalMove(f"the job has ended already: it is {status.state}")
+    if led and status.state in STARTED:
+        return replace(moved(status, State.STOPPING), cancelling=True)
+    return replace(moved(status, State.CANCELLED), fence=status.fence + 1, cancelling=True)
 
 
-def held(standing: JobStanding, *, led: bool) -> JobStanding:
+def held(status: JobStatus, *, led: bool) -> JobStatus:
     """Return a job that does not start until it is released; one that runs comes to a checkpoint first."""
-    if standing.is_final or standing.cancelling:
-        raise IllegalMove(f"a job that is {_words(standing)} cannot be held")
-    stopped = moved(standing, State.STOPPING) if led and standing.state in STARTED else standing
+    if status.is_final or status.cancelling:
+        raise IllegalMove(f"a job that is {_words(status)} cannot be held")
+    stopped = moved(status, State.STOPPING) if led and status.state in STARTED else status
     return replace(stopped, held=True)
 
 
-def released(standing: JobStanding) -> JobStanding:
+def released(status: JobStatus) -> JobStatus:
     """Return a job that may start again."""
-    if standing.is_final:
-        raise IllegalMove(f"the job has ended already: it is {standing.state}")
-    return replace(standing, held=False)
+    if status.is_final:
+        raise IllegalMove(f"the job has ended already: it is {status.state}")
+    return replace(status, held=False)
 
 
-def put_back(standing: JobStanding) -> JobStanding:
+def put_back(status: JobStatus) -> JobStatus:
     """Return a job nothing of which runs any more, as the next leader finds it or the present one has stopped it."""
-    if standing.state not in STARTED:
-        return standing
-    if standing.cancelling:
-        return moved(standing, State.CANCELLED)
-    return moved(standing, State.WAITING if standing.planned else State.QUEUED)
+    if status.state not in STARTED:
+        return status
+    if status.cancelling:
+        return moved(status, State.CANCELLED)
+    return moved(status, State.WAITING if status.planned else State.QUEUED)
 
 
-def _words(standing: JobStanding) -> str:
-    if standing.is_final:
-        return standing.state.value
-    return "being cancelled" if standing.cancelling else "held" if standing.held else standing.state.value
+def _words(status: JobStatus) -> str:
+    if status.is_final:
+        return status.state.value
+    return "being cancelled" if status.cancelling else "held" if status.held else status.state.value

@@ -7,14 +7,15 @@ since its last checkpoint, of which it makes one every `checkpoint` seconds of w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from cotune.cluster.node_packing import OnNodes, Placer
-from cotune.cluster.policy import Active
+from cotune.cluster.policy import Active, less
 from cotune.errors import UsageError, suggestion
 from cotune.types import Cluster
 from cotune.units import seconds
@@ -103,11 +104,10 @@ class Outages:
 
     def there(self) -> Cluster:
         """Return the cluster without the nodes that are down."""
-        away: dict[str, int] = {}
+        away: Counter[str] = Counter()
         for place in self._down:
-            away[place[0]] = away.get(place[0], 0) + self._sizes[place]
-        devices = (replace(one, count=(one.count or 0) - away.get(one.name, 0)) for one in self.cluster.devices)
-        return replace(self.cluster, devices=tuple(devices))
+            away[place[0]] += self._sizes[place]
+        return less(self.cluster, away)
 
     def document(self, parts: int = 1) -> Mapping[str, float]:
         """Return what happened, where so many parts of GPUs were counted for one."""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.cluster.loop import Changes, Footing, drive
+from cotune.cluster.loop import Changes, InForce, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
 from cotune.cluster.simulate.collecting import collecting_rarely
@@ -157,13 +157,13 @@ def simulate(
     out = outages(failures, there, places, seed)
     world = Simulated(asking, believe, restart, until, out)
     record = _Record(len(ordered), there, keep_spells, places)
-    footing = None if out is None else lambda: Footing(decides, out.there(), cluster)
+    in_force = None if out is None else lambda: InForce(decides, out.there(), cluster)
 
     def watch(changes: Changes) -> None:
         record.watch(changes, len(world.present))
 
     with collecting_rarely():
-        for active in drive(decides, there, world, places, watch, footing=footing):
+        for active in drive(decides, there, world, places, watch, in_force=in_force):
             record.left(active, world.now())
             if not active.declined:
                 record.columns["end"][active.number] = world.now()

@@ -35,7 +35,7 @@ def show_change(name: str, queue: Queue, job: QueuedJob, json: bool) -> None:
     if json:
         emit_json(name, {"job": job_document(job, queue.now())})
     else:
-        say(f"{job.id} {job.name}: {job.state}{', held' if job.standing.held else ''} ({job.reason})")
+        say(f"{job.id} {job.name}: {job.state}{', held' if job.status.held else ''} ({job.reason})")
 
 
 def eta_words(document: dict[str, Any]) -> str:

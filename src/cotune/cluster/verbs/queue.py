@@ -9,7 +9,6 @@ import typer
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, say, table
 from cotune.cluster.service.documents import cluster_document, job_document, leader_document
-from cotune.cluster.service.listing import listed
 from cotune.cluster.service.states import FINAL, State
 from cotune.cluster.verbs._queue import cluster_lines, eta_words, open_queue
 from cotune.errors import UsageError, suggestion
@@ -31,7 +30,7 @@ def queue(
     wanted = [State(state)] if state is not None else None if all_jobs or json else [*(set(State) - FINAL)]
     with open_queue(store) as opened:
         now = opened.now()
-        documents = [job_document(job, now) for job in listed(opened.store, states=wanted, team=team, last=last)]
+        documents = [job_document(job, now) for job in opened.listed(states=wanted, team=team, last=last)]
         leader, counts = opened.leader(), opened.counts()
     if json:
         told = {one.value: count for one, count in counts.items()}

@@ -11,12 +11,12 @@ import typer
 
 from cotune import registry
 from cotune.cli.help import SPACE, flag, rare_flag
-from cotune.cli.options import Engine, Json, Seed, StoreUrl, runs_folder
+from cotune.cli.options import Engine, Json, Seed, StoreUrl
 from cotune.cli.output import emit_json, end_with, note, say, table
 from cotune.cluster.api.listening import ApiAddress, answering
 from cotune.cluster.arrivals import Intake, Stores, settings_of
 from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import Serving, whole
+from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
 from cotune.cluster.service.checking import checked
@@ -28,7 +28,7 @@ from cotune.documents import config_document, goal_document
 from cotune.errors import CotuneError, EngineError, Missed, UsageError
 from cotune.plan.rates import cost_of
 from cotune.run.opening import opened_engine
-from cotune.types import Cluster
+from cotune.types import RECORDED, Cluster
 from cotune.units import counted, duration, number, seconds
 
 
@@ -123,16 +123,15 @@ def serve(
     with Stores(store) as stores:
         intake = Intake(stores, first, queue, engine=engine, slots=slots, seed=seed)
         with opened_engine(intake.like.engine, intake.like.engine_settings) as running:
-            world = LiveWorld(running, intake.arrivals, runs_folder(), stores.save, engine_name=intake.like.engine)
+            world = LiveWorld(running, intake.arrivals, stores.save, replays=intake.like.engine == RECORDED)
             try:
                 for active in drive(chosen, intake.pool, world, Count(), _tell):
-                    served = world.jobs[active.number]
-                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(served, intake.cluster)[1]}")
+                    note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(world.jobs[active.number])[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
                 note("interrupted: what was measured is kept, and the same command goes on from there")
                 raise
-    ended = [_document(served, intake.cluster) for served in world.jobs.values()]
+    ended = [_document(job) for job in world.jobs.values()]
     if json:
         emit_json("serve", {"policy": policy, "slots": intake.slots, "jobs": ended, "declined": intake.declined})
     else:
@@ -163,8 +162,6 @@ def _http(store: str | None, listen: str | None, tokens: Path | None, folders: S
 def _service(store: str | None, options: ServiceOptions, *, json: bool) -> None:
     Service(store, options).run()
     if json:
-        from cotune.cli.output import emit_json
-
         emit_json("serve", {"policy": options.policy or "joint", "slots": options.size, "jobs": [], "declined": []})
 
 
@@ -185,29 +182,29 @@ def _tell(changes: Changes) -> None:
         note(f"[{changes.at:.1f} s] {active.job.name}: {active.config}")
 
 
-def _outcome(served: Serving, cluster: Cluster) -> tuple[State, str]:
+def _outcome(job: LiveJob) -> tuple[State, str]:
     """Return what became of a job, and the words that tell it without its state beside them."""
-    state, words = outcome_of(served, cluster)
+    state, words = outcome_of(job)
     return state, f"{state}: {words}" if state in (State.FAILED, State.DECLINED) else words
 
 
-def _document(served: Serving, cluster: Cluster) -> dict[str, Any]:
-    outcome, words = _outcome(served, cluster)
-    sample, active = whole(served), served.active
+def _document(job: LiveJob) -> dict[str, Any]:
+    outcome, words = _outcome(job)
+    sample, active, planned = job.whole, job.active, job.planned
     return {
         "job": active.job.name,
-        "goal": goal_document(served.queued.job, served.queued.goal, cluster.unit),
+        "goal": goal_document(planned.job, planned.goal, planned.cluster.unit),
         "outcome": outcome,
         "words": words,
         "submitted": active.job.submit,
         "waited": active.waited,
         "seconds": active.executed,
-        "starts": len(served.starts),
+        "starts": len(job.starts),
         "config": config_document(sample.config) if sample else None,
         "epochs": sample.epochs if sample else 0.0,
         "accuracy": sample.accuracy if sample else None,
-        "cost": {"value": cost_of(served.starts, cluster), "unit": cluster.unit},
-        "samples": [start.id for start in served.starts],
+        "cost": {"value": cost_of(job.starts, planned.cluster), "unit": planned.cluster.unit},
+        "samples": [start.id for start in job.starts],
     }
 
 

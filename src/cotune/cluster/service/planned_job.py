@@ -1,4 +1,4 @@
-"""What is believed of a job once it is measured: its seconds in every layout, the epochs it needs, and its plan.
+"""A job that was measured and planned: its seconds in every layout, the epochs it needs, and its plan.
 
 Of each number of workers and servers on a type of device only the fastest config is kept, so that a policy chooses
 among a handful. Jobs are served by engines that are up: their starts are those of probes after the first. Where the
@@ -31,8 +31,8 @@ ALIKE = alike(1 << 30)  # where nobody says how many units there are
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """A measured job: what a policy is told of it, and all that starting it takes."""
+class PlannedJob:
+    """What a policy is told of a measured job, and all that starting it takes."""
 
     job: Job
     goal: Goal
@@ -150,7 +150,7 @@ class Belief:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:
-        """Return a belief from its document."""
+        """Return a planned job from its document."""
         low, mid, high = said["interval"]
         return cls(
             rows.record(Job, said["job"]),

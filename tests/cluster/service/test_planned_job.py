@@ -1,14 +1,13 @@
-"""What the service believes of a job is what it tells of it, wherever it is shown."""
+"""What the service has planned for a job is what it tells of it, wherever it is shown."""
 
 from __future__ import annotations
 
 import pytest
 
-from cotune.cluster.service import states
-from cotune.cluster.service.belief import Belief
 from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.documents import status_document, why_document
 from cotune.cluster.service.leadership import Leadership
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.cluster.service.prepare import Preparation
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -26,14 +25,15 @@ def test_a_job_has_one_forecast_in_why_and_status_and_it_is_of_an_engine_that_is
         queue.store.save(snapshot.settings().job, sample)
     id, leader = queue.submit(snapshot), Leadership(queue.store, {})
     assert leader.take()
-    queue.change(id, lambda standing: states.moved(standing, State.PROFILING), "measured", term=leader.term)
-    Preparation(queue, queue.get(id), leader.term, alike(1), 0).run()
+    led = Queue(queue.store, leader.term)
+    led.become(id, State.PROFILING, "measured")
+    Preparation(led, led.get(id), alike(1), 0).run()
 
     job = queue.get(id)
     assert job.state is State.WAITING, job.reason
     assert job.belief is not None
-    seconds, belief = status_document(job, queue.now())["forecast"]["forecast"]["seconds"], Belief.of(job.belief)
-    assert belief.interval == pytest.approx((seconds["low"], seconds["mid"], seconds["high"]))
-    assert seconds["mid"] == pytest.approx(belief.seconds[belief.wants])
+    seconds, planned = status_document(job, queue.now())["forecast"]["forecast"]["seconds"], PlannedJob.of(job.belief)
+    assert planned.interval == pytest.approx((seconds["low"], seconds["mid"], seconds["high"]))
+    assert seconds["mid"] == pytest.approx(planned.seconds[planned.wants])
     assert f"{duration(seconds['mid'])} forecast" in why_document(queue, job)["reason"]
     assert seconds["high"] < 10.0, "its engine is up"
