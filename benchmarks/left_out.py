@@ -25,9 +25,9 @@ import numpy as np
 from cotune import registry
 from cotune.cluster.policy import Submission
 from cotune.cluster.simulate import Outcome, simulate
-from cotune.cluster.simulate.beliefs import mistaken
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
+from cotune.cluster.simulate.world import mistaken
 from cotune.cluster.traces import Trace, fitting, read
 from cotune.cluster.traces.goals import with_deadlines
 from cotune.cluster.traces.speeds import malleable

@@ -33,10 +33,9 @@ from cotune.cluster.policies.optimus import Optimus
 from cotune.cluster.policies.orders import Edf, Fifo, Smallest, Srsf, Srtf
 from cotune.cluster.policy import Active, Policy, Submission, rigid_config
 from cotune.cluster.simulate import simulate
-from cotune.cluster.simulate.beliefs import mistaken
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
-from cotune.cluster.simulate.world import Believe, exactly
+from cotune.cluster.simulate.world import Believe, exactly, mistaken
 from cotune.cluster.traces import Trace, fitting, read
 from cotune.cluster.traces.goals import with_deadlines, with_targets
 from cotune.cluster.traces.speeds import malleable, speed_tables

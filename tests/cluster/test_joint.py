@@ -14,8 +14,8 @@ from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policies.orders import Edf, Srtf
 from cotune.cluster.policy import COUNTED, Active, Nodes, Promise, Submission, rigid_config
 from cotune.cluster.simulate import Outcome, simulate
-from cotune.cluster.simulate.beliefs import mistaken
 from cotune.cluster.simulate.metrics import metrics
+from cotune.cluster.simulate.world import mistaken
 from cotune.cluster.work import Steady
 from cotune.types import Cluster, Config, Device
 

@@ -13,18 +13,17 @@ import pytest
 from cotune import registry
 from cotune.cluster.loop import drive
 from cotune.cluster.node_packing import placer
-from cotune.cluster.policy import Active, Policy, Submission, rigid_config
-from cotune.cluster.served import Served
-from cotune.cluster.simulate import Outcome, simulate
+from cotune.cluster.parameter_servers import ParameterServerWork
+from cotune.cluster.policy import Active, Policy, Submission
+from cotune.cluster.simulate import simulate
 from cotune.cluster.simulate.archive import kept
 from cotune.cluster.simulate.pictures import text
 from cotune.cluster.simulate.world import Simulated
+from cotune.cluster.testing import NODES, SMALL, elastic, rigid
 from cotune.cluster.work import Steady
-from cotune.types import Cluster, Config, Device
+from cotune.types import Cluster, Config
 
 POLICIES = registry.names("policy")
-SMALL = Cluster((Device("gpu", 8, 1.0),))
-NODES = Cluster((Device("gpu", 16, 2.0, 4),))
 
 
 def make(name: str) -> Policy:
@@ -37,38 +36,12 @@ def make(name: str) -> Policy:
     return found
 
 
-def rigid(seed: int, jobs: int = 40) -> list[Submission]:
-    rng = np.random.default_rng(seed)
-    return [
-        Submission(
-            f"job-{number}",
-            float(rng.integers(0, 200)),
-            int(rng.choice([1, 1, 1, 2, 4, 8])),
-            float(rng.integers(1, 60)),
-            deadline=float(rng.integers(200, 900)),
-            team=str(rng.choice(["red", "blue"])),
-        )
-        for number in range(jobs)
-    ]
-
-
-def elastic(seed: int, jobs: int = 20) -> list[Submission]:
-    return [
-        replace(
-            job,
-            wants=rigid_config(job.gpus),
-            work=Steady(job.seconds, {rigid_config(g): (g / job.gpus) ** 0.8 for g in (1, 2, 4, 8)}),
-        )
-        for job in rigid(seed, jobs)
-    ]
-
-
 def served(seed: int, jobs: int = 12) -> list[Submission]:
     rng = np.random.default_rng(seed)
     found = []
     for number in range(jobs):
         blocks = tuple(rng.uniform(1.0, 9.0, 5).tolist())
-        work = Served(float(rng.integers(20, 200)), 64, (0.01, 0.05, 0.2, 0.01, 0.01), blocks, most=6)
+        work = ParameterServerWork(float(rng.integers(20, 200)), 64, (0.01, 0.05, 0.2, 0.01, 0.01), blocks, most=6)
         wants, submit = work.config(2, 1), float(rng.integers(0, 200))
         alone = work.seconds(0.0, wants)
         found.append(Submission(f"job-{number}", submit, 3, alone, submit + 3 * alone, work, wants, batch_size=64))
@@ -142,21 +115,6 @@ def test_every_policy_finishes_every_job_it_admits(name: str, trace: str) -> Non
     rigid_rows = [row for row, job in enumerate(found.jobs) if job.work is None and not found.declined[row]]
     worked = [found.jobs[row].gpus * found.jobs[row].seconds for row in rigid_rows]
     assert found.service[rigid_rows] == pytest.approx(worked)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_decides_the_same_again(name: str) -> None:
-    def once() -> Outcome:
-        return simulate(TRACES["mixed"], NODES, make(name), restart=3.0)
-
-    assert np.array_equal(once().end, once().end)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_lives_with_a_job_that_never_ends(name: str) -> None:
-    trace = [Submission("endless", 0.0, 2, math.inf), *rigid(5, 10)]
-    found = simulate(trace, SMALL, make(name))
-    assert not np.isfinite(found.end[[job.name for job in found.jobs].index("endless")])
 
 
 @pytest.mark.filterwarnings("error")

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cotune.cluster.policy import Active, Promise, Submission, rigid_config
-from cotune.cluster.promises import Room, Standing, held_at, next_change, trimmed
+from cotune.cluster.promises import Room, StartCost, held_at, next_change, trimmed
 from cotune.cluster.prospects import Ladder, prospects_of
 from cotune.cluster.work import Steady
 from cotune.types import Cluster, Device
 
 CLUSTER = Cluster((Device("gpu", 8),))
-WAITING = Standing(0.0, -1, 0.0)
+WAITING = StartCost(0.0, -1, 0.0)
 
 
 def ladder(seconds: float = 80.0, sizes: tuple[int, ...] = (1, 2, 4, 8), shape: float = 0.8) -> Ladder:
@@ -46,7 +46,7 @@ def test_what_was_promised_before_is_left_alone() -> None:
 
 def test_every_start_within_a_promise_takes_a_restart() -> None:
     between = Promise((60.0, 70.0), (0, 8))
-    found = Room(0.0, 8, [between]).latest(ladder(), 110.0, Standing(5.0, -1, 5.0))
+    found = Room(0.0, 8, [between]).latest(ladder(), 110.0, StartCost(5.0, -1, 5.0))
     assert found == Promise((60.0 - 5.0 - 80.0 + 35.0, 60.0, 70.0, 110.0), (0, 1, 0, 1))
 
 
@@ -67,7 +67,7 @@ def test_a_promise_is_enough_and_never_takes_what_is_not_free(
         if (free[(starts < begin + lasts) & (ends > begin)] >= units).all():
             room.take(promise)
     steps = ladder()
-    found = room.latest(steps, until, Standing(restart, -1, restart))
+    found = room.latest(steps, until, StartCost(restart, -1, restart))
     if found is None:
         return
     room.take(found)
@@ -83,14 +83,14 @@ def test_a_promise_is_enough_and_never_takes_what_is_not_free(
 
 def test_as_a_job_gets_on_its_promise_begins_later() -> None:
     promise = Promise((30.0, 110.0), (0, 1))
-    assert trimmed(promise, ladder(50.0), 20.0, Standing(0.0, 0, 0.0)) == Promise((60.0, 110.0), (0, 1))
+    assert trimmed(promise, ladder(50.0), 20.0, StartCost(0.0, 0, 0.0)) == Promise((60.0, 110.0), (0, 1))
     assert trimmed(promise, ladder(80.0), 40.0, WAITING) is None
 
 
 def test_who_has_begun_goes_on_in_less_if_that_is_enough() -> None:
     promise = Promise((30.0, 110.0), (0, 4))
     steps = ladder(60.0)
-    assert trimmed(promise, steps, 50.0, Standing(5.0, 0, 0.0)) == Promise((50.0, 110.0), (0, 1))
+    assert trimmed(promise, steps, 50.0, StartCost(5.0, 0, 0.0)) == Promise((50.0, 110.0), (0, 1))
 
 
 def test_a_promise_tells_what_it_holds_and_when_that_changes() -> None:

@@ -12,9 +12,8 @@ from operator import mul
 
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active, Promise
-from cotune.cluster.promises import TIGHT, held_at
+from cotune.cluster.promises import TIGHT, begin, held_at, start_seconds, steps_down
 from cotune.cluster.prospects import Ladder
-from cotune.cluster.turning_points import begin, start_seconds, steps_down
 from cotune.types import Config
 
 _AGAIN = 0.05  # of the time it can still wait: how long a job waits to be tried again that found no room
@@ -93,7 +92,7 @@ class Allocation:
         line = [
             (not (counted and job.restart and job.running), begin(job), job.number, job)
             for job in self._ledger.urgent
-            if job not in given and _goes_on(job)
+            if job not in given and (job.promise is not None or job.deadline_left <= 0)  # late: it had a firm one
         ]
         left = sum(self._free.values())
         for *_, job in sorted(line):
@@ -161,8 +160,3 @@ class Allocation:
         before = self._given.get(job)
         self._free[ladder.device] -= ladder.units[row] - (before[0].units[before[1]] if before else 0)
         self._given[job] = ladder, row
-
-
-def _goes_on(job: Active) -> bool:
-    """Return whether a job has a promise, or had a firm one and is late."""
-    return job.promise is not None or job.deadline_left <= 0

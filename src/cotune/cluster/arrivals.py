@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from sqlalchemy import URL
 
@@ -29,25 +29,19 @@ from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Job, Sample
 
 
-class Stores:
+class Stores(ExitStack):
     """The store of each job: the one that is named for all, else that of the project its job file is in."""
 
     def __init__(self, named: str | None) -> None:
+        super().__init__()
         self._named = named
         self._open: dict[URL, Store] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for store in self._open.values():
-            store.close()
 
     def of(self, job: Job) -> Store:
         """Return the store that `cotune plan` would use where the job is."""
         url = locate(self._named, Path(job.folder))
         if url not in self._open:
-            self._open[url] = Store(url)
+            self._open[url] = self.enter_context(Store(url))
         return self._open[url]
 
     def save(self, job: Job, sample: Sample) -> None:

@@ -9,44 +9,21 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cotune.cluster.policy import Active, Promise, capacity
-from cotune.cluster.promises import MOMENT, TIGHT, Room, trimmed
-from cotune.cluster.prospects import Ladder, Prospects, Revised
-from cotune.cluster.turning_points import standing, start_seconds
+from cotune.cluster.promises import MOMENT, TIGHT, Room, start_cost, start_seconds, trimmed
+from cotune.cluster.prospects import Ladder, Prospects, Stamp
 from cotune.types import Cluster
 
-
-class AdmissionTerms(Protocol):
-    """What a policy decides by, see `joint`."""
-
-    @property
-    def slack(self) -> float: ...
-
-    @property
-    def widest(self) -> float: ...
-
-    @property
-    def firm(self) -> float: ...
-
-    @property
-    def worth(self) -> float: ...
-
-    @property
-    def revoked(self) -> int: ...
-
-    def prospects(self, active: Active, cluster: Cluster, *, certain: bool) -> Prospects:
-        """Return what a job can run in."""
-        ...
+if TYPE_CHECKING:
+    from cotune.cluster.policies.joint import Joint
 
 
 class Ledger:
     """The jobs at one moment, their promises, and the room beside them."""
 
-    def __init__(
-        self, terms: AdmissionTerms, active: Sequence[Active], cluster: Cluster, new: Active | None = None
-    ) -> None:
+    def __init__(self, terms: Joint, active: Sequence[Active], cluster: Cluster, new: Active | None = None) -> None:
         """Take all jobs that are there; `new` is the one among them that has just come and is to be promised room."""
         self.terms, self.cluster = terms, cluster
         self.there = capacity(cluster)
@@ -133,7 +110,7 @@ class Ledger:
         found = []
         for ladder in self.prospects(job).ladders:
             room = rooms[ladder.device] if rooms else self.room(ladder.device)
-            promise = room.latest(ladder, until, standing(job, ladder))
+            promise = room.latest(ladder, until, start_cost(job, ladder))
             if promise is not None:
                 found.append((ladder.price * promise.held(job.synced, until), promise))
         return min(found, key=lambda one: one[0])[1] if found else None
@@ -156,9 +133,9 @@ class Ledger:
         if before is not None and before.promise is promise and before.at == now and before.config is job.config:
             return promise
         ladder = known.on(promise.device)
-        enough = trimmed(promise, ladder, now, standing(job, ladder))
+        enough = trimmed(promise, ladder, now, start_cost(job, ladder))
         if enough is not None:
-            known.revised = Revised(enough, job.config, now)
+            known.revised = Stamp(enough, job.config, now)
         elif extend:
             enough = self._extended(job, promise)
         job.promise = enough or promise

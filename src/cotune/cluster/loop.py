@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from cotune.cluster.line import Line
 from cotune.cluster.node_packing import Placer
-from cotune.cluster.policy import Active, OrderedPolicy, Policy, interval_of
+from cotune.cluster.ordered import Ordered
+from cotune.cluster.ordered_queue import OrderedQueue
+from cotune.cluster.policy import Active, Policy, interval_of
 from cotune.cluster.round import Round
 from cotune.errors import EngineError
 from cotune.types import Cluster
 
 Admit = Callable[[Active, Sequence[Active], Cluster], bool]
+Scheduler = OrderedQueue | Round
 _PATIENCE = 2_000_000  # decisions
 
 
@@ -96,34 +98,34 @@ def drive(
 
     Where policy and cluster may change, `in_force` is asked for them before every decision.
     """
-    desk = _desk(policy, cluster, world, placer) if in_force is None else Round(policy, cluster, world.sync, placer)
+    scheduler = _scheduler(policy, cluster, world, placer, may_change=in_force is not None)
     interval = interval_of(policy)
     admit: Admit | None = getattr(policy, "admit", None)
     waits: bool = getattr(policy, "waits", False)  # whoever is not admitted may still find room later
     fruitless = 0
     stirred = False
-    while moment := world.wait(_next_decision(desk, interval, world.now(), stirred)):
-        if in_force is not None and isinstance(desk, Round):
+    while moment := world.wait(_next_decision(scheduler, interval, world.now(), stirred)):
+        if in_force is not None and isinstance(scheduler, Round):
             now_on = in_force()
             if now_on.policy is not policy:
                 policy, interval = now_on.policy, interval_of(now_on.policy)
                 admit, waits = getattr(policy, "admit", None), getattr(policy, "waits", False)
-            desk.go_by(now_on.policy, now_on.cluster)
+            scheduler.go_by(now_on.policy, now_on.cluster)
             cluster = now_on.whole
         for active in moment.ended:
-            desk.end(active)
+            scheduler.end(active)
             placer.release(active)
             yield active
         if moment.struck:
-            _strike(moment.struck, desk, world, placer, watch)
+            _strike(moment.struck, scheduler, world, placer, watch)
         for active in moment.arrived:
-            desk.arrive(active)
-            if admit and not admit(active, desk.everybody(world.now()), cluster) and not waits:
-                desk.end(active)
+            scheduler.arrive(active)
+            if admit and not admit(active, scheduler.everybody(world.now()), cluster) and not waits:
+                scheduler.end(active)
                 world.decline(active)
                 yield active
-        for active in desk.given_up(world.now()):
-            desk.end(active)
+        for active in scheduler.given_up(world.now()):
+            scheduler.end(active)
             placer.release(active)
             world.stop(active)
             world.decline(active)
@@ -132,7 +134,7 @@ def drive(
         if stirred:
             continue
         before = perf_counter()
-        stops, starts = desk.decide(world.now())
+        stops, starts = scheduler.decide(world.now())
         latency = perf_counter() - before
         _carry_out(stops, starts, world, placer)
         if watch:
@@ -155,30 +157,35 @@ def _carry_out(stops: Sequence[Active], starts: Sequence[Active], world: World, 
 
 
 def _strike(
-    struck: Sequence[Active], desk: Line | Round, world: World, placer: Placer, watch: Callable[[Changes], None] | None
+    struck: Sequence[Active],
+    scheduler: Scheduler,
+    world: World,
+    placer: Placer,
+    watch: Callable[[Changes], None] | None,
 ) -> None:
     """Let those wait whose nodes failed."""
-    assert isinstance(desk, Round), "a line is for clusters that are always there"
+    assert isinstance(scheduler, Round), "an ordered queue is for clusters that are always there"
     for active in struck:
         placer.release(active)
         world.stop(active)
-        desk.strike(active)
+        scheduler.strike(active)
     if watch:
         watch(Changes(world.now(), struck, (), None))
 
 
-def _next_decision(desk: Line | Round, interval: float | None, now: float, stirred: bool) -> float:
+def _next_decision(scheduler: Scheduler, interval: float | None, now: float, stirred: bool) -> float:
     """Return when to decide next; `stirred`: something happened since the last round."""
-    change = desk.next_change()
+    change = scheduler.next_change()
     if interval is None:
         return change
-    if stirred or not desk.rests:
-        change = now if desk.busy else math.inf
+    if stirred or not scheduler.rests:
+        change = now if scheduler.busy else math.inf
     rounds = max(math.ceil(change / interval), math.floor(now / interval) + 1) if change < math.inf else math.inf
     return rounds * interval
 
 
-def _desk(policy: Policy, cluster: Cluster, world: World, placer: Placer) -> Line | Round:
-    if isinstance(policy, OrderedPolicy) and policy.steady and len(cluster.devices) == 1 and not placer.refuses:
-        return Line(policy, cluster.devices[0], world.sync)
+def _scheduler(policy: Policy, cluster: Cluster, world: World, placer: Placer, *, may_change: bool) -> Scheduler:
+    simple = len(cluster.devices) == 1 and not placer.refuses and not may_change
+    if simple and isinstance(policy, Ordered) and policy.steady:
+        return OrderedQueue(policy, cluster.devices[0], world.sync)
     return Round(policy, cluster, world.sync, placer)

@@ -1,16 +1,17 @@
 """Which nodes a job's GPUs come from, apart from the question who runs: a placer that counts, and one with nodes.
 
-The rules by which nodes are chosen are in `node_rules`, moving small jobs for large ones in `node_moves`.
+The rules by which nodes are chosen are in `node_rules`. Small jobs that come and go leave holes on many nodes, so that
+a job that needs whole nodes is torn apart although enough GPUs are free. Jobs that hold a part of one node, and to whom
+a restart does no harm, are then moved into holes of other nodes, as few GPUs as possible (`emptied`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.cluster.node_moves import Tenant, emptied
 from cotune.cluster.node_rules import RULES, WITHIN_RACKS, Taking, within_racks
 from cotune.cluster.policy import Active, Nodes
 from cotune.errors import UsageError, suggestion
@@ -21,39 +22,19 @@ Patient = Callable[[Active], bool]
 Placeable = tuple[Sequence[Wanted], Sequence[Wanted]]  # who starts, and who is moved to other nodes
 
 
-class Placer(Protocol):
-    """What finds nodes for jobs."""
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A job on a node: how many GPUs it holds there, and whether it may be moved elsewhere."""
 
-    @property
-    def refuses(self) -> bool:
-        """Return whether a job may have to wait although enough GPUs are free."""
-        ...
-
-    def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active], patient: Patient) -> Placeable:
-        """Return those of the wanted starts for which there will be nodes once others have left, and who is moved.
-
-        Patient jobs that hold a part of a node are moved where another would stand on more nodes than could hold it.
-        Where that does not help a patient job that did not run rather waits.
-        """
-        ...
-
-    def take(self, active: Active) -> None:
-        """Give a job its nodes."""
-        ...
-
-    def release(self, active: Active) -> None:
-        """Take a job's nodes back."""
-        ...
-
-    def held(self, active: Active) -> Taking:
-        """Return the nodes a job holds, and how many GPUs on each."""
-        ...
+    active: Active
+    gpus: int
+    movable: bool
 
 
 class Count:
-    """GPUs without nodes."""
+    """GPUs without nodes: everybody fits, and nobody holds any."""
 
-    refuses = False
+    refuses = False  # whether a job may have to wait although enough GPUs are free
 
     def placeable(
         self,
@@ -66,11 +47,11 @@ class Count:
     def take(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
 
-    def held(self, active: Active) -> Taking:  # noqa: ARG002  # there are no nodes
-        return []
-
     def release(self, active: Active) -> None:
         """Do nothing: there are no nodes."""
+
+    def held(self, active: Active) -> Taking:  # noqa: ARG002  # there are no nodes
+        return []
 
 
 class OnNodes:
@@ -80,28 +61,29 @@ class OnNodes:
         self._rule = RULES[rule]
         self._racks = {device.name: _racks(device) for device in cluster.devices if rule in WITHIN_RACKS}
         self.refuses = rule == "skew"
-        self._free = {device.name: _nodes(device.count, device.per_node) for device in cluster.devices}
-        self._sizes_of = {name: free.copy() for name, free in self._free.items()}
+        self.free = {device.name: _nodes(device.count, device.per_node) for device in cluster.devices}
+        self._sizes_of = {name: free.copy() for name, free in self.free.items()}
         self._per_node = {device.name: device.per_node or 1 for device in cluster.devices}
         self._sizes = np.array([1]) if sizes is None else sizes
         self._taken: dict[int, tuple[str, Taking]] = {}
         self._holding: dict[int, Active] = {}
         self._closed: dict[tuple[str, int], int] = {}  # nodes that are down, and their GPUs that are not held
 
-    @property
-    def free(self) -> dict[str, Ints]:
-        return self._free
-
     def sizes(self, device: str) -> list[int]:
         """Return how many GPUs each node of a device has."""
         return [int(size) for size in self._sizes_of[device]]
 
     def placeable(self, wanted: Sequence[Wanted], leaving: Sequence[Active], patient: Patient) -> Placeable:
+        """Return those of the wanted starts for which there will be nodes once others have left, and who is moved.
+
+        Patient jobs that hold a part of a node are moved where another would stand on more nodes than could hold it.
+        Where that does not help a patient job that did not run rather waits.
+        """
         ran = {active.number for active in leaving}
         waits = {active.number for active, _ in wanted if active.number not in ran and patient(active)}
         if not self.refuses and not (wanted and any(map(patient, self._holding.values()))) and not waits:
             return wanted, ()
-        trial = {name: free.copy() for name, free in self._free.items()}
+        trial = {name: free.copy() for name, free in self.free.items()}
         for active in leaving:
             device, held = self._taken[active.number]
             _give_back(trial[device], held)
@@ -128,10 +110,9 @@ class OnNodes:
         if leaving is None:
             return None
         for one in leaving:
-            _give_back(free, self._taken[one.number][1])
-            tenants[self._taken[one.number][1][0][0]] = [
-                tenant for tenant in tenants[self._taken[one.number][1][0][0]] if tenant.active is not one
-            ]
+            ((node, _),) = taken = self._taken[one.number][1]
+            _give_back(free, taken)
+            tenants[node] = [tenant for tenant in tenants[node] if tenant.active is not one]
         taking = self._fill(free, active, config)
         for one in leaving:
             assert one.config is not None
@@ -154,9 +135,10 @@ class OnNodes:
         return len(taking) > -(-config.units // self._per_node[config.device])
 
     def take(self, active: Active) -> None:
+        """Give a job its nodes."""
         config = active.config
         assert config is not None
-        taking = self._fill(self._free[config.device], active, config)
+        taking = self._fill(self.free[config.device], active, config)
         assert taking is not None
         self._taken[active.number] = config.device, taking
         self._holding[active.number] = active
@@ -165,6 +147,7 @@ class OnNodes:
         active.nodes = Nodes(tuple(gpus for _, gpus in taking), across)
 
     def release(self, active: Active) -> None:
+        """Take a job's nodes back."""
         if active.number in self._taken:
             device, taking = self._taken.pop(active.number)
             del self._holding[active.number]
@@ -172,12 +155,12 @@ class OnNodes:
                 if (device, node) in self._closed:
                     self._closed[device, node] += gpus
                 else:
-                    self._free[device][node] += gpus
+                    self.free[device][node] += gpus
 
     def close(self, device: str, node: int) -> list[Active]:
         """Give nobody this node any more; return who stands on it."""
-        self._closed[device, node] = int(self._free[device][node])
-        self._free[device][node] = 0
+        self._closed[device, node] = int(self.free[device][node])
+        self.free[device][node] = 0
         return [
             self._holding[number]
             for number, (kind, taking) in self._taken.items()
@@ -186,9 +169,10 @@ class OnNodes:
 
     def open(self, device: str, node: int) -> None:
         """Give this node again; what is still held of it comes back when it is released."""
-        self._free[device][node] = self._closed.pop((device, node))
+        self.free[device][node] = self._closed.pop((device, node))
 
     def held(self, active: Active) -> Taking:
+        """Return the nodes a job holds, and how many GPUs on each."""
         return self._taken[active.number][1] if active.number in self._taken else []
 
     def _fill(self, free: Ints, active: Active, config: Config) -> Taking | None:
@@ -207,7 +191,45 @@ def _give_back(free: Ints, taking: Taking) -> None:
         free[node] += gpus
 
 
-def placer(rule: str | None, cluster: Cluster, sizes: Ints | None = None) -> Count | OnNodes:
+def emptied(free: Ints, per_node: int, gpus: int, tenants: Mapping[int, Sequence[Tenant]]) -> list[Active] | None:
+    """Return whom to move so that a job finds whole nodes, or one that holds it; None if that cannot be done."""
+    nodes, part = (gpus // per_node, 0) if gpus >= per_node else (1, gpus)
+    asked = part or per_node
+    moves: list[tuple[int, int, list[Tenant]]] = []
+    for node in range(len(free)):
+        leaving = _fewest(int(asked - free[node]), tenants.get(node, ()))
+        if leaving is not None:
+            moves.append((sum(one.gpus for one in leaving), node, leaving))
+    moves = sorted(moves, key=lambda move: move[:2])[:nodes]
+    if len(moves) < nodes:
+        return None
+    holes = np.array(free)
+    for moved, node, _ in moves:
+        holes[node] += moved - asked
+    moving = sorted((one for *_, leaving in moves for one in leaving), key=lambda one: -one.gpus)
+    for one in moving:
+        fitting = np.flatnonzero(holes >= one.gpus)
+        if not len(fitting):
+            return None
+        holes[fitting[np.argmin(holes[fitting])]] -= one.gpus
+    return [one.active for one in moving]
+
+
+def _fewest(missing: int, tenants: Sequence[Tenant]) -> list[Tenant] | None:
+    """Return the smallest movable tenants that hold as many GPUs as are missing, or None if they do not."""
+    leaving: list[Tenant] = []
+    for one in sorted((one for one in tenants if one.movable), key=lambda one: (one.gpus, one.active.number)):
+        if missing <= 0:
+            break
+        leaving.append(one)
+        missing -= one.gpus
+    return leaving if missing <= 0 else None
+
+
+Placer = Count | OnNodes
+
+
+def placer(rule: str | None, cluster: Cluster, sizes: Ints | None = None) -> Placer:
     """Return a placer by name; without a name it counts, unless the cluster has nodes."""
     nodes = all(device.per_node for device in cluster.devices)
     if rule == "count" or (rule is None and not nodes):

@@ -38,12 +38,9 @@ def packing(configs: Sequence[Config], cluster: Cluster) -> Sequence[Config]:
     sizes = {device.name: device.per_node for device in cluster.devices if device.per_node}
     if not sizes:
         return configs
-    whole = [one for one in configs if _divides(one.units, sizes.get(one.device, 1))]
+    per_node = [sizes.get(one.device, 1) for one in configs]
+    whole = [one for one, size in zip(configs, per_node, strict=True) if not (one.units % size and size % one.units)]
     return whole or configs
-
-
-def _divides(gpus: int, per_node: int) -> bool:
-    return gpus % per_node == 0 or per_node % gpus == 0
 
 
 def seconds_left(active: Active, config: Config) -> float:

@@ -20,23 +20,28 @@ from cotune.types import Cluster, Config
 class Ordered:
     """An order without levels or drift; the orders fill in `rank` and change what differs."""
 
-    preempts: ClassVar[bool] = False
-    skips: ClassVar[bool] = True
+    preempts: ClassVar[bool] = False  # whether a job that runs may be stopped for one that ranks before it
+    skips: ClassVar[bool] = True  # whether jobs behind one that does not fit may run
 
     @property
     def steady(self) -> bool:
+        """Return whether ranks keep these rules; if not, everybody is sorted each time."""
         return True
 
     def rank(self, active: Active) -> Rank:
+        """Return where a job stands now, smallest first; it may not change while the job waits."""
         raise NotImplementedError
 
     def drift(self, active: Active) -> float:  # noqa: ARG002  # the same for all, unless an order says more
+        """Return by how much the first part of the rank falls in a second of work."""
         return 0.0
 
     def level_of(self, active: Active) -> int:
+        """Return the level a job belongs to now."""
         return active.level
 
     def level_lasts(self, active: Active) -> float:  # noqa: ARG002  # the same for all, unless an order says more
+        """Return the seconds for which it stays there, if nothing else happens."""
         return math.inf
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:

@@ -9,8 +9,8 @@ truth, and times relative to the present (`age`, `deadline_left`), so that the s
 policy decides for a simulation whose clock jumps and for a cluster in real time.
 
 Many policies are just an order: sort the jobs, and give each what it asked for while it
-lasts. Such a policy offers `rank` besides, and the loop keeps the order from one event to
-the next instead of sorting again; `allocate` remains its definition.
+lasts. For such a policy (`Ordered`) the loop keeps the order from one event to the next
+instead of sorting again; `allocate` remains its definition.
 """
 
 from __future__ import annotations
@@ -205,42 +205,6 @@ class Policy(Protocol):
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         """Return what each job shall hold from now on; who is absent waits."""
-        ...
-
-
-@runtime_checkable
-class OrderedPolicy(Policy, Protocol):
-    """A policy that is an order: smallest rank first, each job all it asked for or nothing."""
-
-    @property
-    def preempts(self) -> bool:
-        """Return whether a job that runs may be stopped for one that ranks before it."""
-        ...
-
-    @property
-    def skips(self) -> bool:
-        """Return whether jobs behind one that does not fit may run."""
-        ...
-
-    def rank(self, active: Active) -> Rank:
-        """Return where a job stands now; it may not change while the job waits."""
-        ...
-
-    def drift(self, active: Active) -> float:
-        """Return by how much the first part of the rank falls in a second of work."""
-        ...
-
-    @property
-    def steady(self) -> bool:
-        """Return whether ranks keep these rules; if not, everybody is sorted each time."""
-        ...
-
-    def level_of(self, active: Active) -> int:
-        """Return the level a job belongs to now."""
-        ...
-
-    def level_lasts(self, active: Active) -> float:
-        """Return the seconds for which it stays there, if nothing else happens."""
         ...
 
 

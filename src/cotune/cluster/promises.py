@@ -7,6 +7,12 @@ has to be moved for somebody else, and to find room for one job is to look at on
 
 Going back from the deadline the job takes in each stretch the largest of its configs within k units and within
 what is free, until that is enough; every start within the promise takes a restart. The cheapest k is taken that does.
+Another size becomes the one to run in
+
+    one below     when that would still be in time, x seconds from now:     b - x * b / s + restart = left - x
+    as promised   when all of it is needed to the end:                      spare - x * (1 - p / s) = 0
+
+with b, p and s the seconds to the end one size below, in what was promised and in what the job runs in.
 
 Reference: Chetto and Chetto, Some results of the earliest deadline scheduling algorithm, IEEE TSE 15(10), 1989.
 """
@@ -19,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotune.cluster.policy import Promise
+from cotune.cluster.policy import Active, Promise
 from cotune.cluster.prospects import Ladder
 from cotune.types import Floats, Ints
 
@@ -35,7 +41,7 @@ _TURNS = 8
 _ENOUGH = 1.0 - 1e-9
 
 
-class Standing(NamedTuple):
+class StartCost(NamedTuple):
     """Where a job stands: what a start takes it, the row of what it runs in (-1: nothing), and when it works there."""
 
     restart: float
@@ -97,7 +103,7 @@ class Room:
         count = int(begins.searchsorted(until))
         return float(free[:count] @ _lasts(begins[:count], until)) if count else 0.0
 
-    def latest(self, ladder: Ladder, until: float, job: Standing) -> Promise | None:
+    def latest(self, ladder: Ladder, until: float, job: StartCost) -> Promise | None:
         """Return the latest promise by which a job ends at a time, as cheap as can be; None if there is no room."""
         begins, free = self.stretches()
         count = int(begins.searchsorted(until - HAIR))
@@ -130,7 +136,7 @@ def _lasts(begins: Floats, until: float) -> Floats:
     return lasts
 
 
-def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: Standing) -> tuple[int, float] | None:
+def _from_the_end(chosen: Ints, speed: Floats, lasts: Floats, job: StartCost) -> tuple[int, float] | None:
     """Return the stretch in which to begin at the latest and when in it, so that all is done; None if there is none."""
     pace, restart = speed[chosen], job.restart
     if not restart:
@@ -159,7 +165,7 @@ def _promise(begin: float, turns: Floats, until: float, units: Ints, device: str
     return Promise((begin, *turns[changes].tolist(), until), (0, *units[:-1][changes].tolist(), int(units[-1])), device)
 
 
-def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Promise | None:
+def trimmed(promise: Promise, ladder: Ladder, now: float, job: StartCost) -> Promise | None:
     """Return the latest part of a promise that is enough for what is left; None if even the whole is not."""
     if len(promise.units) == 2 and promise.units[0] == 0 and promise.ends[0] > now + TIGHT:  # the usual case, quickly
         begin = promise.ends[1] - job.restart - ladder.sure[ladder.row(promise.units[1])]
@@ -188,7 +194,7 @@ def trimmed(promise: Promise, ladder: Ladder, now: float, job: Standing) -> Prom
     return None
 
 
-def _may_go_on(promise: Promise, ladder: Ladder, now: float, job: Standing) -> bool:
+def _may_go_on(promise: Promise, ladder: Ladder, now: float, job: StartCost) -> bool:
     """Return whether a promise has begun, and to go on in what a job holds is as good and takes no more."""
     if job.held < 0 or job.waits + ladder.sure[job.held] > promise.ends[-1] - now + TIGHT:
         return False
@@ -219,3 +225,43 @@ def next_change(promise: Promise, now: float, held: int, *, exactly: bool) -> fl
                 return begin
             begin = end
     return math.inf
+
+
+def steps_down(active: Active, ladder: Ladder, slack: float) -> float:
+    """Return the seconds until a job that goes on as it is would be in time one step below, which wastes less."""
+    row = ladder.held
+    if row <= 0 or ladder.cost(row) <= (1.0 + slack) * ladder.cost(row - 1):
+        return math.inf
+    below = ladder.sure[row - 1]
+    short = below + active.restart - (active.deadline_left - MOMENT)
+    return short / (below / ladder.sure[row] - 1.0) if short > 0 and below > ladder.sure[row] > 0 else math.inf
+
+
+def steps_up(active: Active, promise: Promise, ladder: Ladder) -> float:
+    """Return the seconds until a job that goes on in less than it was promised needs it all; 0 if that is unknown."""
+    row = ladder.row(promise.units[-1])
+    if len(promise.units) != 2 or promise.units[0] or not 0 <= ladder.held < row:
+        return 0.0
+    spare = promise.ends[1] - active.restart - ladder.sure[row] - active.synced
+    waits = max(active.ready - active.synced, 0.0)
+    if spare <= waits:
+        return spare
+    return waits + (spare - waits) / (1.0 - ladder.sure[row] / ladder.sure[ladder.held])
+
+
+def begin(job: Active) -> float:
+    """Return when the promise of a job begins; never for one that is late."""
+    promise = job.promise
+    if promise is None or promise.ends[-1] <= job.synced:
+        return math.inf
+    return promise.ends[0] if promise.units[0] == 0 else job.synced
+
+
+def start_cost(job: Active, ladder: Ladder) -> StartCost:
+    """Return where a job stands on the configs of a device."""
+    return StartCost(job.restart, ladder.held, start_seconds(job, ladder, ladder.held))
+
+
+def start_seconds(job: Active, ladder: Ladder, row: int) -> float:
+    """Return the seconds until a job is at work in a config."""
+    return max(job.ready - job.synced, 0.0) if row == ladder.held >= 0 else job.restart

@@ -55,18 +55,10 @@ class Ladder:
         return bisect_right(self.units, units) - 1
 
 
-class Wake(NamedTuple):
-    """When to look at a job again, as long as it has the same promise and holds the same."""
+class Stamp(NamedTuple):
+    """A time that counts as long as a job has the same promise and holds the same."""
 
     promise: Promise | None
-    config: Config | None
-    at: float
-
-
-class Revised(NamedTuple):
-    """A promise that is as small as it can be, at a time and as long as the job holds the same."""
-
-    promise: Promise
     config: Config | None
     at: float
 
@@ -81,10 +73,10 @@ class Prospects:
     config: Config | None = None  # what it held when this was worked out
     margin: float = 0.0  # standard deviations that are set aside
     tried: float = -math.inf  # when no room was found for it last
-    wake: Wake | None = None
+    wake: Stamp | None = None  # when to look at it again
     base: tuple[Ladder, int] | None = None  # the cheapest in time, and until when it is if the job runs in it
     base_until: float = -math.inf
-    revised: Revised | None = None
+    revised: Stamp | None = None  # when its promise was made as small as it can be
 
     def on(self, device: str) -> Ladder:
         """Return the configs on a device."""

@@ -15,7 +15,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-from cotune.cluster.policy import Active, OrderedPolicy, Rank
+from cotune.cluster.ordered import Ordered
+from cotune.cluster.policy import Active, Rank
 
 
 class _Sorted:
@@ -42,7 +43,7 @@ class _Sorted:
 class Running:
     """The running jobs; ranks are those of the time it was last brought to."""
 
-    def __init__(self, policy: OrderedPolicy) -> None:
+    def __init__(self, policy: Ordered) -> None:
         self._policy = policy
         self._by_drift: dict[float, _Sorted] = {}
         self._where: dict[int, tuple[float, Rank]] = {}

@@ -20,8 +20,26 @@ from cotune.cluster.policy import COUNTED, Nodes, Work
 from cotune.types import Config, Floats
 
 
+class ConstantSpeed:
+    """What all work has in common whose speed in a config never changes."""
+
+    @property
+    def recipes(self: Work) -> tuple[Config, ...]:
+        return self.configs
+
+    def advance(self: Work, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
+        return done + seconds * self.rate(config, nodes)
+
+    def seconds(self: Work, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
+        rate = self.rate(config, nodes)
+        return (self.total - done) / rate if rate else math.inf
+
+    def seconds_told(self: Work, done: float, config: Config) -> float:
+        return self.seconds(done, config)
+
+
 @dataclass(frozen=True)
-class Steady:
+class Steady(ConstantSpeed):
     """Work done at a constant rate in each of some configs, and `across_racks` times slower over several racks."""
 
     total: float
@@ -32,22 +50,8 @@ class Steady:
     def configs(self) -> tuple[Config, ...]:
         return tuple(self.rates)
 
-    @property
-    def recipes(self) -> tuple[Config, ...]:
-        return self.configs
-
     def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002  # as `Work` asks
         return self.rates[config] / (self.across_racks if nodes.racks > 1 else 1.0)
-
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
-        return done + seconds * self.rate(config, nodes)
-
-    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
-        rate = self.rate(config, nodes)
-        return (self.total - done) / rate if rate else math.inf
-
-    def seconds_told(self, done: float, config: Config) -> float:
-        return self.seconds(done, config)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ import pytest
 
 from cotune.cluster.node_packing import OnNodes
 from cotune.cluster.policy import Active, Submission, capacity, rigid_config
-from cotune.cluster.service.cluster_in_use import ClusterInUse
+from cotune.cluster.service.cluster_in_use import ClusterInUse, EngineDevice, LostUnits
 from cotune.cluster.service.device_types import SLOT, alike, on_cluster, served_cluster, types_of
-from cotune.cluster.service.lost_units import EngineDevice, LostUnits
 from cotune.errors import Infeasible
 from cotune.jobfile.settings import Settings, loads
 from cotune.types import Cluster, Device

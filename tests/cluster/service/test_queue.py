@@ -12,8 +12,9 @@ import pytest
 from cli.jobs import cotune
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
-from cotune.cluster.service.leadership import Leadership, LeaseTerms
-from cotune.cluster.service.queue import NoLongerLeading, Queue, QuotaFull
+from cotune.cluster.service.leadership import Leadership, LeaseTerms, NoLongerLeading
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.rules import QuotaFull
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.errors import InvalidFile, NotFound, UsageError

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from cotune.cluster.service import states
-from cotune.cluster.service.leadership import Leadership
-from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.leadership import Leadership, NoLongerLeading
+from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import FINAL, NEXT, IllegalMove, State
 from cotune.store import open_store

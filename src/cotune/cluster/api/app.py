@@ -14,22 +14,20 @@ from typing import Annotated, Any
 
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from cotune import __version__
 from cotune.cluster.api.middleware import AccessMiddleware
 from cotune.cluster.api.page import add_page
-from cotune.cluster.api.queue_access import Forbidden, QueueAccess, SubmitRequest, require
+from cotune.cluster.api.queue_access import Forbidden, QueueAccess, require
+from cotune.cluster.api.requests import JobId, NewJob, NewPriority, NewRules
 from cotune.cluster.api.tokens import AccessScope, Caller, TokenFile
-from cotune.cluster.service.queue import Queue, QuotaFull
-from cotune.cluster.service.queued import MOST_PRIORITY
-from cotune.cluster.service.snapshot import MOST_BYTES
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.rules import QuotaFull
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.dashboard.beats import as_json
 from cotune.errors import CotuneError, Infeasible, InvalidFile, NotFound, UsageError, suggestion
@@ -40,7 +38,6 @@ MOST_STREAMS = 64
 _LOOK = 0.5  # seconds between two looks for what is new
 _BEAT = 15.0  # seconds after which a stream says that it still lives
 _MOST_EVENTS = 1000  # in one look
-_MOST_LIMIT = 1_000_000
 
 
 class UnknownKey(UsageError):
@@ -57,62 +54,6 @@ _STATUS: dict[type[CotuneError], int] = {
     Infeasible: 409,
     UnknownKey: 422,
 }
-
-
-def _text(value: str) -> str:
-    if "\0" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
-        raise ValueError("text has no NUL and no half of a letter")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_text)]
-Name = Annotated[Text, Field(max_length=200)]
-Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
-JobId = Annotated[str, InPath(min_length=1, max_length=64)]
-
-
-class NewJob(BaseModel):
-    """A job to be handed in: the text of its file, or the path of one, and what is asked beside it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: Annotated[Text, Field(max_length=MOST_BYTES)] | None = Field(None, description="The job file itself.")
-    path: Annotated[Text, Field(max_length=4096)] | None = Field(None, description="Of a job file, or its folder.")
-    folder: Annotated[Text, Field(max_length=4096)] | None = Field(None, description="Where paths in `text` begin.")
-    target: Annotated[Text, Field(max_length=200)] | None = Field(None, examples=["accuracy=0.97"])
-    deadline: Annotated[Text, Field(max_length=100)] | None = Field(None, examples=["2h"])
-    name: Name | None = None
-    team: Name | None = None
-    priority: Priority | None = None
-    epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    max_epochs: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    held: bool = Field(False, description="Keep it from starting until it is released.")
-
-
-class NewLimits(BaseModel):
-    """What a team may have at a time; null takes a limit away, and what is not named stays."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    workers: Annotated[int, Field(ge=0, le=_MOST_LIMIT)] | None = None
-    jobs: Annotated[int, Field(ge=0, le=_MOST_LIMIT)] | None = None
-
-
-class NewRules(BaseModel):
-    """What the service shall go by from now on; what is not named stays."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    policy: Name | None = Field(None, examples=["las"])
-    quotas: Annotated[dict[Name, NewLimits], Field(max_length=1000)] = Field({}, description="By team.")
-
-
-class NewPriority(BaseModel):
-    """What may be changed of a job that was handed in."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    priority: Priority
 
 
 def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, local: bool = True) -> AccessMiddleware:
@@ -146,18 +87,6 @@ def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, l
 _bearer = Depends(HTTPBearer(auto_error=False, description="A token of `cotune token`."))
 
 
-def _reader(request: Request) -> Caller:
-    return require(request.state.caller, AccessScope.READ)
-
-
-def _submitter(request: Request) -> Caller:
-    return require(request.state.caller, AccessScope.SUBMIT)
-
-
-def _admin(request: Request) -> Caller:
-    return require(request.state.caller, AccessScope.ADMIN)
-
-
 def _known_keys(request: Request) -> None:
     """Refuse a parameter that is not there: whoever misspells one would wait for what never comes."""
     route = request.scope["route"]
@@ -170,9 +99,16 @@ def _known_keys(request: Request) -> None:
         raise UnknownKey(f"no parameter {printable(unknown)[:80]!r} of {route.path}; {there}")
 
 
-Reader = Annotated[Caller, Depends(_reader)]
-Submitter = Annotated[Caller, Depends(_submitter)]
-Admin = Annotated[Caller, Depends(_admin)]
+def _with_scope(scope: AccessScope) -> Any:
+    def caller(request: Request) -> Caller:
+        return require(request.state.caller, scope)
+
+    return Depends(caller)
+
+
+Reader = Annotated[Caller, _with_scope(AccessScope.READ)]
+Submitter = Annotated[Caller, _with_scope(AccessScope.SUBMIT)]
+Admin = Annotated[Caller, _with_scope(AccessScope.ADMIN)]
 
 
 def _errors(app: FastAPI) -> None:
@@ -253,12 +189,12 @@ def _changing(app: FastAPI, access: QueueAccess) -> None:
     @app.post("/api/v1/jobs", tags=["jobs"], status_code=201, dependencies=[_bearer])
     def submit(caller: Submitter, new: NewJob) -> Response:
         """Hand in a job, as `cotune submit --json` does; its deadline counts from now."""
-        return _answer("submit", access.submit(caller, _handed(new)), 201)
+        return _answer("submit", access.submit(caller, new), 201)
 
     @app.post("/api/v1/dry-run", tags=["jobs"], dependencies=[_bearer])
     def dry_run(caller: Submitter, new: NewJob) -> Response:
         """Tell when a job would start and end, as `cotune submit --dry-run --json` does; nothing is handed in."""
-        return _answer("submit.dry_run", access.foresee(caller, _handed(new)))
+        return _answer("submit.dry_run", access.foresee(caller, new))
 
     @app.patch("/api/v1/rules", tags=["service"], dependencies=[_bearer])
     def change_rules(caller: Admin, change: NewRules) -> Response:
@@ -268,20 +204,16 @@ def _changing(app: FastAPI, access: QueueAccess) -> None:
     @app.patch("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
     def prioritise(caller: Admin, id: JobId, change: NewPriority) -> Response:
         """Give a job another priority; higher goes first."""
-        return _answer("prioritise", access.prioritise(caller, id, change.priority))
+        found = access.ask(caller, id, lambda id, by: access.queue.prioritise(id, change.priority, by))
+        return _answer("prioritise", found)
 
-    for name, ask in (("cancel", access.cancel), ("hold", access.hold), ("release", access.release)):
-        _asking(app, name, ask)
-
-
-def _handed(new: NewJob) -> SubmitRequest:
-    asked = new.model_dump(exclude={"text", "path", "folder", "held"}, exclude_none=True)
-    return SubmitRequest(new.text, new.path, new.folder, asked, new.held)
+    for name in ("cancel", "hold", "release"):
+        _asking(app, access, name)
 
 
-def _asking(app: FastAPI, name: str, ask: Any) -> None:
+def _asking(app: FastAPI, access: QueueAccess, name: str) -> None:
     def asked(caller: Submitter, id: JobId) -> Response:
-        return _answer(name, ask(caller, id))
+        return _answer(name, access.ask(caller, id, getattr(access.queue, name)))
 
     path = f"/api/v1/jobs/{{id}}/{name}"
     words = f"Do what `cotune {name}` does; to do it twice changes nothing."

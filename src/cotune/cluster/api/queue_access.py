@@ -5,13 +5,13 @@ Another team's job is not found rather than refused, so that nobody learns that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cotune.cluster.api.requests import NewJob
 from cotune.cluster.api.tokens import AccessScope, Caller
-from cotune.cluster.service.adopting import adopt_samples
 from cotune.cluster.service.documents import (
     cluster_document,
     event_document,
@@ -20,12 +20,12 @@ from cotune.cluster.service.documents import (
     status_document,
 )
 from cotune.cluster.service.documents import why_document as whole_why
-from cotune.cluster.service.foresight import cluster_of, foresee
+from cotune.cluster.service.forecasts import cluster_of, foresee
 from cotune.cluster.service.history import occupancy_over_time
 from cotune.cluster.service.logs import last_lines
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
-from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
 from cotune.cluster.service.states import State
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.jobfile.settings import FILE_NAME
@@ -35,17 +35,6 @@ ANOTHERS = "another team's job"
 
 class Forbidden(CotuneError):
     """Something that the caller's token does not allow."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitRequest:
-    """A job file as it comes over the line: its text and the folder of its paths, or its path on this machine."""
-
-    text: str | None
-    path: str | None
-    folder: str | None
-    asked: Mapping[str, Any]
-    held: bool
 
 
 @dataclass(frozen=True)
@@ -69,11 +58,7 @@ class QueueAccess:
     def why(self, caller: Caller, id: str) -> dict[str, Any]:
         """Return why a job stands where it does; others' jobs are counted, not named."""
         document = whole_why(self.queue, self.job(caller, id))
-        ahead: list[dict[str, Any]] = document["ahead"]
-        if caller.team and ahead:
-            own = {job.id for job in self.queue.jobs(team=caller.team, ids=[one["id"] for one in ahead])}
-            document["ahead"] = [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in ahead]
-        return document
+        return document | {"ahead": self._without_names(caller, document["ahead"])}
 
     def logs(self, caller: Caller, id: str, rank: int, last: int) -> dict[str, Any]:
         """Return what happened to a job, and the last lines that it wrote."""
@@ -94,23 +79,21 @@ class QueueAccess:
         self.queue.change_rules(policy, change.get("quotas"), by=caller.name)
         return self.rules(caller)
 
-    def submit(self, caller: Caller, given: SubmitRequest) -> dict[str, Any]:
+    def submit(self, caller: Caller, given: NewJob) -> dict[str, Any]:
         """Hand in a job for the caller; return its id."""
         snapshot = self._snapshot(caller, given)
         adopt_samples(self.queue.store, snapshot)
         id = self.queue.submit(snapshot, held=given.held)
         return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
 
-    def foresee(self, caller: Caller, given: SubmitRequest) -> dict[str, Any]:
+    def foresee(self, caller: Caller, given: NewJob) -> dict[str, Any]:
         """Return what would become of a job; others' jobs are not named."""
         snapshot = self._snapshot(caller, given)
         adopt_samples(self.queue.store, snapshot)
         seen = foresee(self.queue, snapshot)
-        own = {job.id for job in self.queue.jobs(team=caller.team or None, ids=[one["id"] for one in seen["moved"]])}
-        seen["moved"] = [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in seen["moved"]]
-        return seen
+        return seen | {"moved": self._without_names(caller, seen["moved"])}
 
-    def _snapshot(self, caller: Caller, given: SubmitRequest) -> JobSnapshot:
+    def _snapshot(self, caller: Caller, given: NewJob) -> JobSnapshot:
         """Return a job as the caller may hand it in."""
         if (given.text is None) == (given.path is None):
             raise UsageError("a job is handed in by its `text`, or by the `path` of its file on the service's machine")
@@ -126,24 +109,17 @@ class QueueAccess:
         asked = {**snapshot.asked, "team": caller.team} if caller.team else snapshot.asked
         return replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
 
-    def cancel(self, caller: Caller, id: str) -> dict[str, Any]:
-        return self._told(self.queue.cancel(self.job(caller, id).id, caller.name))
-
-    def hold(self, caller: Caller, id: str) -> dict[str, Any]:
-        return self._told(self.queue.hold(self.job(caller, id).id, caller.name))
-
-    def release(self, caller: Caller, id: str) -> dict[str, Any]:
-        return self._told(self.queue.release(self.job(caller, id).id, caller.name))
-
-    def prioritise(self, caller: Caller, id: str, priority: int) -> dict[str, Any]:
-        return self._told(self.queue.prioritise(self.job(caller, id).id, priority, caller.name))
+    def ask(self, caller: Caller, id: str, ask: Callable[[str, str], QueuedJob]) -> dict[str, Any]:
+        """Return a job after something (cancel, hold, release) was asked of it in the caller's name."""
+        return {"job": job_document(ask(self.job(caller, id).id, caller.name), self.queue.now())}
 
     def service(self, caller: Caller) -> dict[str, Any]:
         """Return who works the queue off and how many jobs there are of each state, over all teams."""
         counts = {state.value: count for state, count in self.queue.counts().items()}
         leader = self.queue.leader()
         cluster = self._seen_by(caller, cluster_document(leader))
-        return {"service": leader_document(leader), "counts": counts, "cluster": cluster, "you": _who(caller)}
+        you = {"name": caller.name, "scope": caller.scope.value, "team": caller.team}
+        return {"service": leader_document(leader), "counts": counts, "cluster": cluster, "you": you}
 
     def occupancy(self, _: Caller, seconds: float) -> dict[str, Any]:
         """Return how much of the cluster was in use; whose it was is not told."""
@@ -153,7 +129,7 @@ class QueueAccess:
     def _seen_by(self, caller: Caller, cluster: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return who holds what of the cluster, with the ids of those jobs alone that the caller may see."""
         held = [one for kind in cluster for some in (kind, *kind["nodes"]) for one in _holders(some)]
-        own = {job.id for job in self.queue.jobs(team=caller.team or None, ids={one["job"] for one in held})}
+        own = self._seen(caller, {one["job"] for one in held})
         for one in held:
             one["job"] = one["job"] if one["job"] in own else None
         return list(cluster)
@@ -161,14 +137,17 @@ class QueueAccess:
     def events(self, caller: Caller, after: int, most: int) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of the last event that was looked at, and those of them that the caller may see."""
         found = self.queue.events(after=after, most=most)
-        if not found:
-            return after, []
-        if caller.team:
-            own = {job.id for job in self.queue.jobs(team=caller.team, ids={event.job for event in found})}
-            seen = [event for event in found if event.job in own]
-        else:
-            seen = list(found)
-        return found[-1].number, [event_document(event) for event in seen]
+        own = self._seen(caller, {event.job for event in found})
+        return found[-1].number if found else after, [event_document(event) for event in found if event.job in own]
+
+    def _seen(self, caller: Caller, ids: Collection[str]) -> Collection[str]:
+        """Return those of some jobs that the caller may see."""
+        return {job.id for job in self.queue.listed(team=caller.team, ids=ids)} if caller.team and ids else ids
+
+    def _without_names(self, caller: Caller, jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what is told of some jobs without the names of those that the caller may not see."""
+        own = self._seen(caller, [one["id"] for one in jobs])
+        return [one if one["id"] in own else {**one, "id": None, "name": ANOTHERS} for one in jobs]
 
     def job(self, caller: Caller, id: str) -> QueuedJob:
         """Return a job by its whole id, if the caller may see it."""
@@ -176,9 +155,6 @@ class QueueAccess:
         if not found:
             raise NotFound("no such job; /api/v1/jobs lists those that you may see")
         return found[0]
-
-    def _told(self, job: QueuedJob) -> dict[str, Any]:
-        return {"job": job_document(job, self.queue.now())}
 
     def _inside(self, path: str) -> Path:
         """Return a path with all links followed; it has to lie in one of the folders that were opened."""
@@ -193,10 +169,6 @@ class QueueAccess:
 
 def _holders(some: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*some.get("measuring", ()), *some.get("jobs", ())]
-
-
-def _who(caller: Caller) -> dict[str, Any]:
-    return {"name": caller.name, "scope": caller.scope.value, "team": caller.team}
 
 
 def require(caller: Caller, scope: AccessScope) -> Caller:

@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -57,20 +57,6 @@ class Caller:
 EVERYBODY_HERE = Caller("", AccessScope.ADMIN)  # whoever asks from this machine where there are no tokens
 
 
-@dataclass(frozen=True, slots=True)
-class AccessToken:
-    """A line of the file."""
-
-    name: str
-    scope: AccessScope
-    team: str
-    sha256: str
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(self.name, self.scope, self.team)
-
-
 class TokenFile:
     """The tokens that are let in, as the file says now."""
 
@@ -92,12 +78,12 @@ class TokenFile:
             return
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp != self._stamp:
-            self._callers = {token.sha256: token.caller for token in read(self._path)}
+            self._callers = read(self._path)
             self._stamp = stamp
 
 
-def read(path: Path) -> list[AccessToken]:
-    """Return the tokens of a file; refuse one that others could have written or read."""
+def read(path: Path) -> dict[str, Caller]:
+    """Return the callers of a file by the hashes of their tokens; refuse one that others could have written or read."""
     try:
         with path.open(encoding="utf-8") as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -108,43 +94,46 @@ def read(path: Path) -> list[AccessToken]:
         raise NotFound(f"no tokens at {path}; `cotune token NAME --tokens {path}` makes one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFile(f"cannot read {path}: {error}") from None
-    return [_token(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    return dict(_token(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
 
 def add(path: Path, name: str, scope: str, team: str) -> str:
     """Add a token to a file, and return it: it is told once, and kept nowhere."""
-    known = read(path) if path.exists() else []
+    known = read(path) if path.exists() else {}
     if not name.strip() or not is_printable(name):
         raise UsageError(f"a token has a name of letters that show, not {name!r}: whose it is")
-    if any(token.name == name for token in known):
+    if any(caller.name == name for caller in known.values()):
         raise UsageError(f"a token named {name!r} is there already; revoke it first, or choose another name")
     if scope not in _ORDER:
         raise UsageError(f"no scope {scope!r}; there are {', '.join(_ORDER)}{suggestion(scope, _ORDER)}")
     token = secrets.token_urlsafe(_BYTES)
-    _write(path, [*known, AccessToken(name, AccessScope(scope), team, _hash(token))])
+    _write(path, known | {_hash(token): Caller(name, AccessScope(scope), team)})
     return token
 
 
 def revoke(path: Path, name: str) -> None:
     """Take a token out of a file."""
     known = read(path)
-    left = [token for token in known if token.name != name]
+    left = {sha256: caller for sha256, caller in known.items() if caller.name != name}
     if len(left) == len(known):
-        raise NotFound(f"no token {name!r} in {path}; there are {', '.join(token.name for token in known) or 'none'}")
+        raise NotFound(
+            f"no token {name!r} in {path}; there are {', '.join(one.name for one in known.values()) or 'none'}"
+        )
     _write(path, left)
 
 
-def _write(path: Path, tokens: Iterable[AccessToken]) -> None:
+def _write(path: Path, callers: Mapping[str, Caller]) -> None:
     """Put another file in its place, so that a reader never sees half of one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    private.write(beside, "".join(json.dumps(asdict(token)) + "\n" for token in tokens))
+    lines = [json.dumps(asdict(caller) | {"sha256": sha256}) for sha256, caller in callers.items()]
+    private.write(beside, "".join(line + "\n" for line in lines))
     beside.replace(path)
 
 
-def _token(line: str, where: str) -> AccessToken:
+def _token(line: str, where: str) -> tuple[str, Caller]:
     try:
         found = json.loads(line)
-        return AccessToken(str(found["name"]), AccessScope(found["scope"]), str(found["team"]), str(found["sha256"]))
+        return str(found["sha256"]), Caller(str(found["name"]), AccessScope(found["scope"]), str(found["team"]))
     except (ValueError, KeyError, TypeError):
         raise InvalidFile(f"{where}: not a token, which has a name, a scope, a team and a sha256") from None
 

@@ -1,6 +1,6 @@
 """Deadlines with elastic shares (ElasticFlow): admit only what can be finished in time, then use what is idle.
 
-A new job is admitted if earliest-deadline-first filling (`_deadlines`) still meets every
+A new job is admitted if earliest-deadline-first filling (`deadlines`) still meets every
 admitted deadline with it. GPUs beyond the shares go, one step at a time, to the job whose
 time falls the most per GPU; jobs without a deadline come after all that have one. On nodes
 jobs get sizes that leave nodes whole (`packing`), as the paper's powers of two do.
@@ -11,12 +11,12 @@ Reference: Gu et al., ElasticFlow: an elastic serverless training platform, ASPL
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
-from cotune.cluster.deadlines import Share, fill
+from cotune.cluster.deadlines import fill
 from cotune.cluster.options import Options, choices, packing
 from cotune.cluster.policy import Active, capacity
 from cotune.types import Cluster, Config
@@ -31,7 +31,8 @@ class Elasticflow:
     def admit(self, new: Active, active: Sequence[Active], cluster: Cluster) -> bool:
         if new.job.deadline is None:
             return True
-        return all(share.met for share in _least(active, cluster))
+        there = sum(capacity(cluster).values())
+        return all(share.met for share in fill(active, there, lambda job: _options(job, cluster)))
 
     def level_lasts(self, active: Active) -> float:
         """Return when to decide again at the latest: the plan turns over at every deadline."""
@@ -55,11 +56,6 @@ class Elasticflow:
 
 def _options(job: Active, cluster: Cluster) -> Options:
     return Options.of(job, lambda: packing(choices(job, cluster), cluster))
-
-
-def _least(active: Sequence[Active], cluster: Cluster) -> Iterator[Share]:
-    """Yield the least shares with which deadlines are met."""
-    return fill(active, sum(capacity(cluster).values()), lambda job: _options(job, cluster))
 
 
 def _hand_out(active: Sequence[Active], given: dict[int, Config], free: int, known: Mapping[int, Options]) -> None:

@@ -11,7 +11,11 @@ Reference: Narayanan et al., Heterogeneity-aware cluster scheduling policies (Ga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +23,10 @@ import numpy as np
 from cotune.bounds import Interval
 from cotune.cluster.ordered import asked_on
 from cotune.cluster.policy import COUNTED, Active, capacity
-from cotune.cluster.solver import quietly
 from cotune.types import Cluster, Config, Floats, Mask
+
+_ONE_AT_A_TIME = threading.Lock()
+_STDOUT = 1
 
 
 @dataclass(frozen=True)
@@ -118,3 +124,22 @@ def _by_programme(speeds: Floats, gpus: Floats, weights: Floats, there: Floats) 
         raise RuntimeError(f"the linear programme of gavel failed: {found.message}")
     shares: Floats = found.x[:last].reshape(jobs, kinds)
     return shares
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Let nothing that a library's native code prints reach standard output.
+
+    HiGHS writes debug lines of its own there, which would stand in the middle of a JSON document.
+    """
+    with _ONE_AT_A_TIME:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        before, nothing = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, _STDOUT)
+        try:
+            yield
+        finally:
+            os.dup2(before, _STDOUT)
+            os.close(before)
+            os.close(nothing)

@@ -39,9 +39,8 @@ from cotune.cluster.admission import admit
 from cotune.cluster.allocation import Allocation
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active
-from cotune.cluster.promises import TIGHT, next_change
-from cotune.cluster.prospects import Prospects, Wake, brought_up_to_date, prospects_of
-from cotune.cluster.turning_points import begin, steps_down, steps_up
+from cotune.cluster.promises import TIGHT, begin, next_change, steps_down, steps_up
+from cotune.cluster.prospects import Prospects, Stamp, brought_up_to_date, prospects_of
 from cotune.types import Cluster, Config
 
 
@@ -94,7 +93,7 @@ class Joint:
             return math.inf
         wake = known.wake
         if wake is None or wake.promise is not active.promise or wake.config is not active.config or active.spread:
-            wake = known.wake = Wake(active.promise, active.config, now + self._soonest(active, known))
+            wake = known.wake = Stamp(active.promise, active.config, now + self._soonest(active, known))
         soonest = wake.at - now
         soonest = soonest if soonest > TIGHT else math.inf  # that was decided already
         if not active.spread:

@@ -7,7 +7,7 @@ something is free, one more task goes to the job with the largest
 
 with Q the work left and f the believed speed. For a job with parameter servers the better
 of more workers and more servers counts, and of several batches the fastest; what a server is worth
-depends on how evenly the blocks of the model can be shared out (`parameters`, `served`). Decisions come
+depends on how evenly the blocks of the model can be shared out (`parameter_servers`). Decisions come
 in rounds; a job whose size stays the same is left alone. `whole_epochs` counts only the work after the
 present epoch, as the baseline in Pollux's simulator does; jobs in their last epoch then hardly gain.
 

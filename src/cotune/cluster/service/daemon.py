@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import delete, false
+
 from cotune import __version__
 from cotune.cluster.live import LiveWorld
 from cotune.cluster.live_job import LiveJob
@@ -30,18 +32,21 @@ from cotune.cluster.policy import capacity
 from cotune.cluster.service.cluster_in_use import ClusterInUse
 from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.dispatcher import Dispatcher
-from cotune.cluster.service.leadership import TERMS, Leadership
+from cotune.cluster.service.documents import leader_document
+from cotune.cluster.service.leadership import TERMS, Leadership, NoLongerLeading
 from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
-from cotune.cluster.service.queue import NoLongerLeading, Queue
+from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.rules import ServiceRules
+from cotune.cluster.service.states import FINAL
 from cotune.errors import CotuneError
 from cotune.identity import timestamp
 from cotune.run.launch import Launch
-from cotune.store import Store, rows
+from cotune.store import Store, open_store, rows, schema
 from cotune.store.location import absolute, locate
+from cotune.store.schema import leaders
 from cotune.store.spool import OutagePolicy
 from cotune.types import Cluster
 
@@ -210,3 +215,20 @@ def log(event: str, **facts: Any) -> None:
     else:
         line = json.dumps({"at": timestamp(), "event": event, **facts}, default=str)
     print(line, file=sys.stderr, flush=True)
+
+
+def checked(url: str | None, options: ServiceOptions) -> dict[str, Any]:
+    """Return what a service would work with, or raise what keeps it from starting."""
+    with open_store(url, Path()) as store:
+        store.transact(lambda connection: connection.execute(delete(leaders).where(false())))  # may it be written?
+        queue = Queue(store)
+        counts, leader = queue.counts(), queue.leader()
+        rules = queue.rules().changed(options.policy)
+        return {
+            "store": store.label,
+            "version": schema.VERSION,
+            "policy": rules.policy,
+            "slots": options.size,
+            "open": sum(count for state, count in counts.items() if state not in FINAL),
+            "leader": leader_document(leader) if leader and leader.is_alive else None,
+        }

@@ -22,9 +22,8 @@ from cotune.cluster.policy import Active, less
 from cotune.cluster.service import states
 from cotune.cluster.service.arriving import arriving, completed
 from cotune.cluster.service.backlog import Backlog
-from cotune.cluster.service.cluster_in_use import ClusterDocument, ClusterInUse
+from cotune.cluster.service.cluster_in_use import ClusterDocument, ClusterInUse, LostUnits
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
-from cotune.cluster.service.lost_units import LostUnits
 from cotune.cluster.service.measuring_room import MeasuringRoom
 from cotune.cluster.service.outcomes import conclude, decline
 from cotune.cluster.service.planned_job import PlannedJob

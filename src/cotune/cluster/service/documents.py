@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from cotune.cluster.service.leadership import Leader
 from cotune.cluster.service.queue import Queue
-from cotune.cluster.service.queued import Leader, ListedJob, QueuedJob, QueueEvent
+from cotune.cluster.service.queued import ListedJob, QueuedJob, QueueEvent
 from cotune.cluster.service.states import State
 from cotune.units import counted
 

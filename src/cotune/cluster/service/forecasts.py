@@ -1,23 +1,37 @@
 """When jobs will start and end, if nobody else comes: the rest of each one played under the same policy.
 
 The clock of the play jumps, so a hundred jobs take milliseconds. It is played three times: with every job as fast as
-its forecast's 10th, 50th and 90th percentile says.
+its forecast's 10th, 50th and 90th percentile says. With one job more it answers what would happen if that were
+submitted (`foresee`): when it would start and end beside those that are there, and who would be moved.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from cotune.cluster.live_job import LiveJob
-from cotune.cluster.policy import Policy, Submission
+from cotune.cluster.policy import Policy, Submission, capacity
+from cotune.cluster.service.device_types import alike, is_alike, on_cluster
+from cotune.cluster.service.planned_job import PlannedJob
+from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import QueuedJob
+from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.states import FINAL, State
 from cotune.cluster.simulate import simulate
 from cotune.cluster.work import Steady
+from cotune.documents import config_document
+from cotune.errors import Infeasible
+from cotune.project.project import Project
+from cotune.store import rows
 from cotune.types import Z90, Cluster
 
-Interval = tuple[float, float, float]
+_NEW = "new"
+_MOVED = 0.5  # seconds later that count as being moved
+Interval = Sequence[float]  # low, mid and high
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,7 @@ def spans(
     """
     played = [_played(jobs, policy, cluster, now, side) for side in (-Z90, 0.0, Z90)]
     return {
-        job.submission.name: (_sorted(low[0], mid[0], high[0]), _sorted(low[1], mid[1], high[1]))
+        job.submission.name: (sorted((low[0], mid[0], high[0])), sorted((low[1], mid[1], high[1])))
         for job, low, mid, high in zip(jobs, *played, strict=True)
     }
 
@@ -75,6 +89,85 @@ def _rest(job: Remaining, now: float, slower: float) -> Submission:
     )
 
 
-def _sorted(*values: float) -> Interval:
-    low, mid, high = sorted(values)
-    return low, mid, high
+def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
+    """Return start and end in seconds from now with intervals, and whose end would be later, by how much."""
+    leader, now = queue.leader(), queue.now()
+    rules, about = queue.rules(), dict(leader.about) if leader else {}
+    cluster = cluster_of(about)
+    name, size = rules.policy, sum(capacity(cluster).values())
+    there = queue.jobs(states=set(State) - FINAL)
+    planned = [job for job in there if job.belief is not None and not job.status.held]
+    unmeasured = sum(job.belief is None and not job.status.held for job in there)
+    try:
+        settings = on_cluster(snapshot.settings(), cluster)
+        project = Project(settings=settings, store=queue.store, folder=snapshot.folder)
+        belief = PlannedJob.learn(project, types=not is_alike(cluster))
+    except Infeasible as error:
+        return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}
+    present = [_remaining(job, now, cluster) for job in planned]
+    submission = belief.submission(
+        _NEW,
+        submit=0.0,
+        deadline=snapshot.deadline,
+        cluster=cluster,
+        team=snapshot.team,
+        priority=snapshot.priority,
+    )
+    chosen = rules.decider(cluster)
+    before = spans(present, chosen, cluster, 0.0) if present else {}
+    after = spans([*present, Remaining(submission, 1.0, belief.spread, belief.start)], chosen, cluster, 0.0)
+    names = {job.id: job.name for job in planned}
+    moved = [
+        {"id": id, "name": names[id], "later": after[id][1][1] - end[1], **_between(end, after[id][1])}
+        for id, (_, end) in before.items()
+        if math.isfinite(after[id][1][1]) and after[id][1][1] > end[1] + _MOVED
+    ]
+    reason = "planned" if math.isfinite(after[_NEW][1][1]) else "its deadline cannot be kept beside the others'"
+    answer = _answer(name, size, after[_NEW], reason)
+    return {**answer, "config": config_document(belief.wants), "moved": moved, "unmeasured": unmeasured}
+
+
+def _between(before: Interval, after: Interval) -> dict[str, float | None]:
+    """Return by how much later a job would end, at the least and at the most."""
+    low, *_, high = sorted(late - early for early, late in zip(before, after, strict=True))
+    return {"low": max(low, 0.0), "high": high if math.isfinite(high) else None}
+
+
+def _answer(policy: str, slots: int, span: tuple[Interval, Interval] | None, reason: str) -> dict[str, Any]:
+    start, end = span or ((math.inf,) * 3, (math.inf,) * 3)
+    return {
+        "policy": policy,
+        "slots": slots,
+        "admitted": math.isfinite(end[1]),
+        "start": _interval(start),
+        "end": _interval(end),
+        "reason": reason,
+        "config": None,
+        "moved": [],
+    }
+
+
+def _interval(values: Interval) -> dict[str, Any]:
+    low, mid, high = (value if math.isfinite(value) else None for value in values)
+    return {"low": low, "mid": mid, "high": high, "unit": "s from now"}
+
+
+def cluster_of(about: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of a service as it tells of itself; this machine's cores where none has served yet."""
+    if "cluster" not in about:
+        return alike(int(about.get("slots", len(os.sched_getaffinity(0)))))
+    return rows.record(Cluster, about["cluster"])
+
+
+def _remaining(job: QueuedJob, now: float, cluster: Cluster) -> Remaining:
+    """Return what is left of a job: by when it is to end, if it runs, else all of it."""
+    assert job.belief is not None
+    belief = PlannedJob.of(job.belief)
+    deadline = None if job.deadline is None else job.submitted + job.deadline - now
+    submission = belief.submission(
+        job.id, submit=0.0, deadline=deadline, cluster=cluster, team=job.team, priority=job.priority
+    )
+    running = job.state is State.RUNNING and job.eta is not None and job.workers
+    fastest = min((seconds for config, seconds in belief.seconds.items() if config.units == job.workers), default=None)
+    left = min(max((job.eta[1] - now) / fastest, 0.0), 1.0) if running and job.eta and fastest else 1.0
+    return Remaining(submission, left, belief.spread, 0.0 if running else belief.start)

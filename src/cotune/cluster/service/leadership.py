@@ -9,16 +9,33 @@ the store, and can neither change a job nor start one: its workers end by their 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
-from cotune.cluster.service.queue import SERVICE, NoLongerLeading, clock, is_dead
-from cotune.errors import CotuneError
+from cotune.errors import CotuneError, EngineError
 from cotune.store import Store, writer
 from cotune.store.schema import leaders
+
+SERVICE = "service"  # the name of the lease
+
+
+class NoLongerLeading(EngineError):
+    """Another service has taken over: what this one still runs must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who works the queue off, in which term, until when unless it says more, and what it says of itself."""
+
+    holder: str
+    term: int
+    expires: float  # on the store's clock
+    about: Mapping[str, Any]
+    is_alive: bool
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class Leadership:
             if row is None:
                 connection.execute(leaders.insert(), {"name": SERVICE, "term": 1, **ours})
                 return 1
-            if row.expires > now and row.holder != self._holder and not is_dead(row.holder):
+            if row.expires > now and row.holder != self._holder and not _is_dead(row.holder):
                 return None
             connection.execute(update(leaders).where(leaders.c.name == SERVICE).values(term=row.term + 1, **ours))
             return int(row.term) + 1
@@ -103,3 +120,24 @@ class Leadership:
         values = {"expires": clock(connection) + self._terms.seconds, "about": self._about}
         if connection.execute(update(leaders).where(*own).values(**values)).rowcount != 1:
             raise NoLongerLeading("another service leads")
+
+
+def stored_leader(connection: Connection) -> Leader | None:
+    """Return who leads, or led last."""
+    row = connection.execute(select(leaders).where(leaders.c.name == SERVICE)).one_or_none()
+    if row is None:
+        return None
+    alive = row.expires > clock(connection) and not _is_dead(row.holder)
+    return Leader(row.holder, row.term, row.expires, row.about, alive)
+
+
+def _is_dead(holder: str) -> bool:
+    """Say whether a leader is known to be dead: one of this machine whose process is gone."""
+    return holder.count("/") == 4 and writer.gone(holder)
+
+
+def clock(connection: Connection) -> float:
+    """Return the time that all who use a store agree on: the server's, or this machine's for a file."""
+    if connection.dialect.name == "postgresql":
+        return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
+    return time.time()

@@ -30,7 +30,7 @@ from cotune.documents import forecast_document
 from cotune.errors import CotuneError, EngineError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
-from cotune.run.launch import Engine, Event, Launch
+from cotune.run.launch import Engine, Launch
 from cotune.run.lease import current
 from cotune.run.opening import opened_engine
 from cotune.store import Store, open_store, rows
@@ -40,36 +40,23 @@ from cotune.units import duration
 MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
 
 
-@dataclass(frozen=True, slots=True)
 class FencedEngine:
     """An engine on which every start of one job takes the next fencing number of the store first."""
 
-    engine: Engine
-    queue: Queue
-    id: str
+    def __init__(self, engine: Engine, queue: Queue, id: str) -> None:
+        self._engine, self._queue, self._id = engine, queue, id
+        self.stop, self.wait, self.now, self.close = engine.stop, engine.wait, engine.now, engine.close
 
     def start(self, launch: Launch) -> None:
         """Start a launch, unless the job may not start any more."""
         above = current(launch.folder)
-        job = self.queue.change(
-            self.id,
+        job = self._queue.change(
+            self._id,
             lambda status: states.begun(status, State.PROFILING, above),
             f"measuring {launch.config}",
             workers=launch.config.units,
         )
-        self.engine.start(replace(launch, fence=job.status.fence))
-
-    def stop(self, launch: str, grace: float = 5.0) -> None:
-        self.engine.stop(launch, grace)
-
-    def wait(self, timeout: float) -> Event | None:
-        return self.engine.wait(timeout)
-
-    def now(self) -> float:
-        return self.engine.now()
-
-    def close(self) -> None:
-        self.engine.close()
+        self._engine.start(replace(launch, fence=job.status.fence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,12 @@ class Preparer:
     units: Mapping[str, int]
     log: Tail  # of what it writes
 
-
-@dataclass(frozen=True, slots=True)
-class PreparationEnd:
-    """How the process that prepared a job ended: its exit status, and the last line it wrote, if any."""
-
-    job: QueuedJob
-    code: int
-    last_line: str
+    def last_words(self) -> str:
+        """Return how it ended: its exit status, and the last line that it wrote, if any."""
+        written = [line.strip() for line in self.log.lines(last=True)]
+        last = next((line for line in reversed(written) if line), "")
+        status = f"(status {self.process.returncode})"
+        return f"{status}: {last}" if last else f"without a word {status}"
 
 
 class Preparers:
@@ -78,16 +76,9 @@ class Preparers:
     def can_measure(self) -> bool:
         return sum(bool(one.units) for one in self._running.values()) < self._at_once
 
-    def plan(self, job: QueuedJob, cluster: Cluster) -> None:
-        """Begin to plan a job by the samples there are."""
+    def begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
+        """Begin to measure a job on so many units of each type; with none, to plan it by the samples there are."""
         types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
-        self._begin(job, cluster, {})
-
-    def measure(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
-        """Begin to measure a job on so many units of each type."""
-        self._begin(job, cluster, units)
-
-    def _begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
         folder = run_folder(job)
         private.make_folder(folder)
         told = json.dumps(rows.of_record(cluster))
@@ -113,13 +104,13 @@ class Preparers:
             )
         self._running[job.id] = Preparer(job, process, units, tail)
 
-    def ended(self) -> list[PreparationEnd]:
-        """Return how processes have ended since."""
+    def ended(self) -> list[Preparer]:
+        """Return the processes that have ended since."""
         over = [one for one in self._running.values() if one.process.poll() is not None]
         for one in over:
             del self._running[one.job.id]
             _close(one)
-        return [PreparationEnd(one.job, one.process.returncode, _last_line(one.log)) for one in over]
+        return over
 
     def stop(self, id: str) -> None:
         """End a preparation; its workers end with it."""
@@ -144,11 +135,6 @@ class Preparers:
 def run_folder(job: QueuedJob) -> Path:
     """Return where the files of a job's starts go: in the folder of its own project."""
     return Path(job.folder) if job.folder else work_folder(Path(job.file.folder)) / RUNS / job.id
-
-
-def _last_line(log: Tail) -> str:
-    written = [line.strip() for line in log.lines(last=True)]
-    return next((line for line in reversed(written) if line), "")
 
 
 def _close(one: Preparer) -> None:

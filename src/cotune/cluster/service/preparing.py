@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.measuring_room import MeasuringClaim, MeasuringNeed, MeasuringRoom
-from cotune.cluster.service.preparers import PreparationEnd, Preparers, run_folder
+from cotune.cluster.service.preparers import Preparer, Preparers, run_folder
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import ListedJob, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
@@ -58,7 +58,7 @@ class Preparing:
         unread = [job for job in waiting if job.id not in self._unmeasured] if len(known) < _AHEAD else []
         if unread and self.preparers.can_plan:
             with self._own_fault(unread[0].id):
-                self._begin(unread[0].id, "read, to be planned", lambda job: self.preparers.plan(job, cluster))
+                self._begin(unread[0].id, "read, to be planned", cluster, {})
 
     def _measure_next(self, known: Sequence[ListedJob], cluster: Cluster, room: MeasuringRoom) -> None:
         self.claim = None
@@ -73,7 +73,7 @@ class Preparing:
         need = self._need(job.id, cluster)
         units = room.units(need, job.priority)
         if units is not None:
-            self._begin(job.id, "to be measured", lambda job: self.preparers.measure(job, cluster, units))
+            self._begin(job.id, "to be measured", cluster, units)
             return room.without(units)
         words = (
             f"waits to be measured: {counted(need.least, 'worker')} must come free, "
@@ -107,10 +107,10 @@ class Preparing:
         for job in self.queue.jobs(states=[State.PROFILING]):
             self.queue.change(job.id, states.put_back, "its measuring was ended: the service went down")
 
-    def _begin(self, id: str, words: str, begin: Callable[[QueuedJob], None]) -> None:
+    def _begin(self, id: str, words: str, cluster: Cluster, units: Mapping[str, int]) -> None:
         job = self.queue.get(id)
         self.queue.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
-        begin(job)
+        self.preparers.begin(job, cluster, units)
 
     @contextmanager
     def _own_fault(self, id: str) -> Iterator[None]:
@@ -125,7 +125,7 @@ class Preparing:
             words = explained(error) if isinstance(error, CotuneError) else f"cannot be prepared: {error}"
             self.queue.become(id, State.FAILED, words)
 
-    def _reap(self, end: PreparationEnd) -> None:
+    def _reap(self, end: Preparer) -> None:
         """Take in that a preparation ended; one that came to nothing is tried again a few times."""
         job = end.job
         self._needs.pop(job.id, None)
@@ -135,16 +135,16 @@ class Preparing:
         if after.state not in (State.PROFILING, State.STOPPING):
             return
         asked = after.state is State.STOPPING
-        if end.code == UNMEASURED and not asked:
+        if end.process.returncode == UNMEASURED and not asked:
             self._unmeasured[job.id] = job.file.folder
             self.queue.change(job.id, states.put_back, "waits to be measured")
             return
         self._tries[job.id] = self._tries.get(job.id, 0) + (0 if asked else 1)
         if not asked and self._tries[job.id] >= TRIES:
-            words = f"measuring it ended {self._tries[job.id]} times {_last_words(end)}"
+            words = f"measuring it ended {self._tries[job.id]} times {end.last_words()}"
             self.queue.become(job.id, State.FAILED, words)
             return
-        words = after.reason if asked else f"its measuring was ended {_last_words(end)}"
+        words = after.reason if asked else f"its measuring was ended {end.last_words()}"
         self.queue.change(job.id, states.put_back, words)
 
 
@@ -154,7 +154,3 @@ def time_left(job: QueuedJob, deadline: float, now: float) -> float:
     if left <= 0:
         raise Infeasible("its deadline passed before it could be planned", "deadline")
     return left
-
-
-def _last_words(end: PreparationEnd) -> str:
-    return f"(status {end.code}): {end.last_line}" if end.last_line else f"without a word (status {end.code})"

@@ -9,39 +9,30 @@ is written in its term, `Queue(store, term)`, and refused once another one leads
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, select, update
 
 from cotune.cluster.service import states
-from cotune.cluster.service.queued import STATUS, Leader, ListedJob, QueuedJob, QueueEvent
-from cotune.cluster.service.rules import ServiceRules
+from cotune.cluster.service.leadership import SERVICE, Leader, NoLongerLeading, clock, stored_leader
+from cotune.cluster.service.queued import STATUS, ListedJob, QueuedJob, QueueEvent
+from cotune.cluster.service.rules import ServiceRules, require_room, stored_rules
 from cotune.cluster.service.snapshot import JobSnapshot
-from cotune.cluster.service.states import FINAL, JobStatus, State
-from cotune.errors import EngineError, NotFound, OverBudget, UsageError
+from cotune.cluster.service.states import JobStatus, State
+from cotune.errors import NotFound, UsageError
 from cotune.identity import new_id
 from cotune.safety.printable import printable
-from cotune.store import Store, writer
+from cotune.store import Store
 from cotune.store.schema import leaders, queue, queue_events, service_rules
 
-SERVICE = "service"  # the name of the lease
 _SHOWN = 5
 _LISTED = (
     *("number", "id", "name", "team", "priority", "reason", "workers", "target", "deadline", "submitted", "changed"),
     *("eta", *STATUS),
 )
 _MOST_WORDS = 4000  # letters of a reason
-
-
-class QuotaFull(OverBudget):
-    """A job more than its team may have at a time."""
-
-
-class NoLongerLeading(EngineError):
-    """Another service has taken over: what this one still runs must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class Queue:
                 **_columns(JobStatus(held=held)),
                 "reason": "submitted" + (" and held" if held else ""),
                 "workers": 0,
-                "file": file.document(),
+                "file": asdict(file),
                 "target": file.target,
                 "deadline": file.deadline,
                 "submitted": now,
@@ -182,7 +173,7 @@ class Queue:
 
     def rules(self) -> ServiceRules:
         """Return what a service goes by, as it was changed last."""
-        return self.store.ask(_rules)
+        return self.store.ask(stored_rules)
 
     def change_rules(
         self,
@@ -194,7 +185,7 @@ class Queue:
         """Change the policy, or some limits of some teams (None takes one away); return what holds now."""
 
         def write(connection: Connection) -> ServiceRules:
-            before = _rules(connection)
+            before = stored_rules(connection)
             after = before.changed(policy, quotas)
             if after != before:
                 row = {"at": clock(connection), "by": by, "rules": after.document()}
@@ -205,15 +196,7 @@ class Queue:
 
     def leader(self) -> Leader | None:
         """Return who leads, or led last."""
-
-        def read(connection: Connection) -> Leader | None:
-            row = connection.execute(select(leaders).where(leaders.c.name == SERVICE)).one_or_none()
-            if row is None:
-                return None
-            alive = row.expires > clock(connection) and not is_dead(row.holder)
-            return Leader(row.holder, row.term, row.expires, row.about, alive)
-
-        return self.store.ask(read)
+        return self.store.ask(stored_leader)
 
     def now(self) -> float:
         """Return the time on the store's clock."""
@@ -288,39 +271,6 @@ class Queue:
         _tell(connection, job.id, now, after, reason)
         row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
         return _job(row)
-
-
-def is_dead(holder: str) -> bool:
-    """Say whether a leader is known to be dead: one of this machine whose process is gone."""
-    return holder.count("/") == 4 and writer.gone(holder)
-
-
-def clock(connection: Connection) -> float:
-    """Return the time that all who use a store agree on: the server's, or this machine's for a file."""
-    if connection.dialect.name == "postgresql":
-        return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
-    return time.time()
-
-
-def _rules(connection: Connection) -> ServiceRules:
-    latest = select(service_rules.c.rules).order_by(service_rules.c.number.desc()).limit(1)
-    found = connection.scalar(latest)
-    return ServiceRules() if found is None else ServiceRules.of(found)
-
-
-def require_room(connection: Connection, team: str) -> None:
-    """Refuse another job of a team that has as many as it may."""
-    most = _rules(connection).of_team(team).jobs
-    if most is None:
-        return
-    if connection.dialect.name == "postgresql":  # of two that come at once the second counts the first
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue.name))))
-    final = [state.value for state in FINAL]
-    there = select(func.count()).select_from(queue).where(queue.c.team == team, queue.c.state.not_in(final))
-    count = connection.scalar(there) or 0
-    if count >= most:
-        name = f"team {team}" if team else "jobs without a team"
-        raise QuotaFull(f"{name}: {count} of {most} open jobs are there; wait for one to end, or cancel one")
 
 
 def _tell(connection: Connection, id: str, now: float, status: JobStatus, words: str) -> None:

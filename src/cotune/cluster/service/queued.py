@@ -1,4 +1,4 @@
-"""What a queue holds: submitted jobs, what happened to them, and who works them off."""
+"""What a queue holds: submitted jobs, and what happened to them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class QueuedJob(ListedJob):
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
-        file = JobSnapshot.of(row.pop("file"))
+        file = JobSnapshot(**row.pop("file"))
         return cls(status=_status(row), file=file, user=file.user, **row)
 
 
@@ -85,14 +85,3 @@ class QueueEvent:
     state: State
     fence: int
     words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """Who works the queue off, in which term, until when unless it says more, and what it says of itself."""
-
-    holder: str
-    term: int
-    expires: float  # on the store's clock
-    about: Mapping[str, Any]
-    is_alive: bool

@@ -6,29 +6,23 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
-from cotune.cluster.service.lost_units import EngineDevice
+from cotune.cluster.service.cluster_in_use import EngineDevice
 from cotune.run.launch import Ended, Engine, Event, Launch
 from cotune.run.opening import opened_engine
 
 _POLL = 0.05  # seconds for each of several engines
 
 
-class RoutedEngines:
+class RoutedEngines(ExitStack):
     """Engines opened when a job first needs them; whatever happens, all are closed."""
 
     def __init__(self, engine_of: Callable[[Launch], tuple[str, Mapping[str, Any]]]) -> None:
+        super().__init__()
         self._engine_of = engine_of
         self._open: dict[str, Engine] = {}
         self._of: dict[str, Engine] = {}  # by launch
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def now(self) -> float:
         """Return the system's monotonic time, by which the engines of real workers go too."""
@@ -64,15 +58,10 @@ class RoutedEngines:
         told = getattr(self._open.get(_key(where.engine, where.settings)), "room", None)
         return None if told is None else int(told(where.device))
 
-    def close(self) -> None:
-        self._stack.close()
-        self._open.clear()
-        self._of.clear()
-
     def _engine(self, name: str, settings: Mapping[str, Any]) -> Engine:
         key = _key(name, settings)
         if key not in self._open:
-            self._open[key] = self._stack.enter_context(opened_engine(name, settings))
+            self._open[key] = self.enter_context(opened_engine(name, settings))
         return self._open[key]
 
 

@@ -9,11 +9,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from sqlalchemy import Connection, func, select
+
 from cotune import registry
-from cotune.cluster.each_type import knowing_types
-from cotune.cluster.governed import Governed
-from cotune.errors import UsageError
+from cotune.cluster.quotas import WithinQuotas, knowing_types
+from cotune.cluster.service.states import FINAL
+from cotune.errors import OverBudget, UsageError
+from cotune.store.schema import queue, service_rules
 from cotune.types import Cluster
+
+
+class QuotaFull(OverBudget):
+    """A job more than its team may have at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +59,10 @@ class ServiceRules:
         kept = {team: quota for team, quota in sorted(after.items()) if quota != NO_LIMIT}
         return replace(self, policy=policy or self.policy, quotas=kept)
 
-    def decider(self, cluster: Cluster) -> Governed:
+    def decider(self, cluster: Cluster) -> WithinQuotas:
         """Return the policy under the teams' quotas, for the types of device of a cluster."""
         limits = {team: quota.workers for team, quota in self.quotas.items() if quota.workers is not None}
-        return Governed(knowing_types(registry.create("policy", self.policy), cluster), limits)
+        return WithinQuotas(knowing_types(registry.create("policy", self.policy), cluster), limits)
 
     def document(self) -> dict[str, Any]:
         """Return the rules as plain JSON."""
@@ -65,3 +72,25 @@ class ServiceRules:
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Return rules from their document."""
         return cls(document["policy"], {team: TeamQuota(**quota) for team, quota in document["quotas"].items()})
+
+
+def stored_rules(connection: Connection) -> ServiceRules:
+    """Return the rules that hold now."""
+    latest = select(service_rules.c.rules).order_by(service_rules.c.number.desc()).limit(1)
+    found = connection.scalar(latest)
+    return ServiceRules() if found is None else ServiceRules.of(found)
+
+
+def require_room(connection: Connection, team: str) -> None:
+    """Refuse another job of a team that has as many as it may."""
+    most = stored_rules(connection).of_team(team).jobs
+    if most is None:
+        return
+    if connection.dialect.name == "postgresql":  # of two that come at once the second counts the first
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue.name))))
+    final = [state.value for state in FINAL]
+    there = select(func.count()).select_from(queue).where(queue.c.team == team, queue.c.state.not_in(final))
+    count = connection.scalar(there) or 0
+    if count >= most:
+        name = f"team {team}" if team else "jobs without a team"
+        raise QuotaFull(f"{name}: {count} of {most} open jobs are there; wait for one to end, or cancel one")

@@ -2,6 +2,9 @@
 
 Paths in the file are relative to that folder, and its samples are those of the project there. Later changes of the
 file do not reach a job that waits. Only a regular file of a sane size is read, so that nobody waits for a pipe.
+
+The samples of that project are brought along where the queue has another store (`adopt_samples`): whoever has profiled
+there need not be measured again. They keep their ids, and a copy that is there already changes nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +13,18 @@ import getpass
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from cotune.errors import CotuneError, InvalidFile, NotFound
 from cotune.jobfile import settings as job_settings
+from cotune.jobfile.metric import as_measured
 from cotune.jobfile.settings import Settings
 from cotune.run.command import is_python, python_target
 from cotune.safety.printable import printable
+from cotune.store import Store, open_store, work_folder
+from cotune.store.location import FILE
 from cotune.types import Goal, Job
 
 MOST_BYTES = 1 << 20  # of a job file
@@ -71,15 +77,6 @@ class JobSnapshot:
             _target(settings.job, settings.goal),
             settings.goal.deadline,
         )
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """Return a snapshot from its document."""
-        return cls(**document)
-
-    def document(self) -> dict[str, Any]:
-        """Return the snapshot as plain JSON."""
-        return {**asdict(self), "asked": dict(self.asked), "target": dict(self.target) if self.target else None}
 
     @property
     def named(self) -> str:
@@ -140,3 +137,21 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
+
+
+def adopt_samples(store: Store, snapshot: JobSnapshot) -> int:
+    """Copy the ended samples of the project of a job file; return how many there were."""
+    own = work_folder(Path(snapshot.folder)) / FILE
+    if not own.is_file() or str(store.url.database) == str(own):
+        return 0
+    settings = snapshot.settings()
+    try:
+        with open_store(str(own)) as project:
+            job = as_measured(settings, project).job
+            known = {sample.id for sample in store.samples(job)}
+            fresh = [sample for sample in project.samples(job) if sample.ended and sample.id not in known]
+    except CotuneError:  # it cannot be read: the job is measured by the service
+        return 0
+    for sample in fresh:
+        store.save(job, sample)
+    return len(fresh)

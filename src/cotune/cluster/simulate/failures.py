@@ -73,10 +73,6 @@ class Outages:
         return float(self._draws[place].exponential(self.failures.mtbf))
 
     @property
-    def checkpoint(self) -> float:
-        return self.failures.checkpoint
-
-    @property
     def next_at(self) -> float:
         return self._events[0][0]
 

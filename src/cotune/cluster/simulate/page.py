@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cotune.cluster.simulate import node_gantt
 from cotune.cluster.simulate.outcome import Outcome
-from cotune.cluster.simulate.pictures import use_over_time
+from cotune.cluster.simulate.pictures import stays, use_over_time
 from cotune.reports.markup import Markup, join, table, tag
 from cotune.reports.page import whole_page
 from cotune.types import Floats
@@ -135,11 +134,11 @@ def _job_bars(outcome: Outcome, colour: str) -> Markup:
 
 
 def _node_bars(outcome: Outcome, colour: str) -> Markup:
-    stays = node_gantt.stays(outcome)
-    rows = {node: " ".join(map(str, node)) for node in list(dict.fromkeys(stay[0] for stay in stays))[:_ROWS]}
+    listed = stays(outcome)
+    rows = {node: " ".join(map(str, node)) for node in list(dict.fromkeys(stay[0] for stay in listed))[:_ROWS]}
     bars = [
         (node, start, end, f"{outcome.jobs[job].name}, {gpus:g} GPUs")
-        for node, job, gpus, start, end in stays
+        for node, job, gpus, start, end in listed
         if node in rows
     ]
     return _bars(rows, bars, colour)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from cotune.cluster.policy import Active, Policy, Submission
-from cotune.cluster.simulate.beliefs import mistaken
+from cotune.cluster.policy import Policy, Submission
 from cotune.cluster.simulate.failures import Failures
-from cotune.cluster.simulate.fractions import parts_per_gpu
 from cotune.cluster.simulate.outcome import Outcome, simulate
-from cotune.cluster.simulate.why import ASSUMED_SPREAD, Explanation, Scene, explain
+from cotune.cluster.simulate.world import mistaken
 from cotune.errors import UsageError
 from cotune.types import Cluster
 
@@ -43,27 +41,3 @@ class SimulationSetting:
             failures=self.failures,
             seed=self.seed,
         )
-
-    def explain(self, name: str, at: float, policy: Policy, noise: float) -> Explanation:
-        """Return where a job stands at a time, and why."""
-        if parts_per_gpu(self.jobs) > 1 or self.failures is not None:
-            raise UsageError("--why knows whole GPUs that do not fail: leave out --failures, and parts of GPUs")
-        believed = mistaken(noise, len(self.jobs), self.seed)
-        whole = {job.name: job for job in self.jobs}
-
-        def believe(job: Submission, number: int) -> Active:
-            return replace(believed(whole[job.name], number), job=job)
-
-        def play(jobs: Sequence[Submission], until: float) -> Outcome:
-            return simulate(
-                jobs,
-                self.cluster,
-                policy,
-                placement=self.placement,
-                restart=self.restart,
-                believe=believe,
-                keep_spells=True,
-                until=until,
-            )
-
-        return explain(name, at, Scene(self.jobs, self.cluster, policy, play, noise or ASSUMED_SPREAD))

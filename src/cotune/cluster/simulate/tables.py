@@ -1,9 +1,10 @@
-"""What became of each job and of each team, for those who look further than means."""
+"""What became of each job and of each team, and which rankings flip, for those who look further than means."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,24 @@ def common(outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     everywhere = np.logical_and.reduce([outcome.finished for outcome in outcomes.values()])
     means = {name: _mean((outcome.end - outcome.submit)[everywhere]) for name, outcome in outcomes.items()}
     return {"jobs": int(everywhere.sum()), "jct_mean": means}
+
+
+def flips(scores: Mapping[float, Mapping[str, float | None]]) -> list[tuple[float, str, str]]:
+    """Return (noise, better then, better without noise) for each pair of policies whose order changes.
+
+    A policy under which no job ended has no score, and is neither better nor worse.
+    """
+    levels = sorted(scores)
+    truth = scores[levels[0]]
+    found = []
+    for noise in levels[1:]:
+        for one, other in combinations(truth, 2):
+            worse = _over(truth, one, other)
+            if worse * _over(scores[noise], one, other) < 0:
+                found.append((noise, one, other) if worse > 0 else (noise, other, one))
+    return found
+
+
+def _over(scores: Mapping[str, float | None], one: str, other: str) -> float:
+    first, second = scores[one], scores[other]
+    return 0.0 if first is None or second is None else first - second

@@ -14,13 +14,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.cluster.policy import Active, OrderedPolicy, Policy, Submission, capacity
+from cotune.cluster.ordered import Ordered
+from cotune.cluster.policy import Active, Policy, Submission, capacity
+from cotune.cluster.simulate.fractions import parts_per_gpu
 from cotune.cluster.simulate.metrics import percentile
-from cotune.cluster.simulate.outcome import Outcome
-from cotune.errors import NotFound, suggestion
+from cotune.cluster.simulate.outcome import Outcome, simulate
+from cotune.cluster.simulate.setting import SimulationSetting
+from cotune.cluster.simulate.world import mistaken
+from cotune.errors import NotFound, UsageError, suggestion
 from cotune.types import Cluster, Floats
 
 ASSUMED_SPREAD = 0.3  # how far off run times are taken to be when nobody says
+_FUTURES = 20
 Play = Callable[[Sequence[Submission], float], Outcome]  # jobs, until
 
 
@@ -44,28 +49,34 @@ class Explanation:
     stopped: float | None = None  # when others took its place; then `start_` is when it goes on
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What is simulated: `play` runs some jobs until a time, with the beliefs of the whole trace, and keeps spells."""
-
-    jobs: Sequence[Submission]
-    cluster: Cluster
-    policy: Policy
-    play: Play
-    spread: float = ASSUMED_SPREAD
-
-
-def explain(name: str, at: float, scene: Scene) -> Explanation:
-    """Return where a job stands at a time."""
-    cluster, policy = scene.cluster, scene.policy
-    known = {job.name: job for job in scene.jobs}
+def explain(setting: SimulationSetting, name: str, at: float, policy: Policy, noise: float) -> Explanation:
+    """Return where a job stands at a time, and why."""
+    if parts_per_gpu(setting.jobs) > 1 or setting.failures is not None:
+        raise UsageError("--why knows whole GPUs that do not fail: leave out --failures, and parts of GPUs")
+    known = {job.name: job for job in setting.jobs}
     if name not in known:
         raise NotFound(f"no job {name!r} in the trace{suggestion(name, known)}")
-    job = known[name]
+    believed = mistaken(noise, len(setting.jobs), setting.seed)
+
+    def believe(job: Submission, number: int) -> Active:
+        return replace(believed(known[job.name], number), job=job)
+
+    def play(jobs: Sequence[Submission], until: float) -> Outcome:
+        return simulate(
+            jobs,
+            setting.cluster,
+            policy,
+            placement=setting.placement,
+            restart=setting.restart,
+            believe=believe,
+            keep_spells=True,
+            until=until,
+        )
+
+    job, cluster = known[name], setting.cluster
     if job.submit > at:
         return Explanation(name, at, "not submitted", job.gpus, blocked_by=f"it is submitted at {job.submit:g} s")
-    here = [other for other in scene.jobs if other.submit <= at]
-    moment = scene.play(here, at)
+    moment = play([other for other in setting.jobs if other.submit <= at], at)
     active = next((one for one in moment.present if one.job.name == name), None)
     row = next(place for place, one in enumerate(moment.jobs) if one.name == name)
     free = sum(capacity(cluster).values()) - sum(one.held for one in moment.present)
@@ -75,7 +86,8 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
     began = active.started
     if active.running:
         return Explanation(name, at, "running", job.gpus, free, start_p50=began, start_p90=began, started=began)
-    starts = _starts(row, at, moment, scene)
+    spread = noise or ASSUMED_SPREAD
+    starts = _starts(row, at, moment, play, spread)
     holding = sorted((one.job.name, one.held, max(one.left, 0.0)) for one in moment.present if one.running)
     return Explanation(
         job=name,
@@ -88,7 +100,7 @@ def explain(name: str, at: float, scene: Scene) -> Explanation:
         holding=tuple(sorted(holding, key=lambda held: held[2])),
         start_p50=percentile(starts, 0.5),
         start_p90=percentile(starts, 0.9),
-        spread=scene.spread,
+        spread=spread,
         change=_change(active, moment.present, cluster, policy),
         started=began if active.starts else None,
         stopped=max((spell.end for spell in moment.spells if spell.number == row), default=None),
@@ -105,22 +117,22 @@ def blocker(gpus: int, free: int) -> str:
 
 def _ahead(active: Active, present: Sequence[Active], policy: Policy) -> list[Active]:
     rank: Callable[[Active], tuple[float, ...]]
-    rank = policy.rank if isinstance(policy, OrderedPolicy) else lambda one: (one.number,)
+    rank = policy.rank if isinstance(policy, Ordered) else lambda one: (one.number,)
     return sorted((one for one in present if not one.running and rank(one) < rank(active)), key=rank)
 
 
-def _starts(row: int, at: float, moment: Outcome, scene: Scene, draws: int = 20) -> Floats:
+def _starts(row: int, at: float, moment: Outcome, play: Play, spread: float) -> Floats:
     """Return when the job starts next in each of some futures without further arrivals."""
     rng = np.random.default_rng(0)
     present = {one.job.name: one for one in moment.present}
     starts = []
-    for _ in range(draws if scene.spread else 1):
-        factors = np.exp(scene.spread * rng.standard_normal(len(moment.jobs)))
+    for _ in range(_FUTURES):
+        factors = np.exp(spread * rng.standard_normal(len(moment.jobs)))
         future = [
             replace(job, seconds=_redrawn(present[job.name], float(factor))) if job.name in present else job
             for job, factor in zip(moment.jobs, factors, strict=True)
         ]
-        played = scene.play(future, np.inf)
+        played = play(future, np.inf)
         begun = (spell.start for spell in played.spells if spell.number == row and spell.start >= at)
         starts.append(min(begun, default=np.inf))
     return np.array(starts)

@@ -1,4 +1,11 @@
-"""A cluster whose clock jumps from event to event, with every job's truth in its submission."""
+"""A cluster whose clock jumps from event to event, with every job's truth in its submission.
+
+Policies believe the truth, or the truth times a factor that differs from job to job (`mistaken`):
+
+    believed seconds = true seconds x exp(noise x z),    z standard normal, seeded
+
+The truth is unchanged, so that what differs between two noise levels is the policy alone.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+import numpy as np
+
 from cotune.cluster.loop import Moment
 from cotune.cluster.policy import Active, Submission
 from cotune.cluster.simulate.failures import Outages
+from cotune.cluster.work import Believed
 
 Believe = Callable[[Submission, int], Active]
 _PATIENCE = 1000
@@ -17,6 +27,21 @@ _PATIENCE = 1000
 def exactly(job: Submission, number: int) -> Active:
     """Return a job as it arrives, known to the policy as it is."""
     return Active(job, number, job.seconds, job.work)
+
+
+def mistaken(noise: float, jobs: int, seed: int = 0) -> Believe:
+    """Return how jobs arrive when forecasts are off by a factor; policies know how far off they are wont to be."""
+    if noise == 0:
+        return exactly
+    factors = np.exp(noise * np.random.default_rng(seed).standard_normal(jobs)).tolist()
+
+    def believe(job: Submission, number: int) -> Active:
+        factor = factors[number]
+        work = None if job.work is None else Believed(job.work, factor)
+        total = job.seconds * factor if job.seconds < math.inf else math.inf
+        return Active(job, number, total, work, spread=noise)
+
+    return believe
 
 
 class Simulated:
@@ -82,7 +107,7 @@ class Simulated:
         for active in struck:
             self.sync(active)
             worked = max(self._now - active.ready, 0.0)
-            lost = worked % self._outages.checkpoint
+            lost = worked % self._outages.failures.checkpoint
             work, begun = active.job.work, self._begun[active.number]
             if work is None:
                 active.done = begun + worked - lost

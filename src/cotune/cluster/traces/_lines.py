@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from cotune.cluster.policy import Submission
 
@@ -37,31 +36,30 @@ class BadLine:
 Make = Callable[[TraceLine], Submission | None]
 
 
-class Reader(Protocol):
-    """One format."""
+class Reader:
+    """One format; what is the same for most of them is here."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
     def knows(self, header: Sequence[str]) -> bool:
         """Return whether a file with this header is of this format."""
-        ...
+        raise NotImplementedError
 
     def missing(self, header: Sequence[str]) -> list[str]:
         """Return the columns without which nothing can be read."""
-        ...
+        raise NotImplementedError
 
     def header_problems(self, header: Sequence[str]) -> list[str]:
         """Return what is wrong with the header."""
-        ...
+        return [f"no column {column!r}" for column in self.missing(header)]
 
     def open(self, header: Sequence[str], path: Path) -> Make:
         """Return what makes a submission of a line, None for a line that is no job, or raises ValueError."""
-        ...
+        raise NotImplementedError
 
-    def date(self, header: Sequence[str], line: TraceLine) -> datetime | None:
+    def date(self, header: Sequence[str], line: TraceLine) -> datetime | None:  # noqa: ARG002  # most have seconds only
         """Return when the job of a line was submitted, where the format has dates."""
-        ...
+        return None
 
 
 def seconds(text: str, name: str) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cotune.cluster.policy import COUNTED, Nodes, Submission
 from cotune.cluster.traces._application import Application, application
-from cotune.cluster.traces._lines import Make, TraceLine, count, seconds
+from cotune.cluster.traces._lines import Make, Reader, TraceLine, count, seconds
 from cotune.cluster.work import Pieces
 from cotune.types import Config
 
@@ -72,7 +72,7 @@ class Epochs:
         return left * self.application.seconds(config)
 
 
-class _Pollux:
+class _Pollux(Reader):
     name = "pollux"
 
     def knows(self, header: Sequence[str]) -> bool:
@@ -80,9 +80,6 @@ class _Pollux:
 
     def missing(self, header: Sequence[str]) -> list[str]:
         return [column for column in _COLUMNS if column not in header]
-
-    def header_problems(self, header: Sequence[str]) -> list[str]:
-        return [f"no column {column!r}" for column in self.missing(header)]
 
     def open(self, header: Sequence[str], path: Path) -> Make:
         def make(line: TraceLine) -> Submission:
@@ -108,9 +105,6 @@ class _Pollux:
             )
 
         return make
-
-    def date(self, header: Sequence[str], line: TraceLine) -> None:  # noqa: ARG002  # seconds only
-        return None
 
 
 READER = _Pollux()

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cotune.cluster.policy import Submission
-from cotune.cluster.traces._lines import Make, TraceLine, duration
+from cotune.cluster.traces._lines import Make, Reader, TraceLine, duration
 from cotune.units import seconds as in_seconds
 
 _GPUS = re.compile(r"gres/gpu(?::\w+)?=(\d+)")
 _TRES = ("AllocTRES", "ReqTRES")
 
 
-class _Sacct:
+class _Sacct(Reader):
     name = "sacct"
 
     def knows(self, header: Sequence[str]) -> bool:

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cotune.cluster.parameter_servers import ParameterServerWork
 from cotune.cluster.policy import Submission
-from cotune.cluster.served import Served
-from cotune.cluster.traces._lines import Make, TraceLine, count, duration, number, part, seconds
+from cotune.cluster.traces._lines import Make, Reader, TraceLine, count, duration, number, part, seconds
 from cotune.cluster.work import Steady
 from cotune.errors import suggestion
 
 
 @dataclass(frozen=True)
-class TraceColumns:
+class TraceColumns(Reader):
     """Column names of a format: what is needed, what may be there, and what is only there to choose by."""
 
     name: str
@@ -33,13 +33,10 @@ class TraceColumns:
         unknown = [column for column in header if column not in known]
         double = sorted({column for column in header if list(header).count(column) > 1})
         return [
-            *(f"no column {column!r}" for column in self.missing(header)),
+            *super().header_problems(header),
             *(f"unknown column {column!r}{suggestion(column, known)}" for column in unknown),
             *(f"column {column!r} is there twice" for column in double),
         ]
-
-    def date(self, header: Sequence[str], line: TraceLine) -> None:  # noqa: ARG002  # seconds only
-        return None
 
     def open(self, header: Sequence[str], path: Path) -> Make:  # noqa: ARG002  # the header says all
         place = {what: header.index(column) for what, column in self.needs.items()}
@@ -83,7 +80,9 @@ def _served(job: Submission, given: Mapping[str, str]) -> Submission:
         raise ValueError(f"server_law is {given['law']!r}, not the five numbers t0 t1 t2 t3 t4 of a step's seconds")
     if not blocks or min(blocks) <= 0:
         raise ValueError(f"parameter_bytes is {given.get('blocks', '')!r}, not the bytes of each block of the model")
-    work = Served(0.0, job.batch_size, (law[0], law[1], law[2], law[3], law[4]), blocks, device=job.device or "gpu")
+    work = ParameterServerWork(
+        0.0, job.batch_size, (law[0], law[1], law[2], law[3], law[4]), blocks, device=job.device or "gpu"
+    )
     wants = work.config(job.gpus, servers)
     total = job.seconds / work.step_seconds(wants)
     return replace(job, gpus=job.gpus + servers, work=replace(work, total=total), wants=wants)

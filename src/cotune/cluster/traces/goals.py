@@ -22,12 +22,13 @@ from cotune.cluster.policy import COUNTED, Nodes, Submission
 from cotune.cluster.traces import Trace
 from cotune.cluster.traces._application import Application
 from cotune.cluster.traces._pollux import Epochs
+from cotune.cluster.work import ConstantSpeed
 from cotune.errors import UsageError
 from cotune.types import Config
 
 
 @dataclass(frozen=True)
-class ToTarget:
+class ToTarget(ConstantSpeed):
     """A job of some application that ends at an accuracy."""
 
     application: Application
@@ -55,15 +56,6 @@ class ToTarget:
     def rate(self, config: Config, nodes: Nodes = COUNTED, done: float = 0.0) -> float:  # noqa: ARG002  # as `Work` asks
         steps = self.application.steps_to(self.target, config.global_batch)
         return 1.0 / (steps * self.application.seconds(config, nodes))
-
-    def advance(self, done: float, seconds: float, config: Config, nodes: Nodes = COUNTED) -> float:
-        return done + seconds * self.rate(config, nodes)
-
-    def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
-        return (self.total - done) / self.rate(config, nodes)
-
-    def seconds_told(self, done: float, config: Config) -> float:
-        return self.seconds(done, config)
 
 
 def with_targets(trace: Trace) -> Trace:

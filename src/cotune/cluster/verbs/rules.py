@@ -43,7 +43,7 @@ def rules(
         return
     say(f"policy  {found.policy}")
     rows = [
-        (team or "(none)", *(_shown(most) for most in (quota.workers, quota.jobs)))
+        (team or "(none)", *("" if most is None else most for most in (quota.workers, quota.jobs)))
         for team, quota in found.quotas.items()
     ]
     if rows:
@@ -55,7 +55,3 @@ def _limit(text: str) -> tuple[str, int | None]:
     if not equals or not (most.isdecimal() or most in _NONE):
         raise UsageError(f"cannot read the limit {text!r}; write TEAM=N, or TEAM=none to take it away")
     return team, None if most in _NONE else int(most)
-
-
-def _shown(most: int | None) -> object:
-    return "" if most is None else most

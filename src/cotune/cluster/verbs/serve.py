@@ -19,8 +19,7 @@ from cotune.cluster.live import LiveWorld
 from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
-from cotune.cluster.service.checking import checked
-from cotune.cluster.service.daemon import Service, ServiceOptions, log
+from cotune.cluster.service.daemon import Service, ServiceOptions, checked, log
 from cotune.cluster.service.device_types import alike, served_cluster
 from cotune.cluster.service.outcomes import outcome_of
 from cotune.cluster.service.states import State

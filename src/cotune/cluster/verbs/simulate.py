@@ -14,12 +14,12 @@ from cotune.cli.output import emit_json, note, show, writing
 from cotune.cluster.policy import Policy
 from cotune.cluster.simulate import Outcome, page, pictures
 from cotune.cluster.simulate.archive import kept
-from cotune.cluster.simulate.beliefs import flips
 from cotune.cluster.simulate.clusters import parse_cluster, parse_range, parse_speeds
 from cotune.cluster.simulate.failures import Failures
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.setting import SimulationSetting
-from cotune.cluster.simulate.tables import common, teams, write_jobs
+from cotune.cluster.simulate.tables import common, flips, teams, write_jobs
+from cotune.cluster.simulate.why import explain
 from cotune.cluster.traces import Trace, fitting, read
 from cotune.cluster.traces.goals import with_deadlines, with_targets
 from cotune.cluster.traces.shaping import loaded, windowed
@@ -114,7 +114,7 @@ def simulate(
         tell_sizes(answer(setting, sizes, find, levels[-1], policies), jobs, json)
         return
     if why is not None and at is not None:
-        tell_why({text: setting.explain(why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
+        tell_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
     outcomes = {text: setting.play(one, keep_spells=bool(picture or html or keep)) for text, one in policies.items()}
     document = _document(jobs, setting.cluster, outcomes, per_team=per_team)

@@ -11,10 +11,9 @@ from cotune.cli.flags import GoalFlags, spread_out
 from cotune.cli.help import GOAL, flag
 from cotune.cli.options import Json, Name, StoreUrl
 from cotune.cli.output import emit_json, say
-from cotune.cluster.service.adopting import adopt_samples
-from cotune.cluster.service.foresight import foresee
+from cotune.cluster.service.forecasts import foresee
 from cotune.cluster.service.queue import Queue
-from cotune.cluster.service.snapshot import JobSnapshot
+from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
 from cotune.cluster.verbs._queue import open_queue
 from cotune.errors import Infeasible
 from cotune.units import counted, duration

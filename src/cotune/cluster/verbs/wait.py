@@ -10,13 +10,18 @@ import typer
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, say
 from cotune.cluster.service.documents import status_document
-from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
 from cotune.cluster.verbs._queue import JobId, open_queue
 from cotune.errors import CotuneError, EngineError, Infeasible, Interrupted, Missed, OverBudget
 from cotune.units import seconds
 
 _PAUSE = 0.3
+_ERRORS: dict[State, type[CotuneError]] = {
+    State.MISSED: Missed,
+    State.FAILED: EngineError,
+    State.DECLINED: Infeasible,
+    State.CANCELLED: Interrupted,
+}
 
 
 def wait(
@@ -39,15 +44,5 @@ def wait(
         emit_json("wait", {"job": document})
     else:
         say(f"{found.id} {found.name}: {found.state} ({found.reason})")
-    error = _ending(found)
-    if error is not None:
-        raise typer.Exit(error.exit_code)
-
-
-def _ending(job: QueuedJob) -> type[CotuneError] | None:
-    return {
-        State.MISSED: Missed,
-        State.FAILED: EngineError,
-        State.DECLINED: Infeasible,
-        State.CANCELLED: Interrupted,
-    }.get(job.state)
+    if found.state in _ERRORS:
+        raise typer.Exit(_ERRORS[found.state].exit_code)

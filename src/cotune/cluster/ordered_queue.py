@@ -1,4 +1,4 @@
-"""Keeping a line of jobs in order from one event to the next, in O(log n) per event.
+"""Jobs kept in order from one event to the next, in O(log n) per event.
 
 Between two events nobody's turn changes: a waiting job keeps its rank, and one that runs
 can only rise past jobs that did not fit. So a decision starts from the last one and goes
@@ -20,19 +20,20 @@ import math
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
-from cotune.cluster.policy import Active, OrderedPolicy, Rank, rigid_config
+from cotune.cluster.ordered import Ordered
+from cotune.cluster.policy import Active, Rank, rigid_config
 from cotune.cluster.running import Running
 from cotune.types import Device
 
 _Waiting = tuple[Rank, int, Active]  # rank, token, job
 
 
-class Line:
+class OrderedQueue:
     """Who waits and who runs, under a policy that is an order, on GPUs that are only counted."""
 
     rests = True  # nothing is decided while nothing happens
 
-    def __init__(self, policy: OrderedPolicy, device: Device, sync: Callable[[Active], None]) -> None:
+    def __init__(self, policy: Ordered, device: Device, sync: Callable[[Active], None]) -> None:
         self._policy = policy
         self._sync = sync
         self._device = device.name
@@ -65,7 +66,7 @@ class Line:
             self._free += active.job.gpus
         self._suspects = None
 
-    def given_up(self, now: float) -> list[Active]:  # noqa: ARG002  # as a desk is asked
+    def given_up(self, now: float) -> list[Active]:  # noqa: ARG002  # as `Round` is asked
         """Return nobody: an order gives nobody up."""
         return []
 

@@ -15,7 +15,7 @@ from cotune.cluster.policies.las import Las
 from cotune.cluster.policies.orders import Edf, Fifo, FifoSkip, Sjf, Smallest, Srsf, Srtf
 from cotune.cluster.policy import Submission
 from cotune.cluster.simulate import simulate
-from cotune.cluster.simulate.beliefs import mistaken
+from cotune.cluster.simulate.world import mistaken
 from cotune.types import Cluster, Device
 
 GPUS = 11  # and jobs of powers of two, so that attained service is exact
