@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cotune.cluster.candidates import Ladder, candidates_of
 from cotune.cluster.policy import Active, Promise, Submission, rigid_config
 from cotune.cluster.promises import Room, StartCost, held_at, next_change, trimmed
-from cotune.cluster.prospects import Ladder, prospects_of
 from cotune.cluster.work import Steady
 from cotune.types import Cluster, Device
 
@@ -20,7 +20,7 @@ WAITING = StartCost(0.0, -1, 0.0)
 def ladder(seconds: float = 80.0, sizes: tuple[int, ...] = (1, 2, 4, 8), shape: float = 0.8) -> Ladder:
     """Return what a job can run in that needs so many seconds on one GPU."""
     job = Submission("one", 0.0, 1, seconds, 1e6, Steady(seconds, {rigid_config(g): g**shape for g in sizes}))
-    return prospects_of(Active(job, 0, seconds, job.work), CLUSTER, 0.0, 0.0).ladders[0]
+    return candidates_of(Active(job, 0, seconds, job.work), CLUSTER, 0.0, 0.0).ladders[0]
 
 
 def test_the_cheapest_that_ends_in_time_is_promised_just_before_the_deadline() -> None:

@@ -5,5 +5,5 @@ loop                wait, decide (`ordered_queue`, `round`), act, whatever the c
 simulate/, traces/  a clock that jumps, and the jobs to play on it
 live, arrivals      the engine's clock, and the jobs that come (`live_job`)
 service/, api/      the queue in a store, who works it off, and both over HTTP
-ledger              how `joint` decides, by `promises` (room set aside) and `prospects` (what a job can run in)
+ledger              how `joint` decides, by `promises` (room set aside) and `candidates` (what a job can run in)
 """

@@ -18,7 +18,7 @@ from cotune.cluster.promises import Room
 
 def admit(ledger: Ledger, new: Active) -> bool:
     """Promise room to a newcomer if there is some, or if others can make some; is it firm?"""
-    if not ledger.prospects(new).ladders:
+    if not ledger.candidates(new).ladders:
         return False
     promise, taken = ledger.offer(new), list[Active]()
     if promise is None:  # what others have done since they were promised room may have made some
@@ -36,10 +36,20 @@ def admit(ledger: Ledger, new: Active) -> bool:
 
 
 def _among_all_laid_anew(ledger: Ledger, new: Active) -> Promise | None:
-    """Lay all promises anew where that makes room for a newcomer, and return its own."""
-    laid = _laid_anew(ledger, new)
-    if not laid:
+    """Lay all promises anew, the widest first, and return a newcomer's; nothing where that fails, or others wait.
+
+    Laid one after the other as jobs come, narrow promises may leave no stretch that is wide enough for the next.
+    """
+    if ledger.others_wait(new):
         return None
+    rooms = {device: Room(new.synced, units, ()) for device, units in ledger.there.items()}
+    laid: dict[Active, Promise] = {}
+    for job in sorted(ledger.urgent, key=lambda job: (-_narrowest(ledger, job), -job.deadline_left, job.number)):
+        promise = ledger.fit(job, rooms)
+        if promise is None:
+            return None
+        rooms[promise.device].take(promise)
+        laid[job] = promise
     for job, anew in laid.items():
         job.promise = anew._replace(firm=job.promise is not None and job.promise.firm)
     ledger.revise()
@@ -69,26 +79,8 @@ def _promise_again(ledger: Ledger, taken: Sequence[Active]) -> None:
             ledger.room(again.device).take(again)
 
 
-def _laid_anew(ledger: Ledger, new: Active) -> dict[Active, Promise]:
-    """Return promises to all, the widest laid first, where nobody else waits for one; none where that fails.
-
-    Laid one after the other as jobs come, narrow promises may leave no stretch that is wide enough for the next.
-    """
-    if ledger.others_wait(new):
-        return {}
-    rooms = {device: Room(new.synced, units, ()) for device, units in ledger.there.items()}
-    found: dict[Active, Promise] = {}
-    for job in sorted(ledger.urgent, key=lambda job: (-_narrowest(ledger, job), -job.deadline_left, job.number)):
-        promise = ledger.fit(job, rooms)
-        if promise is None:
-            return {}
-        rooms[promise.device].take(promise)
-        found[job] = promise
-    return found
-
-
 def _narrowest(ledger: Ledger, job: Active) -> int:
-    return min((ladder.units[0] for ladder in ledger.prospects(job).ladders), default=0)
+    return min((ladder.units[0] for ladder in ledger.candidates(job).ladders), default=0)
 
 
 def _suffices(ledger: Ledger, dear: Sequence[Active], new: Active) -> bool:

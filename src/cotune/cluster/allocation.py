@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from operator import mul
 
+from cotune.cluster.candidates import Ladder
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active, Promise
 from cotune.cluster.promises import TIGHT, begin, held_at, start_seconds, steps_down
-from cotune.cluster.prospects import Ladder
 from cotune.types import Config
 
 _AGAIN = 0.05  # of the time it can still wait: how long a job waits to be tried again that found no room
@@ -69,11 +69,11 @@ class Allocation:
                 job.promise = promise._replace(firm=False)
                 self._ledger.room(promise.device).take(promise)
             else:
-                self._ledger.prospects(job).tried = job.synced
+                self._ledger.candidates(job).tried = job.synced
 
     def _worth_trying(self, job: Active) -> bool:
         """Return whether a job could start now, and was not tried in vain a moment ago."""
-        known = self._ledger.prospects(job)
+        known = self._ledger.candidates(job)
         wait = _AGAIN * max(job.deadline_left - known.quickest, 0.0)
         return job.synced >= known.tried + wait and any(
             ladder.units[0] <= self._free[ladder.device] for ladder in known.ladders
@@ -106,7 +106,7 @@ class Allocation:
 
     def _base(self, job: Active) -> tuple[Ladder, int]:
         """Return in what a job gets on: as it is, as long as nothing cheaper is in time."""
-        known = job.prospects
+        known = job.candidates
         if (
             known is not None
             and known.base is not None
@@ -114,7 +114,7 @@ class Allocation:
             and job.synced < known.base_until
         ):
             return known.base
-        known = self._ledger.prospects(job)
+        known = self._ledger.candidates(job)
         ladder, row = known.base = self._ledger.cheapest(job)
         goes_on = row == ladder.held and not job.spread
         known.base_until = job.synced + steps_down(job, ladder, 0.0) if goes_on else -math.inf
@@ -137,7 +137,7 @@ class Allocation:
         """Give a job the fastest config in reach that wastes little."""
         now = self._given.get(job)
         best: tuple[float, int, Ladder, int] | None = None
-        for ladder in self._ledger.prospects(job).ladders if now is None else (now[0],):
+        for ladder in self._ledger.candidates(job).ladders if now is None else (now[0],):
             held = 0 if now is None else ladder.units[now[1]]
             reach = ladder.row(self._free[ladder.device] + held)
             if reach < 0 or ladder.units[reach] <= held:

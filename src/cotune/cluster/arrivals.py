@@ -41,7 +41,8 @@ class Stores(ExitStack):
         """Return the store that `cotune plan` would use where the job is."""
         url = locate(self._named, Path(job.folder))
         if url not in self._open:
-            self._open[url] = self.enter_context(Store(url))
+            self._open[url] = Store(url)
+            self.callback(self._open[url].close)
         return self._open[url]
 
     def save(self, job: Job, sample: Sample) -> None:

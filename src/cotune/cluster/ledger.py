@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from cotune.cluster.candidates import Candidates, Ladder, Stamp
 from cotune.cluster.policy import Active, Promise, capacity
 from cotune.cluster.promises import MOMENT, TIGHT, Room, start_cost, start_seconds, trimmed
-from cotune.cluster.prospects import Ladder, Prospects, Stamp
 from cotune.types import Cluster
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Ledger:
         self._new = new
         self._rooms: dict[str, Room] = {}
         self._revising = False  # whether promises are made as small as they have become
-        self._known: dict[Active, Prospects] = {}
+        self._known: dict[Active, Candidates] = {}
         self._asked: list[float] = []
         self._lacking: list[Active] | None = None  # who had no promise when that was first asked
 
@@ -41,28 +41,28 @@ class Ledger:
         """Look at all promises again, and from now on make each as small as it has become."""
         self._rooms, self._revising = {}, True
 
-    def prospects(self, job: Active) -> Prospects:
+    def candidates(self, job: Active) -> Candidates:
         """Return what a job can run in, as it stands now."""
-        known = job.prospects
+        known = job.candidates
         unchanged = known is not None and known.done == job.done and known.config is job.config
         if known is not None and unchanged and not job.spread and not known.margin:  # the usual case, quickly
             return known
         known = self._known.get(job)
         if known is None:
             certain = job is self._new or (job.promise is not None and job.promise.firm)
-            known = self._known[job] = self.terms.prospects(job, self.cluster, certain=certain)
+            known = self._known[job] = self.terms.candidates(job, self.cluster, certain=certain)
         return known
 
     def ladder(self, job: Active, promise: Promise) -> Ladder:
         """Return what a job can run in where it was promised room."""
-        return self.prospects(job).on(promise.device)
+        return self.candidates(job).on(promise.device)
 
     def cheapest(self, job: Active) -> tuple[Ladder, int]:
         """Return the cheapest config in which a job ends in time, or the fastest if none does."""
-        known, promise, limit = job.prospects, job.promise, job.deadline_left - MOMENT + TIGHT
+        known, promise, limit = job.candidates, job.promise, job.deadline_left - MOMENT + TIGHT
         if known is not None and len(known.ladders) == 1 and len(known.ladders[0].units) == 1:
             return known.ladders[0], 0
-        ladders = self.prospects(job).ladders if promise is None else (self.ladder(job, promise),)
+        ladders = self.candidates(job).ladders if promise is None else (self.ladder(job, promise),)
         if limit > 0:
             in_time = [
                 (ladder.cost(row), place, row)
@@ -78,7 +78,7 @@ class Ledger:
 
     def price(self, job: Active) -> float:
         """Return what a job still costs in the cheapest config that ends in time."""
-        if not self.prospects(job).ladders:
+        if not self.candidates(job).ladders:
             return math.inf
         ladder, row = self.cheapest(job)
         return ladder.cost(row)
@@ -108,7 +108,7 @@ class Ledger:
         """Return the cheapest promise there is room for, beside all others' or in other rooms."""
         until = job.synced + job.deadline_left - MOMENT
         found = []
-        for ladder in self.prospects(job).ladders:
+        for ladder in self.candidates(job).ladders:
             room = rooms[ladder.device] if rooms else self.room(ladder.device)
             promise = room.latest(ladder, until, start_cost(job, ladder))
             if promise is not None:
@@ -128,7 +128,7 @@ class Ledger:
         """Return a promise as far as it is still needed; one that has become too small is made anew."""
         if job.config is None:
             return promise
-        known = self.prospects(job)
+        known = self.candidates(job)
         before, now = known.revised, job.synced
         if before is not None and before.promise is promise and before.at == now and before.config is job.config:
             return promise

@@ -88,10 +88,8 @@ def asked_on(active: Active, kind: str) -> Config | None:
     job = active.job
     if job.device not in (None, kind):
         return None
-    if active.belief is None:
-        return (
-            rigid_config(job.gpus, job.batch_size, kind) if job.wants is None or job.wants.device != kind else job.wants
-        )
     if job.wants is not None and job.wants.device == kind:
         return job.wants
+    if active.belief is None:
+        return rigid_config(job.gpus, job.batch_size, kind)
     return next((one for one in active.belief.configs if one.device == kind and one.units == job.gpus), None)

@@ -26,8 +26,8 @@ from cotune.errors import UsageError
 from cotune.types import Cluster, Config
 
 if TYPE_CHECKING:
+    from cotune.cluster.candidates import Candidates
     from cotune.cluster.options import Sizes
-    from cotune.cluster.prospects import Prospects
 
 Rank = tuple[float, ...]
 
@@ -165,7 +165,7 @@ class Active:
     team_usage: float = 0.0  # GPU-seconds its team has held, decayed as the policy asks
     declined: bool = False
     promise: Promise | None = None  # by which its deadline is kept, see `joint`
-    prospects: Prospects | None = field(default=None, repr=False)  # what it can run in, as worked out last
+    candidates: Candidates | None = field(default=None, repr=False)  # what it can run in, as worked out last
     sizes: Sizes | None = field(default=None, repr=False)  # the same for `elasticflow`
     synced: float = 0.0  # the present, on the cluster's clock
     ready: float = 0.0  # when it gets to work after its last start

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotune.cluster.candidates import Ladder
 from cotune.cluster.policy import Active, Promise
-from cotune.cluster.prospects import Ladder
 from cotune.types import Floats, Ints
 
 HAIR = 1e-6  # seconds, below which two times are the same

@@ -128,7 +128,8 @@ class QueueAccess:
 
     def _seen_by(self, caller: Caller, cluster: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return who holds what of the cluster, with the ids of those jobs alone that the caller may see."""
-        held = [one for kind in cluster for some in (kind, *kind["nodes"]) for one in _holders(some)]
+        parts = [part for kind in cluster for part in (kind["measuring"], *(node["jobs"] for node in kind["nodes"]))]
+        held = [one for part in parts for one in part]
         own = self._seen(caller, {one["job"] for one in held})
         for one in held:
             one["job"] = one["job"] if one["job"] in own else None
@@ -165,10 +166,6 @@ class QueueAccess:
         if not any(whole.is_relative_to(root) for root in self.roots):
             raise Forbidden("this service takes jobs from its own folders alone (cotune serve --folder DIR)")
         return whole
-
-
-def _holders(some: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [*some.get("measuring", ()), *some.get("jobs", ())]
 
 
 def require(caller: Caller, scope: AccessScope) -> Caller:

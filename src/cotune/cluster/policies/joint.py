@@ -37,10 +37,10 @@ from typing import ClassVar
 from cotune.bounds import Count, Fraction, NotNegative, Positive
 from cotune.cluster.admission import admit
 from cotune.cluster.allocation import Allocation
+from cotune.cluster.candidates import Candidates, Stamp, brought_up_to_date, candidates_of
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active
 from cotune.cluster.promises import TIGHT, begin, next_change, steps_down, steps_up
-from cotune.cluster.prospects import Prospects, Stamp, brought_up_to_date, prospects_of
 from cotune.types import Cluster, Config
 
 
@@ -70,7 +70,7 @@ class Joint:
 
     def gives_up(self, active: Active) -> bool:
         """Return whether a job that has no firm promise can no longer be in time."""
-        known, promise, deadline = active.prospects, active.promise, active.job.deadline
+        known, promise, deadline = active.candidates, active.promise, active.job.deadline
         if deadline is None or known is None or (promise is not None and promise.firm):
             return False
         limit = deadline - active.synced + TIGHT - (0.0 if active.config is not None else active.restart)
@@ -88,7 +88,7 @@ class Joint:
         An uncertain job is looked at halfway to its deadline too, but no more often than each `look` of the time it was
         given.
         """
-        known, deadline, now = active.prospects, active.job.deadline, active.synced
+        known, deadline, now = active.candidates, active.job.deadline, active.synced
         if known is None or deadline is None or deadline <= now:
             return math.inf
         wake = known.wake
@@ -101,7 +101,7 @@ class Joint:
         due = deadline - now
         return max(min(soonest, due / 2), min(due, self.look * (due + active.age)))
 
-    def _soonest(self, active: Active, known: Prospects) -> float:
+    def _soonest(self, active: Active, known: Candidates) -> float:
         promise, now = active.promise, active.synced
         if promise is None:
             return active.deadline_left
@@ -119,7 +119,7 @@ class Joint:
         """Return the standard deviations above a forecast that are set aside for it."""
         return min(self.sure, self.most / spread) if spread else 0.0
 
-    def prospects(self, active: Active, cluster: Cluster, *, certain: bool) -> Prospects:
+    def candidates(self, active: Active, cluster: Cluster, *, certain: bool) -> Candidates:
         """Return what a job can run in, with all that is set aside for a firm promise, or with what a chance takes."""
         margin = self.margin(active.spread)
-        return prospects_of(active, cluster, margin if certain else min(margin, self.fair), self.hope)
+        return candidates_of(active, cluster, margin if certain else min(margin, self.fair), self.hope)

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
 from cotune.cluster.live_job import LiveJob
 from cotune.cluster.policy import Policy, Submission, capacity
 from cotune.cluster.service.device_types import alike, is_alike, on_cluster
@@ -58,18 +60,12 @@ def spans(
 
     A job that the policy would not admit never starts.
     """
-    played = [_played(jobs, policy, cluster, now, side) for side in (-Z90, 0.0, Z90)]
-    return {
-        job.submission.name: (sorted((low[0], mid[0], high[0])), sorted((low[1], mid[1], high[1])))
-        for job, low, mid, high in zip(jobs, *played, strict=True)
-    }
-
-
-def _played(
-    jobs: Sequence[Remaining], policy: Policy, cluster: Cluster, now: float, side: float
-) -> list[tuple[float, float]]:
-    outcome = simulate([_rest(job, now, math.exp(side * job.spread)) for job in jobs], cluster, policy)
-    return [(float(start), float(end)) for start, end in zip(outcome.start, outcome.end, strict=True)]
+    played = [
+        simulate([_rest(job, now, math.exp(side * job.spread)) for job in jobs], cluster, policy)
+        for side in (-Z90, 0.0, Z90)
+    ]
+    starts, ends = (np.sort([getattr(one, what) for one in played], axis=0).T.tolist() for what in ("start", "end"))
+    return {job.submission.name: (start, end) for job, start, end in zip(jobs, starts, ends, strict=True)}
 
 
 def _rest(job: Remaining, now: float, slower: float) -> Submission:
@@ -101,11 +97,11 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     try:
         settings = on_cluster(snapshot.settings(), cluster)
         project = Project(settings=settings, store=queue.store, folder=snapshot.folder)
-        belief = PlannedJob.learn(project, types=not is_alike(cluster))
+        new = PlannedJob.learn(project, types=not is_alike(cluster))
     except Infeasible as error:
         return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}
     present = [_remaining(job, now, cluster) for job in planned]
-    submission = belief.submission(
+    submission = new.submission(
         _NEW,
         submit=0.0,
         deadline=snapshot.deadline,
@@ -115,7 +111,7 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     )
     chosen = rules.decider(cluster)
     before = spans(present, chosen, cluster, 0.0) if present else {}
-    after = spans([*present, Remaining(submission, 1.0, belief.spread, belief.start)], chosen, cluster, 0.0)
+    after = spans([*present, Remaining(submission, 1.0, new.spread, new.start)], chosen, cluster, 0.0)
     names = {job.id: job.name for job in planned}
     moved = [
         {"id": id, "name": names[id], "later": after[id][1][1] - end[1], **_between(end, after[id][1])}
@@ -124,7 +120,7 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     ]
     reason = "planned" if math.isfinite(after[_NEW][1][1]) else "its deadline cannot be kept beside the others'"
     answer = _answer(name, size, after[_NEW], reason)
-    return {**answer, "config": config_document(belief.wants), "moved": moved, "unmeasured": unmeasured}
+    return {**answer, "config": config_document(new.wants), "moved": moved, "unmeasured": unmeasured}
 
 
 def _between(before: Interval, after: Interval) -> dict[str, float | None]:
@@ -162,12 +158,12 @@ def cluster_of(about: Mapping[str, Any]) -> Cluster:
 def _remaining(job: QueuedJob, now: float, cluster: Cluster) -> Remaining:
     """Return what is left of a job: by when it is to end, if it runs, else all of it."""
     assert job.belief is not None
-    belief = PlannedJob.of(job.belief)
+    planned = PlannedJob.of(job.belief)
     deadline = None if job.deadline is None else job.submitted + job.deadline - now
-    submission = belief.submission(
+    submission = planned.submission(
         job.id, submit=0.0, deadline=deadline, cluster=cluster, team=job.team, priority=job.priority
     )
     running = job.state is State.RUNNING and job.eta is not None and job.workers
-    fastest = min((seconds for config, seconds in belief.seconds.items() if config.units == job.workers), default=None)
+    fastest = min((seconds for config, seconds in planned.seconds.items() if config.units == job.workers), default=None)
     left = min(max((job.eta[1] - now) / fastest, 0.0), 1.0) if running and job.eta and fastest else 1.0
-    return Remaining(submission, left, belief.spread, 0.0 if running else belief.start)
+    return Remaining(submission, left, planned.spread, 0.0 if running else planned.start)

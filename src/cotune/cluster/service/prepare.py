@@ -33,7 +33,7 @@ from cotune.project.project import Project
 from cotune.run.launch import Engine, Launch
 from cotune.run.lease import current
 from cotune.run.opening import opened_engine
-from cotune.store import Store, open_store, rows
+from cotune.store import open_store, rows
 from cotune.types import Cause, Cluster, Forecast, Sample
 from cotune.units import duration
 
@@ -84,12 +84,10 @@ class Preparation:
 
     def _planned(self) -> PlannedJob:
         settings = self._on_cluster(self.job.file.settings())
-        store = self.queue.store
-        project = Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal())
         unknown = () if is_alike(self.cluster) else self._unmeasured(settings)
         try:
             if not unknown:
-                return self._learnt(project)
+                return self._learnt(settings)
         except NotFound as error:
             if error.remedy not in ("profile", "profile_longer"):
                 raise
@@ -98,16 +96,20 @@ class Preparation:
                 raise
         if not self.workers:
             sys.exit(UNMEASURED)
-        self._measure(laid_over(settings, {"search": {"device": unknown}}) if unknown else settings, store)
-        return self._learnt(Project(settings=settings, store=store, folder=self.job.file.folder, display=Terminal()))
+        self._measure(laid_over(settings, {"search": {"device": unknown}}) if unknown else settings)
+        return self._learnt(settings)
 
     def _unmeasured(self, settings: Settings) -> tuple[str, ...]:
         """Return the types of device that a job may have and was never measured on."""
         known = {sample.config.device for sample in self.queue.store.samples(settings.job) if sample.epoch_seconds}
         return tuple(device.name for device in settings.cluster.devices if device.name not in known)
 
-    def _learnt(self, project: Project) -> PlannedJob:
-        return PlannedJob.learn(project, types=not is_alike(self.cluster))
+    def _project(self, settings: Settings, engine: Engine | None = None) -> Project:
+        folder, store = self.job.file.folder, self.queue.store
+        return Project(settings=settings, engine=engine, store=store, folder=folder, display=Terminal())
+
+    def _learnt(self, settings: Settings) -> PlannedJob:
+        return PlannedJob.learn(self._project(settings), types=not is_alike(self.cluster))
 
     def _on_cluster(self, settings: Settings) -> Settings:
         """Return the settings on the devices that there are, with what is left of the deadline."""
@@ -117,7 +119,7 @@ class Preparation:
             goal = replace(goal, deadline=time_left(self.job, goal.deadline, self.queue.now()))
         return replace(settings, goal=goal)
 
-    def _measure(self, settings: Settings, store: Store) -> None:
+    def _measure(self, settings: Settings) -> None:
         few = tuple(workers for workers in _workers(settings) if workers <= self.workers)
         narrow = laid_over(settings, {"search": {"workers": few}}) if few else settings
         budget = settings.profile_seconds
@@ -127,10 +129,7 @@ class Preparation:
             try:
                 with opened_engine(settings.engine, settings.engine_settings) as engine:
                     fenced = FencedEngine(engine, self.queue, self.job.id)
-                    project = Project(
-                        settings=narrow, engine=fenced, store=store, folder=self.job.file.folder, display=Terminal()
-                    )
-                    project.profile(budget, retry_failed=tries_left < TRIES - 1)
+                    self._project(narrow, fenced).profile(budget, retry_failed=tries_left < TRIES - 1)
             except EngineError as error:
                 if not tries_left or not _came_from_outside(error):
                     raise

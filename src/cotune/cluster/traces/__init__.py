@@ -68,23 +68,17 @@ def read(
     if unknown:
         raise InvalidFile(f"{path} has no column {unknown[0]!r} to choose by; there are {', '.join(header.columns)}")
     wanted = [(header.columns.index(name), value) for name, value in (only or {}).items()]
-    dates: list[datetime | None] = []
-    make = _teamed(reader.open(header.columns, path), header.columns, team_column)
-
-    def dated(line: TraceLine) -> Submission | None:
-        job = make(line)
-        if job is not None and not dates:
-            dates.append(reader.date(header.columns, line))
-        return job
-
-    jobs, bad = _jobs(lines, len(header.columns), wanted, dated)
+    team = header.columns.index(team_column) if team_column else None
+    jobs, bad = _jobs(lines, len(header.columns), wanted, reader.open(header.columns, path))
     left_out += bad
     if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
     if not jobs:
         chosen = " with " + ", ".join(f"{name}={value}" for name, value in only.items()) if only else ""
         raise InvalidFile(f"{path} has no jobs{chosen}")
-    return Trace(path, reader.name, tuple(jobs), tuple(str(bad) for bad in left_out), dates[0])
+    zero = reader.date(header.columns, jobs[0][0])
+    made = tuple(job if team is None else replace(job, team=line.columns[team]) for line, job in jobs)
+    return Trace(path, reader.name, made, tuple(str(bad) for bad in left_out), zero)
 
 
 def _judged(reader: Reader, columns: Sequence[str], team_column: str | None) -> Sequence[str]:
@@ -93,27 +87,14 @@ def _judged(reader: Reader, columns: Sequence[str], team_column: str | None) -> 
     return columns if set(reader.missing(others)) - set(reader.missing(columns)) else others
 
 
-def _teamed(make: Make, columns: Sequence[str], team_column: str | None) -> Make:
-    """Return what makes a submission of a line, its team from a column where one is named."""
-    if team_column is None or team_column not in columns:
-        return make
-    place = list(columns).index(team_column)
-
-    def teamed(line: TraceLine) -> Submission | None:
-        job = make(line)
-        return None if job is None else replace(job, team=line.columns[place])
-
-    return teamed
-
-
 def _jobs(
     lines: Iterator[TraceLine],
     fields: int,
     wanted: Sequence[tuple[int, str]],
     make: Make,
-) -> tuple[list[Submission], list[BadLine]]:
-    """Return the jobs of those lines that have the wanted values at some places, and the lines that cannot be jobs."""
-    jobs: list[Submission] = []
+) -> tuple[list[tuple[TraceLine, Submission]], list[BadLine]]:
+    """Return those lines that have the wanted values at some places, with their jobs, and those that cannot be jobs."""
+    jobs: list[tuple[TraceLine, Submission]] = []
     bad: list[BadLine] = []
     seen: dict[str, int] = {}
     for line in lines:
@@ -128,7 +109,7 @@ def _jobs(
             continue
         if job is not None:
             seen[job.name] = line.number
-            jobs.append(job)
+            jobs.append((line, job))
     return jobs, bad
 
 

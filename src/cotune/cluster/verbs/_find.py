@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cotune.cli.output import emit_json, end_with, note, say, table
@@ -20,19 +21,20 @@ _TOLD = ("jct_mean", "waiting_mean", "utilisation", "gpu_hours", "declined", "un
 _HEADS = {"jct_mean": "mean", "waiting_mean": "waiting", "utilisation": "use", "gpu_hours": "GPU hours"}
 
 
-@dataclass(frozen=True)
-class SizesFound:
-    """What came out for each policy."""
+def tell_smallest(
+    setting: SimulationSetting,
+    sizes: Sequence[str],
+    asked: str,
+    noise: float,
+    policies: Mapping[str, Policy],
+    trace: Trace,
+    *,
+    json: bool,
+) -> None:
+    """Print the smallest cluster that is enough under each policy, with all that was tried, or a document of it.
 
-    condition: Condition
-    sizes: tuple[str, ...]
-    answers: Mapping[str, SmallestSize]
-
-
-def answer(
-    setting: SimulationSetting, sizes: Sequence[str], asked: str, noise: float, policies: Mapping[str, Policy]
-) -> SizesFound:
-    """Return the smallest cluster that is enough under each policy; one that cannot hold every job is not tried."""
+    A size that cannot hold every job is not tried. Exit 5 where no size is enough for anybody.
+    """
     condition = Condition.parse(asked)
     most = max(job.gpus for job in setting.jobs)
     large = [size for size in sizes if _gpus(size) >= most]
@@ -42,37 +44,31 @@ def answer(
         )
     if len(large) < len(sizes):
         note(f"tried from {large[0]} up: a job asks for {most} GPUs")
-    answers = {}
-    for name, policy in policies.items():
 
-        def play(size: str, policy: Policy = policy, name: str = name) -> Mapping[str, float | None]:
-            note(f"{name} on {size}")
-            return flat(metrics(replace(setting, cluster=parse_cluster(size)).play(policy, noise)))
+    def play(name: str, size: str) -> Mapping[str, float | None]:
+        note(f"{name} on {size}")
+        return flat(metrics(replace(setting, cluster=parse_cluster(size)).play(policies[name], noise)))
 
-        answers[name] = smallest(large, condition, play)
-    return SizesFound(condition, tuple(large), answers)
-
-
-def _gpus(size: str) -> int:
-    return sum(capacity(parse_cluster(size)).values())
-
-
-def tell_sizes(found: SizesFound, trace: Trace, json: bool) -> None:
-    """Print the answer with all that was tried, or a document of it; exit 5 where no size is enough for anybody."""
+    answers = {name: smallest(large, condition, partial(play, name)) for name in policies}
     if json:
         document = {
             "trace": str(trace.path),
             "jobs": len(trace.jobs),
-            "condition": found.condition.text,
-            "range": [found.sizes[0], found.sizes[-1]],
-            "answers": {name: _document(one, found.condition) for name, one in found.answers.items()},
+            "condition": condition.text,
+            "range": [large[0], large[-1]],
+            "answers": {name: _document(one, condition) for name, one in answers.items()},
         }
         emit_json("simulate.find", document)
     else:
-        _print(found, trace)
-    if not any(one.smallest for one in found.answers.values()):
-        words = f"not even {found.sizes[-1]} has {found.condition.text}; try more GPUs, or ask for less"
-        end_with(Infeasible(words, found.condition.text), told=json)
+        for name, one in answers.items():
+            _print(name, one, condition, counted(len(trace.jobs), "job"))
+    if not any(one.smallest for one in answers.values()):
+        words = f"not even {large[-1]} has {condition.text}; try more GPUs, or ask for less"
+        end_with(Infeasible(words, condition.text), told=json)
+
+
+def _gpus(size: str) -> int:
+    return sum(capacity(parse_cluster(size)).values())
 
 
 def _document(one: SmallestSize, condition: Condition) -> dict[str, Any]:
@@ -89,21 +85,20 @@ def _document(one: SmallestSize, condition: Condition) -> dict[str, Any]:
     }
 
 
-def _print(found: SizesFound, trace: Trace) -> None:
-    names = tuple(dict.fromkeys((*found.condition.names, *_TOLD)))
-    for policy, one in found.answers.items():
-        rows = [
-            (trial.size, "yes" if trial.holds else "no", *(_shown(name, trial.values.get(name)) for name in names))
-            for trial in one.tried
-        ]
-        heads = ("cluster", "holds", *(_HEADS.get(name, name.rpartition(".")[2]) for name in names))
-        table(heads, rows, title=f"{policy}, {counted(len(trace.jobs), 'job')}: {found.condition.text}?")
-        if one.smallest is None:
-            say(f"{policy}: not even {found.sizes[-1]} is enough")
-            continue
-        say(f"{policy}: {one.smallest.size} is enough, {_gpus(one.smallest.size)} GPUs")
-        if not one.monotone:
-            say("  a smaller one that was tried is enough too, one between is not: more GPUs do not always help here")
+def _print(policy: str, one: SmallestSize, condition: Condition, jobs: str) -> None:
+    names = tuple(dict.fromkeys((*condition.names, *_TOLD)))
+    rows = [
+        (trial.size, "yes" if trial.holds else "no", *(_shown(name, trial.values.get(name)) for name in names))
+        for trial in one.tried
+    ]
+    heads = ("cluster", "holds", *(_HEADS.get(name, name.rpartition(".")[2]) for name in names))
+    table(heads, rows, title=f"{policy}, {jobs}: {condition.text}?")
+    if one.smallest is None:
+        say(f"{policy}: not even {one.tried[-1].size} is enough")
+        return
+    say(f"{policy}: {one.smallest.size} is enough, {_gpus(one.smallest.size)} GPUs")
+    if not one.monotone:
+        say("  a smaller one that was tried is enough too, one between is not: more GPUs do not always help here")
 
 
 def _shown(name: str, value: float | None) -> str:

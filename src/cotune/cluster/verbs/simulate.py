@@ -26,7 +26,7 @@ from cotune.cluster.traces.shaping import loaded, windowed
 from cotune.cluster.traces.speeds import at_speeds, malleable
 from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
 from cotune.cluster.verbs._comparison import print_comparison, tell_why
-from cotune.cluster.verbs._find import answer, tell_sizes
+from cotune.cluster.verbs._find import tell_smallest
 from cotune.errors import UsageError
 
 _LEFT_OUT_SHOWN = 20
@@ -111,7 +111,7 @@ def simulate(
         seed,
     )
     if find is not None:
-        tell_sizes(answer(setting, sizes, find, levels[-1], policies), jobs, json)
+        tell_smallest(setting, sizes, find, levels[-1], policies, jobs, json=json)
         return
     if why is not None and at is not None:
         tell_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)

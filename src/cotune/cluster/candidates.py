@@ -2,7 +2,7 @@
 
 On each kind of device only configs count that are faster than all smaller ones, and that leave nodes whole for others
 (`packing`). Two times are told of each: what is believed, and what is set aside for a promise, which is more where the
-forecast is uncertain. A job that waits keeps its prospects; of one that runs only the seconds change.
+forecast is uncertain. A job that waits keeps its candidates; of one that runs only the seconds change.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(slots=True)
-class Prospects:
+class Candidates:
     """All that a job can run in, as it stands after some work."""
 
     ladders: tuple[Ladder, ...]
@@ -86,18 +86,18 @@ class Prospects:
         raise LookupError(device)
 
 
-def prospects_of(active: Active, cluster: Cluster, margin: float, hope: float) -> Prospects:
-    """Return a job's prospects, those of before if it has not got on since.
+def candidates_of(active: Active, cluster: Cluster, margin: float, hope: float) -> Candidates:
+    """Return a job's candidates, those of before if it has not got on since.
 
     `margin` is how many standard deviations are set aside for a promise, `hope` by how many it may be quicker.
     """
-    if active.prospects is None:
-        active.prospects = Prospects(tuple(_ladders(active, cluster)), math.inf)
-    return brought_up_to_date(active, active.prospects, margin, hope)
+    if active.candidates is None:
+        active.candidates = Candidates(tuple(_ladders(active, cluster)), math.inf)
+    return brought_up_to_date(active, active.candidates, margin, hope)
 
 
-def brought_up_to_date(active: Active, known: Prospects, margin: float, hope: float) -> Prospects:
-    """Return the prospects of a job as it stands now."""
+def brought_up_to_date(active: Active, known: Candidates, margin: float, hope: float) -> Candidates:
+    """Return the candidates of a job as it stands now."""
     if known.done == active.done and known.config is active.config and known.margin == margin:
         return known
     for ladder in known.ladders:
