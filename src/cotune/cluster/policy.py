@@ -73,8 +73,8 @@ class Work(Protocol):
         """Return the seconds until the work is done; infinite if it never is."""
         ...
 
-    def seconds_told(self, done: float, config: Config) -> float:
-        """Return the same as far as the job has told: the steps after the present epoch."""
+    def seconds_after_epoch(self, done: float, config: Config) -> float:
+        """Return the seconds of the steps after the present epoch alone; the same where a job has no epochs."""
         ...
 
 

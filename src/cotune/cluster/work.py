@@ -34,7 +34,7 @@ class ConstantSpeed:
         rate = self.rate(config, nodes)
         return (self.total - done) / rate if rate else math.inf
 
-    def seconds_told(self: Work, done: float, config: Config) -> float:
+    def seconds_after_epoch(self: Work, done: float, config: Config) -> float:
         return self.seconds(done, config)
 
 
@@ -103,5 +103,5 @@ class Believed:
         surplus = (self.factor - 1.0) * self.truth.seconds(0.0, config, nodes) if self.factor != 1.0 else 0.0
         return surplus + self.truth.seconds(done, config, nodes)
 
-    def seconds_told(self, done: float, config: Config) -> float:
-        return self.factor * self.truth.seconds_told(done, config)
+    def seconds_after_epoch(self, done: float, config: Config) -> float:
+        return self.factor * self.truth.seconds_after_epoch(done, config)

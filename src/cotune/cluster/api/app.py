@@ -113,7 +113,7 @@ Admin = Annotated[Caller, _with_scope(AccessScope.ADMIN)]
 
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(CotuneError)
-    async def told(_: Request, error: CotuneError) -> Response:
+    async def known(_: Request, error: CotuneError) -> Response:
         status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
         return JSONResponse({"error": str(error), "exit_code": error.exit_code}, status)
 
@@ -249,7 +249,7 @@ def _following(app: FastAPI, access: QueueAccess) -> None:
         begin = int(seen) if seen.isdecimal() and len(seen) < 16 else after
         begin = await run_sync(access.queue.last_event) if begin is None else begin
 
-        async def told() -> AsyncIterator[bytes]:
+        async def stream() -> AsyncIterator[bytes]:
             nonlocal streams
             streams += 1
             try:
@@ -258,7 +258,7 @@ def _following(app: FastAPI, access: QueueAccess) -> None:
             finally:
                 streams -= 1
 
-        return StreamingResponse(told(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
 async def _stream(access: QueueAccess, caller: Caller, after: int, seconds: float | None) -> AsyncIterator[bytes]:

@@ -85,8 +85,8 @@ class AccessMiddleware:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         headers, most = Headers(scope=scope), self.limits.body_bytes
-        told = headers.get("content-length", "0")
-        if told.isdecimal() and int(told) > most:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > most:
             raise _Unacceptable(413, f"a request has at most {most} bytes")
         body = bytearray()
         try:
@@ -115,13 +115,13 @@ def _refusal(refused: _Unacceptable) -> Response:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """Return what hands out a body that was read, and then what comes after it."""
-    told = False
+    replayed = False
 
     async def again() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

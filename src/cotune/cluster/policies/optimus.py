@@ -105,7 +105,7 @@ def ladder(active: Active, whole_epochs: bool) -> Ladder:
     belief, done = active.belief, active.done
     if belief is None:
         return Ladder((active.job.config,), lambda _: active.left)
-    seconds = belief.seconds_told if whole_epochs else belief.seconds
+    seconds = belief.seconds_after_epoch if whole_epochs else belief.seconds
     configs = climb(belief.configs, lambda config: seconds(done, config))
     return Ladder(configs, lambda config: seconds(done, config))
 

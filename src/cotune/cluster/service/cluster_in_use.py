@@ -70,12 +70,12 @@ class ClusterInUse:
         not placed.
         """
         holders, there = list(jobs), capacity(self.present)
-        told: ClusterDocument = []
+        types: ClusterDocument = []
         for device in self.whole.devices:
             own = [job for job in holders if job.config is not None and job.config.device == device.name]
             aside = [{"job": id, "units": units} for id, kind, units in measuring if kind == device.name]
             held = sum(job.held for job in own) + sum(units for _, kind, units in measuring if kind == device.name)
-            told.append(
+            types.append(
                 {
                     "device": device.name,
                     "units": device.count or 0,
@@ -85,7 +85,7 @@ class ClusterInUse:
                     "nodes": self._nodes(device.name, own),
                 }
             )
-        return told
+        return types
 
     def _nodes(self, kind: str, own: Iterable[Active]) -> list[dict[str, Any]]:
         if not isinstance(self.placer, OnNodes):

@@ -104,7 +104,7 @@ class Service:
             Store(self._url, _FOREVER) as store,
             Store(self._url, _FOREVER) as lease,
             metrics_server(lambda: exposition(Queue(lease), self._decisions), self._options.metrics),
-            self._until_told(),
+            self._stopping_on_signals(),
         ):
             about["policy"] = self._options.policy or Queue(store).rules().policy
             log("up", store=store.label, **about)
@@ -190,16 +190,16 @@ class Service:
             log("tidied", jobs=removed)
 
     @contextmanager
-    def _until_told(self) -> Iterator[None]:
+    def _stopping_on_signals(self) -> Iterator[None]:
         """Note SIGTERM and Ctrl-C instead of ending at once; a second one ends at once."""
 
-        def told(number: int, _: object) -> None:
+        def stop(number: int, _: object) -> None:
             if self._closing.is_set():
                 os._exit(128 + number)
             log("stopping", signal=signal.Signals(number).name)
             self._closing.set()
 
-        before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:

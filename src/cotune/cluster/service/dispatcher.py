@@ -257,6 +257,6 @@ class Dispatcher:
     def _forecast_ends(self) -> None:
         """Write when each job in the world will end."""
         now, ends = self._queue.now(), self._spans(self._remaining())
-        told = {id: {"eta": [now + at for at in end]} for id, (_, end) in ends.items() if math.isfinite(sum(end))}
-        if told:
-            self._queue.update(told)
+        forecasts = {id: {"eta": [now + at for at in end]} for id, (_, end) in ends.items() if math.isfinite(sum(end))}
+        if forecasts:
+            self._queue.update(forecasts)

@@ -81,7 +81,7 @@ class Preparers:
         types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
         folder = run_folder(job)
         private.make_folder(folder)
-        told = json.dumps(rows.of_record(cluster))
+        cluster_text = json.dumps(rows.of_record(cluster))
         command = [
             sys.executable,
             "-m",
@@ -89,7 +89,7 @@ class Preparers:
             job.id,
             str(self._term),
             str(min(units.values(), default=0)),
-            told,
+            cluster_text,
         ]
         tail = Tail(folder / LOG)
         with (folder / LOG).open("ab") as log:

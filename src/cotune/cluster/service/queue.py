@@ -66,7 +66,7 @@ class Queue:
                 "changed": now,
             }
             connection.execute(queue.insert(), row)
-            _tell(connection, id, now, JobStatus(held=held), row["reason"])
+            _write_event(connection, id, now, JobStatus(held=held), row["reason"])
 
         self.store.transact(write)
         return id
@@ -268,12 +268,12 @@ class Queue:
         ended = {"eta": None} if after.is_final or after.held else {}
         columns = {**_columns(after), **running, **ended, **values, "reason": reason, "changed": now}
         connection.execute(update(queue).where(queue.c.id == job.id).values(**columns))
-        _tell(connection, job.id, now, after, reason)
+        _write_event(connection, job.id, now, after, reason)
         row = connection.execute(select(queue).where(queue.c.id == job.id)).one()
         return _job(row)
 
 
-def _tell(connection: Connection, id: str, now: float, status: JobStatus, words: str) -> None:
+def _write_event(connection: Connection, id: str, now: float, status: JobStatus, words: str) -> None:
     if connection.dialect.name == "postgresql":  # numbers must be seen in the order they are given out
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(queue_events.name))))
     row = {"job": id, "at": now, "state": status.state.value, "fence": status.fence, "words": words}

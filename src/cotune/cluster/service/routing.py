@@ -55,8 +55,8 @@ class RoutedEngines(ExitStack):
 
     def room(self, where: EngineDevice) -> int | None:
         """Return how many workers of a device an engine holds when nothing else runs there; None if it cannot tell."""
-        told = getattr(self._open.get(_key(where.engine, where.settings)), "room", None)
-        return None if told is None else int(told(where.device))
+        room = getattr(self._open.get(_key(where.engine, where.settings)), "room", None)
+        return None if room is None else int(room(where.device))
 
     def _engine(self, name: str, settings: Mapping[str, Any]) -> Engine:
         key = _key(name, settings)

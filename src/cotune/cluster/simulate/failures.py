@@ -35,15 +35,15 @@ class Failures:
     def parse(cls, text: str) -> Failures:
         """Return what 'mtbf=30d,repair=4h' says."""
         known = [one.name for one in fields(cls)]
-        told: dict[str, float] = {}
+        given: dict[str, float] = {}
         for entry in text.split(","):
             name, equals, value = (part.strip() for part in entry.partition("="))
             if not equals or name not in known:
                 raise UsageError(f"cannot read --failures {text!r}{suggestion(name, known)}; {_EXAMPLE}")
-            told[name] = seconds(value)
-        if not {"mtbf", "repair"} <= set(told):
+            given[name] = seconds(value)
+        if not {"mtbf", "repair"} <= set(given):
             raise UsageError(f"--failures {text} needs both mtbf and repair; {_EXAMPLE}")
-        return cls(**told)
+        return cls(**given)
 
 
 @dataclass

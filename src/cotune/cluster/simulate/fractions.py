@@ -61,10 +61,10 @@ def _device_in_parts(device: Device, parts: int) -> Device:
 def policy_in_parts(policy: Policy, parts: int) -> Policy:
     """Return a policy whose settings in GPU-seconds are told in those of parts."""
     made: Any = policy
-    told: dict[str, Any] = {}
+    scaled: dict[str, Any] = {}
     for name in _GPU_SECONDS:
         setting = getattr(made, name, None)
         if setting:
-            told[name] = tuple(value * parts for value in setting) if name != "quantum" else setting * parts
-    found: Policy = replace(made, **told) if told else policy
+            scaled[name] = tuple(value * parts for value in setting) if name != "quantum" else setting * parts
+    found: Policy = replace(made, **scaled) if scaled else policy
     return found

@@ -63,7 +63,7 @@ class Epochs:
     def seconds(self, done: float, config: Config, nodes: Nodes = COUNTED) -> float:
         return self.pieces(config, nodes).left(done)
 
-    def seconds_told(self, done: float, config: Config) -> float:
+    def seconds_after_epoch(self, done: float, config: Config) -> float:
         """Return the time of the recorded steps after the present epoch; of one step in the last epoch."""
         progress = self.application.progress
         steps = self.application.curves[self.batch]["iteration"][: len(progress) - 1]

@@ -94,7 +94,7 @@ def _change(value: float | None, before: float | None) -> str:
     return "" if value is None or not before else f"{value / before - 1:+.1%}"
 
 
-def tell_why(found: dict[str, Explanation], json: bool) -> None:
+def print_why(found: dict[str, Explanation], json: bool) -> None:
     """Print where a job stands under each policy, or a document of it."""
     if json:
         emit_json("simulate.why", {"why": {policy: asdict(explanation) for policy, explanation in found.items()}})

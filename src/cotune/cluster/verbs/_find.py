@@ -17,11 +17,11 @@ from cotune.cluster.traces import Trace
 from cotune.errors import Infeasible, UsageError
 from cotune.units import counted, number
 
-_TOLD = ("jct_mean", "waiting_mean", "utilisation", "gpu_hours", "declined", "unfinished")
+_SHOWN = ("jct_mean", "waiting_mean", "utilisation", "gpu_hours", "declined", "unfinished")
 _HEADS = {"jct_mean": "mean", "waiting_mean": "waiting", "utilisation": "use", "gpu_hours": "GPU hours"}
 
 
-def tell_smallest(
+def print_smallest(
     setting: SimulationSetting,
     sizes: Sequence[str],
     asked: str,
@@ -79,14 +79,14 @@ def _document(one: SmallestSize, condition: Condition) -> dict[str, Any]:
         "monotone": one.monotone,
         "tried": [
             {"cluster": trial.size, "gpus": _gpus(trial.size), "holds": trial.holds}
-            | {name: trial.values.get(name) for name in dict.fromkeys((*condition.names, *_TOLD))}
+            | {name: trial.values.get(name) for name in dict.fromkeys((*condition.names, *_SHOWN))}
             for trial in one.tried
         ],
     }
 
 
 def _print(policy: str, one: SmallestSize, condition: Condition, jobs: str) -> None:
-    names = tuple(dict.fromkeys((*condition.names, *_TOLD)))
+    names = tuple(dict.fromkeys((*condition.names, *_SHOWN)))
     rows = [
         (trial.size, "yes" if trial.holds else "no", *(_shown(name, trial.values.get(name)) for name in names))
         for trial in one.tried

@@ -33,9 +33,9 @@ def queue(
         documents = [job_document(job, now) for job in opened.listed(states=wanted, team=team, last=last)]
         leader, counts = opened.leader(), opened.counts()
     if json:
-        told = {one.value: count for one, count in counts.items()}
+        by_state = {one.value: count for one, count in counts.items()}
         served = {"service": leader_document(leader), "cluster": cluster_document(leader)}
-        emit_json("queue", {"jobs": documents, "counts": told, **served})
+        emit_json("queue", {"jobs": documents, "counts": by_state, **served})
         return
     columns = ("id", "name", "state", "team", "priority", "workers", "deadline", "ends in", "reason")
     table(

@@ -124,7 +124,7 @@ def serve(
         with opened_engine(intake.like.engine, intake.like.engine_settings) as running:
             world = LiveWorld(running, intake.arrivals, stores.save, replays=intake.like.engine == RECORDED)
             try:
-                for active in drive(chosen, intake.pool, world, Count(), _tell):
+                for active in drive(chosen, intake.pool, world, Count(), _note_changes):
                     note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(world.jobs[active.number])[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
@@ -173,7 +173,7 @@ def _check(store: str | None, options: ServiceOptions, json: bool) -> None:
             say(f"{name:<9} {words}")
 
 
-def _tell(changes: Changes) -> None:
+def _note_changes(changes: Changes) -> None:
     for active in changes.stops:
         if active not in changes.starts:
             note(f"[{changes.at:.1f} s] {active.job.name}: stopped, others go first")

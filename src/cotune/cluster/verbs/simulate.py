@@ -25,8 +25,8 @@ from cotune.cluster.traces.goals import with_deadlines, with_targets
 from cotune.cluster.traces.shaping import loaded, windowed
 from cotune.cluster.traces.speeds import at_speeds, malleable
 from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
-from cotune.cluster.verbs._comparison import print_comparison, tell_why
-from cotune.cluster.verbs._find import tell_smallest
+from cotune.cluster.verbs._comparison import print_comparison, print_why
+from cotune.cluster.verbs._find import print_smallest
 from cotune.errors import UsageError
 
 _LEFT_OUT_SHOWN = 20
@@ -111,10 +111,10 @@ def simulate(
         seed,
     )
     if find is not None:
-        tell_smallest(setting, sizes, find, levels[-1], policies, jobs, json=json)
+        print_smallest(setting, sizes, find, levels[-1], policies, jobs, json=json)
         return
     if why is not None and at is not None:
-        tell_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
+        print_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
     outcomes = {text: setting.play(one, keep_spells=bool(picture or html or keep)) for text, one in policies.items()}
     document = _document(jobs, setting.cluster, outcomes, per_team=per_team)
