@@ -186,6 +186,17 @@ def test_a_hundred_thousand_configs_can_be_told_apart() -> None:
     assert gains.max() > 0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_sixteen_samples_tell_a_noisy_machine_from_a_quiet_one(seed: int) -> None:
+    def learnt(noise: float) -> float:
+        samples = timed(plain_step, grid(BATCHES, WORKERS), noise=noise, seed=seed)
+        rows = _chosen(Configs.of([sample.config for sample in samples]), 16)
+        return float(Gaussian().fit_seconds(JOB, [samples[row] for row in rows]).coefficients.noise[0])
+
+    assert learnt(0.01) < 0.02
+    assert 0.1 < learnt(0.15) < 0.2
+
+
 @pytest.mark.parametrize("odd", [(5,), (2, 9)])
 def test_odd_samples_among_sixteen_do_not_bend_the_others_but_leave_more_in_doubt(odd: tuple[int, ...]) -> None:
     samples = timed(plain_step, grid(BATCHES, WORKERS), noise=0.01)

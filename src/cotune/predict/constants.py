@@ -17,10 +17,10 @@ class Constants:
     # luck_median: zeus, own; left out 0.727, in sample 0.612
     luck_median: float = 0.08  # of sigma between runs, in ln epochs
     luck_width: float = 0.7  # of ln sigma
-    # few_configs: dlperf, elasticflow, gavel, llm, pollux, vtrain, zeus, own; left out 0.476, in sample 0.469
+    # few_configs: dlperf, elasticflow, gavel, llm, mlperf, pollux, vtrain, zeus, own; left out 0.423, in sample 0.42
     few_configs: float = 0.0  # a process of n samples is over-confident by this / n
-    usual_surprise: float = 0.87  # deviations by which a process usually misses samples left out
-    least_spread: float = 1.1  # over the error on configs left out, however sure a process is of others
+    usual_surprise: float = 0.75  # deviations by which a process usually misses samples left out
+    least_spread: float = 0.8  # over the error on configs left out, however sure a process is of others
     # probe_weight: all goals of Pollux and MLPerf, before sources were left out
     probe_weight: float = 0.6  # of the price of a probe: a plan is used more than once
     least_gain: float = 0.05  # of the plan's cost, below which nothing more is measured

@@ -12,7 +12,8 @@ m3 and m5 are Matern's of order 3/2 and 5/2. A worker count with a slow network 
 batches, in proportion to the network's share: that is the last term. The coefficients a, s, v, the
 noise and those of the law (`_law`) have log-normal priors. They are not maximised but averaged:
 draws that fill the prior evenly are weighted by their likelihood, the average and the spread
-of the weighted draws make the next and narrower round, and its average is used.
+of the weighted draws make the next and narrower round, and its average is used. The noise is then averaged once more
+by itself.
 
 Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT Press, 2006.
 """
@@ -57,6 +58,7 @@ WIDTHS = {"alone": 0.8, "reach": 0.5, "together": 0.8, "noise": 1.0}  # of the p
 _ROUNDS = (192, 96, 96)  # draws
 _CALM = 0.5  # power of the likelihood in rounds after the first: a few draws must not decide alone
 _NARROWEST = 0.2  # of the prior
+_NOISES = np.linspace(-2.5, 3.0, 23)  # ln of what noise may be, over the prior's centre
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,19 @@ class Prior:
             spread = np.sqrt(np.einsum("d,dl->l", weight, (draws - centre) ** 2))
             width = np.where(self.width > 0, np.maximum(spread, _NARROWEST), 0.0)
         return self.coefficients(centre[None])
+
+
+def noise_of(covariance: Floats, left: Floats) -> Floats:
+    """Return the noise that residuals tell where all other coefficients are known: the mean of its logarithm on a grid.
+
+    The few draws of `Prior.average` fill all coefficients at once, and hardly tell a noisy machine from a rough law.
+    """
+    variances, axes = np.linalg.eigh(covariance)
+    noises = NOISE * np.exp(_NOISES)
+    whole = variances + noises[:, None] ** 2
+    score = -0.5 * ((axes.T @ left) ** 2 / whole + np.log(whole)).sum(axis=1) - 0.5 * (_NOISES / WIDTHS["noise"]) ** 2
+    weight = np.exp(score - score.max())
+    return np.exp([weight @ np.log(noises) / weight.sum()])
 
 
 @lru_cache(maxsize=64)

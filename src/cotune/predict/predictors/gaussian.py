@@ -18,7 +18,7 @@ Reference: Rasmussen and Williams, Gaussian Processes for Machine Learning, MIT 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy as np
 from cotune.bounds import Count
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.law import LAW, LAW_WIDTH, Law
-from cotune.predict.process import Coefficients, Kernel, Prior, TermShares
+from cotune.predict.process import Coefficients, Kernel, Prior, TermShares, noise_of
 from cotune.predict.samples import Timings, spread_out, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample
@@ -69,8 +69,14 @@ class Gaussian:
             covariance += coefficients.noise[:, None, None] ** 2 * np.eye(len(few)) + np.diag(odd[few])
             return _log_likelihood(covariance, left)
 
+        def with_noise(coefficients: Coefficients) -> Coefficients:
+            shares, usual = terms.shares(coefficients), odd[few] == 0
+            covariance = kernel(coefficients, at[few], at[few], shares, shares)[0]
+            left = rest - terms.log(coefficients)[0]
+            return replace(coefficients, noise=noise_of(covariance[np.ix_(usual, usual)], (left - left.mean())[usual]))
+
         while True:
-            model = _through(measured, law, kernel, prior.average(likelihood), odd)
+            model = _through(measured, law, kernel, with_noise(prior.average(likelihood)), odd)
             odds = np.where(odd > 0, -np.inf, _log_odds(model.errors, 1 / np.diag(model.precision)))
             oddest = int(np.argmax(odds))
             if odds[oddest] < 0 or np.count_nonzero(odd) >= most:
