@@ -51,6 +51,7 @@ class Learning:
     step: float = 1.0  # epochs between two evaluations
     way: Callable[[float, Floats], tuple[Floats, Floats]] | None = None
     grain: float = 1.0
+    turn: Floats | None = None  # of each recipe, epochs from which it gets worse, as its curves have; else infinite
 
     def column(self, epochs: Floats) -> Ints:
         """Return the column of each number of epochs: the first for none, the last for more than there are."""

@@ -48,7 +48,10 @@ def epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
 
 
 def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Floats]]:
-    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws)."""
+    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws).
+
+    Nobody trains on where curves have turned.
+    """
     around, between = _around(outlook, confidence)
     step = step_of(outlook)
     for rows in _blocks(outlook, rate):
@@ -59,7 +62,15 @@ def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
         fits = step * np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow / step)
-        yield rows, np.clip(fits, 0.0, goal.max_epochs)
+        yield rows, np.clip(np.minimum(fits, _turns(outlook, rows)), 0.0, goal.max_epochs)
+
+
+def _turns(outlook: Outlook, rows: Ints) -> Floats:
+    """Return after how many epochs some configs only get worse; infinite where none is known to."""
+    learning = outlook.learning
+    if learning is None or learning.turn is None:
+        return np.full(len(rows), np.inf)
+    return learning.turn[learning.recipe[rows]]
 
 
 def _around(outlook: Outlook, share: float) -> tuple[Outlook, float]:

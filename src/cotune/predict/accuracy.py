@@ -40,10 +40,12 @@ from cotune.checkpoints import Resumable
 from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict.annealing import Annealing
+from cotune.predict.best_so_far import EARLY, apart, on_plateau
+from cotune.predict.ends import collapsed, shown_bound, turn
 from cotune.predict.evaluation_noise import evaluation_noise
 from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
-from cotune.predict.predictors.curve import fallen, natural_ceiling
+from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.recipes import Recipes
 from cotune.predict.samples import LearningCurve, by_global_batch, curves, neighbours
 from cotune.predict.validation import AccuracyErrors
@@ -64,7 +66,7 @@ _RUN = 0.015  # of the range, of one evaluation between runs
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
-_EARLY = 0.5  # of the epochs to the first evaluation
+_MOSTLY = 0.5  # of what neighbours tell of a recipe, from which it is thought to have turned
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
@@ -80,6 +82,7 @@ class _Near:
     outside: Mask
     end: Floats  # log2 of the epochs after which the curves end
     broken: Floats  # share of the curves that collapsed
+    turned: Floats  # share of the longest curves that have turned: where one has, nothing better comes later
 
     @property
     def place(self) -> Floats:
@@ -99,7 +102,7 @@ class AccuracyOutlook:
     model: AccuracyModel
     found: tuple[LearningCurve, ...]
     range: float
-    ceiling: float  # what no draw can pass
+    ceiling: float  # what no law can pass
     noise: Floats  # of one evaluation at each batch measured, the smallest first
     pace: float  # deviation of ln epochs for each doubling away from a measured batch
     level: float  # and of accuracy
@@ -112,6 +115,7 @@ class AccuracyOutlook:
     annealing: Annealing | None = None  # where curves are of the ends of annealed runs
     grain: float = 1.0  # epochs of which a run is told a multiple
     fixed_rate: bool = False  # the learning rate does not grow with the batch
+    bound: float = np.inf  # what no draw can pass: a bound is met in every run that shows it, so laws go on beyond it
 
     def with_past(self, job: Job, samples: Sequence[Sample]) -> AccuracyOutlook | None:
         """Return the same outlook for runs that go on from what these samples left, if anything was.
@@ -130,11 +134,11 @@ class AccuracyOutlook:
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        early = self.model.predict(alike, np.array([_EARLY * self.step]))
+        early = self.model.predict(alike, np.array([EARLY * self.step]))
         luck = self._between_runs(near)
-        below, above = _apart(median, early, np.hypot(luck, self.pace * near.far))
+        below, above = apart(median, early, np.hypot(luck, self.pace * near.far))
         if self.fixed_rate:
-            above = np.minimum(above, self._quickest(alike, median, _apart(median, early, luck)[1], epochs))
+            above = np.minimum(above, self._quickest(alike, median, apart(median, early, luck)[1], epochs))
         ends = self.annealing.noise if self.annealing else 0.0
         noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
         always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
@@ -144,7 +148,8 @@ class AccuracyOutlook:
         best = np.maximum.accumulate(shown, axis=1)
         ended = np.clip(np.ceil(2**near.end / self.step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
-        spread = np.sqrt(above**2 + always + (_LATER * later) ** 2)
+        rising = (1 - near.turned)[:, None]
+        spread = np.sqrt(above**2 + always + (rising * _LATER * later) ** 2)
         fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
         self._put_certain(configs, epochs, best, spread, fall)
         if self.annealing is None:
@@ -159,11 +164,21 @@ class AccuracyOutlook:
             evaluation_spread=np.sqrt(other),
             source=self._source(near),
             told=2**near.end,
-            ceiling=self.ceiling,
+            ceiling=min(self.ceiling, self.bound),
             step=self.step,
             way=self.annealing.way if self.annealing else None,
             grain=self.grain,
+            turn=self._turns(near, best, epochs) if self.annealing is None else None,
         )
+
+    def _turns(self, near: _Near, best: Floats, epochs: Floats) -> Floats | None:
+        """Return when each recipe has learnt all that it will, unlucky runs included; None where none has turned."""
+        turned = near.turned > _MOSTLY
+        if not turned.any():
+            return None
+        top = epochs[(best >= best[:, -1:] - _CERTAIN * self.range).argmax(axis=1)]
+        late = top * np.exp(Z90 * np.hypot(self._between_runs(near), self.pace * near.far))
+        return np.where(turned, self.step * np.ceil(late / self.step), np.inf)
 
     def _quickest(self, alike: Configs, median: Floats, lucky: Floats, epochs: Floats) -> Floats:
         """Return by how much recipes may be above their median at a fixed learning rate.
@@ -174,9 +189,9 @@ class AccuracyOutlook:
         largest = max(self.found, key=lambda curve: curve.global_batch)
         config = Config.data_parallel(largest.batch_size, max(1, largest.global_batch // largest.batch_size))
         law, early = (
-            self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([_EARLY * self.step]))
+            self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([EARLY * self.step]))
         )
-        above = _apart(law, early, np.array([self.luck.deviation(1.0)]))[1]
+        above = apart(law, early, np.array([self.luck.deviation(1.0)]))[1]
         larger = (alike.global_batch > largest.global_batch)[:, None]
         return np.where(larger, np.maximum(lucky, above + (law - median) / Z90), np.inf)
 
@@ -192,7 +207,10 @@ class AccuracyOutlook:
         of = self._by_batch.values()
         places = np.log2(list(self._by_batch))
         ends = np.log2([max(float(curve.epochs[-1]) for curve in same) for same in of])
-        broken = [float(np.mean([fallen(curve, _COLLAPSED) for curve in same])) for same in of]
+        broken = [float(np.mean([collapsed(curve, _COLLAPSED) for curve in same])) for same in of]
+        longest = [max(same, key=lambda curve: float(curve.epochs[-1])) for same in of]
+        steady = self.annealing is None
+        turned = [float(steady and turn(one) is not None and not collapsed(one, _COLLAPSED)) for one in longest]
         below, above, share = neighbours(wished, places)
         return _Near(
             below=below,
@@ -202,6 +220,7 @@ class AccuracyOutlook:
             outside=(wished < places[0]) | (wished > places[-1]),
             end=np.interp(wished, places, ends),
             broken=np.interp(wished, places, broken),
+            turned=np.interp(wished, places, turned),
         )
 
     def _source(self, near: _Near) -> Sources:
@@ -212,7 +231,7 @@ class AccuracyOutlook:
 
     def _best(self, median: Floats, noise: Floats) -> Floats:
         """Return the best of all evaluations so far by the law, each row with its own noise."""
-        tries = _on_plateau(median, noise)
+        tries = on_plateau(median, noise)
         lift = ndtri(0.5 ** (1 / np.arange(1.0, median.shape[1] + 1)))  # of the best of 1, 2, ... tries
         return np.asarray(np.minimum(median + noise[:, None] * lift[tries - 1], self.ceiling))
 
@@ -277,33 +296,6 @@ def _going_on(outlook: AccuracyOutlook, left: tuple[tuple[Recipe, LearningCurve]
     return replace(outlook, going=dict(left))
 
 
-def _apart(median: Floats, early: Floats, pace: Floats) -> tuple[Floats, Floats]:
-    """Return how far the best so far of each recipe is from that of a run slower, and quicker, by a deviation.
-
-    What the law expects `early`, on the way to the first evaluation, tells how steep the curve is before that.
-    """
-    law = np.maximum.accumulate(np.hstack([early, median]), axis=1)
-    logs = np.log([_EARLY, *range(1, law.shape[1])])
-    own, whole = law[:, 1:], logs[1:]
-    # One deviation being as far as nine runs in ten are from the median, over what these are: curves are not straight.
-    slower, quicker = (_at(law, logs, whole + luck * pace[:, None]) for luck in (-Z90, Z90))
-    return (own - slower) / Z90, (quicker - own) / Z90
-
-
-def _at(law: Floats, logs: Floats, wanted: Floats) -> Floats:
-    """Return the rows of a law at other places than its own, straight between these and after the last."""
-    place = np.clip(np.searchsorted(logs, wanted), 1, len(logs) - 1)
-    low, high = (np.take_along_axis(law, near, axis=1) for near in (place - 1, place))
-    return np.asarray(low + (wanted - logs[place - 1]) / (logs[place] - logs[place - 1]) * (high - low))
-
-
-def _on_plateau(median: Floats, noise: Floats) -> Ints:
-    """Return for each epoch how many evaluations so far lay within the noise of it, itself included."""
-    best = np.maximum.accumulate(median, axis=1)
-    before = np.array([np.searchsorted(curve, least) for curve, least in zip(best, best - noise[:, None], strict=True)])
-    return np.asarray(np.maximum(np.arange(1, best.shape[1] + 1) - before, 1), dtype=np.int64)
-
-
 def accuracy_outlook(
     model: AccuracyModel,
     job: Job,
@@ -334,6 +326,7 @@ def accuracy_outlook(
         luck=luck(found),
         recipes=recipes,
         fixed_rate=job.scaling == "fixed",
+        bound=shown_bound(found),
     )
 
 

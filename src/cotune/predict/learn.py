@@ -23,6 +23,7 @@ from cotune.layouts import LayoutModel, layout_law
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, WithErrors, WithRemark
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction
+from cotune.predict.ends import end_words
 from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
 from cotune.predict.groups import fit_seconds
 from cotune.predict.luck import Luck
@@ -231,6 +232,7 @@ def learn(
     learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(told), accuracy)
     if learnt is not None:
         learnt = resolved(learnt, job, step_of(job, samples), annealing)
+    ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
     engine, engine_spread = engine_start(known)
     return Forecaster(
         seconds=replace(seconds, starts=starts(known, seconds.usual_error)),
@@ -248,7 +250,7 @@ def learn(
         apart=any(sample.apart for sample in failing(samples)),
         draws=draws,
         seed=seed,
-        reason=tuple(line for line in (reason, why, contradiction(job, samples), load_words(known)) if line),
+        reason=tuple(line for line in (reason, why, ended, contradiction(job, samples), load_words(known)) if line),
         successes=tuple(success for _, success in met),
         before=before if met and len(known) > 1 else None,
     )

@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.predict.constants import CONSTANTS
-from cotune.predict.predictors.curve import roughness
+from cotune.predict.ends import roughness
 from cotune.predict.samples import LearningCurve, by_global_batch
 from cotune.predict.scatter import Scatter
 from cotune.types import Floats

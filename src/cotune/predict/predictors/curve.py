@@ -16,7 +16,7 @@ and fades as the law flattens:
 
     r = level + law(e exp(shift)) - law(e)        shift = r slope / (slope^2 + LEVEL^2) at the end e
 
-A curve that has collapsed stays where it is: it never rises again.
+A curve that has collapsed or turned (`ends.py`) stays where it is: it never rises again.
 
 Reference: McCandlish et al., An empirical model of large-batch training, arXiv:1812.06162, 2018.
 """
@@ -33,6 +33,7 @@ import numpy as np
 from cotune.bounds import NotNegative
 from cotune.predict import AccuracyModel
 from cotune.predict.batch_prior import BatchPrior, batch_prior
+from cotune.predict.ends import before_turn, fallen, turn
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict.samples import LearningCurve as Measured
 from cotune.space import Configs
@@ -58,12 +59,14 @@ class Curve:
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel:
         """Return sign x accuracy (B, e); `collapse` is the share of a rise whose loss is one."""
         found = curves(job, samples, least_points=2)
-        rising = [_before_collapse(curve, self.collapse) for curve in found]
+        steady = job.schedule in {None, "constant"}  # the ends of annealed runs are no course that could turn
+        rising = [before_turn(curve, self.collapse, turns=steady) for curve in found]
         floor, ceiling = _bounds(job, found)
         law = _fit(rising, ceiling, batch_prior(job))
         by_batch = by_global_batch(found)
         span = float(np.ptp(np.concatenate([curve.accuracy for curve in found])))
-        left = tuple(_Left.of(law, batch, same, self.collapse, span) for batch, same in by_batch.items())
+        ended = [_end(same, self.collapse, turns=steady) for same in by_batch.values()]
+        left = tuple(_Left.of(law, *of, cap, span) for of, cap in zip(by_batch.items(), ended, strict=True))
         return _Model(law, floor, ceiling, np.log(list(by_batch)), left)
 
 
@@ -95,35 +98,6 @@ def out_of_reach(job: Job, target: float | None, samples: Sequence[Sample]) -> b
     """Return whether no evaluation can meet a target, by what evaluations so far say of the metric's unit."""
     shown = np.array([point.accuracy for sample in samples for point in sample.curve])
     return target is not None and len(shown) > 0 and job.sign * target > natural_ceiling(job, job.sign * shown)
-
-
-@lru_cache(CURVES)
-def fallen(curve: Measured, share: float) -> bool:
-    """Return whether a curve ends far below where it had been, and did not get there by noise."""
-    if len(curve.epochs) < 3:
-        return False
-    top = int(curve.accuracy.argmax())
-    best = float(curve.accuracy[top])
-    rise = best - float(curve.accuracy.min())
-    end = float(curve.accuracy[-2:].max())
-    return top > 0 and best - end > max(share * rise, 4 * roughness(curve))
-
-
-@lru_cache(CURVES)
-def roughness(curve: Measured) -> float:
-    """Return the noise of a curve: the robust deviation of its second differences."""
-    if len(curve.accuracy) < 4:
-        return 0.0
-    bends = np.abs(np.diff(curve.accuracy, n=2))
-    return float(1.4826 * np.median(bends) / np.sqrt(6))
-
-
-@lru_cache(CURVES)
-def _before_collapse(curve: Measured, share: float) -> Measured:
-    if not fallen(curve, share):
-        return curve
-    last = int(curve.accuracy.argmax()) + 1
-    return Measured(curve.global_batch, curve.batch_size, curve.epochs[:last], curve.accuracy[:last])
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +228,8 @@ class _Left:
     cap: float
 
     @classmethod
-    def of(cls, law: _Law, batch: int, measured: Sequence[Measured], share: float, span: float) -> _Left:
+    def of(cls, law: _Law, batch: int, measured: Sequence[Measured], cap: float, span: float) -> _Left:
         over = [_smooth(curve.accuracy - law(batch, curve.epochs)) for curve in measured]
-        longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
-        cap = float(longest.accuracy[-1]) if fallen(longest, share) else np.inf
         places, values = measured[0].epochs, over[0]
         if len(measured) > 1:
             places = np.unique(np.concatenate([curve.epochs for curve in measured]))
@@ -281,6 +253,13 @@ class _Left:
     def _ahead(self, law: _Law, epochs: Floats) -> Floats:
         """Return how much more than the law a run shows that is ahead of it by `shift`."""
         return law(self.batch, epochs * np.exp(self.shift)) - law(self.batch, epochs)
+
+
+def _end(measured: Sequence[Measured], share: float, *, turns: bool) -> float:
+    """Return what a batch stays at whose longest curve has collapsed or turned; infinite where it goes on."""
+    longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
+    worse = fallen(longest, share) or (turns and turn(longest) is not None)
+    return float(longest.accuracy[-1]) if worse else np.inf
 
 
 def _smooth(values: Floats) -> Floats:

@@ -1,0 +1,226 @@
+"""Is "reaches a target that no run has shown, by epoch e" as likely as is said?
+
+    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40]
+
+Learning curves of many sources are cut early, at 15, 30 and 50 % of their evaluations; what is left of one is all that
+a job has shown. Targets lie beyond its best by 2 to 80 % of the range of what it has shown, epochs at 1.25 to 5 times
+those trained. A row for each source: how many such questions there are, the mean P that is told and the share that
+came true, where P is told to be 0.2 to 0.8, above 0.8 and above 0.9, and Brier's score (lower is better). Curves that
+had turned when they were cut (their last evaluations well below their best) have rows of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cotune.forecast import Outlook
+from cotune.lab.bench.tasks import recording_folders
+from cotune.plan.draws import epochs_needed
+from cotune.predict import LAWS, forecaster
+from cotune.predict.predictors.curve import natural_ceiling
+from cotune.recording import read
+from cotune.space import Configs
+from cotune.types import Cluster, Config, Device, Evaluation, Floats, Goal, Job, Sample
+
+CUTS = (0.15, 0.3, 0.5)
+LONGER = (1.25, 1.5, 2.0, 3.0, 5.0)
+BEYOND = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+FEWEST, MOST = 4, 400  # evaluations of a curve that is cut; epochs of a whole one
+BINS = ((0.2, 0.8), (0.8, 1.01), (0.9, 1.01))
+Better = Literal["higher", "lower"]
+CLUSTER = Cluster((Device("cpu", 1),))
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """A learning curve from beginning to end."""
+
+    source: str
+    task: str
+    metric: str
+    better: Better
+    batch: int
+    epochs: Floats
+    values: Floats
+
+    @property
+    def job(self) -> Job:
+        return Job(self.task, metric=self.metric, better=self.better)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was told of one target by one epoch, and whether it came true."""
+
+    source: str
+    turned: bool
+    told: float
+    came: bool
+
+
+def recorded(folders: Sequence[Path]) -> Iterator[Whole]:
+    """Yield the curves of recordings; those with the same curves count once."""
+    seen = set()
+    for folder in folders:
+        one = read(folder)
+        source = one.name.split("-")[0] if folder.parent.name not in ("recordings", "published") else folder.parent.name
+        source = "mlperf recent" if "mlperf-recent" in one.name else source
+        for by in one.curves.values():
+            for batch, seeds in by.items():
+                for curve in seeds:
+                    epochs, values = np.array(curve.epochs), np.array(curve.accuracy)
+                    if (key := (one.job.metric, batch, values.tobytes())) not in seen:
+                        seen.add(key)
+                        yield Whole(source, one.name, one.job.metric, one.job.better, batch, epochs, values)
+
+
+def rows_of(file: Path) -> Iterator[dict[str, str]]:
+    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
+        yield from csv.DictReader(text)
+
+
+def grouped(file: Path, keys: Sequence[str], step: str, value: str) -> Iterator[tuple[tuple[str, ...], Floats, Floats]]:
+    """Yield (keys, steps, values) of each curve of a table; the first step of all tells nothing."""
+    found: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for row in rows_of(file):
+        if row[value] and (step == "epoch" or float(row[step]) > 1):
+            found.setdefault(tuple(row[key] for key in keys), []).append((float(row[step]), float(row[value])))
+    for key, points in found.items():
+        steps, values = np.array(sorted(points)).T
+        yield key, steps, values
+
+
+def published(folder: Path) -> Iterator[Whole]:
+    """Yield curves of AlgoPerf, Multi-Power and the NanoGPT speedruns, in evaluations instead of steps."""
+    trials = {row["trial_id"]: row for row in rows_of(folder / "algoperf" / "trials.csv.gz")}
+    for (trial,), steps, values in grouped(folder / "algoperf" / "points.csv.gz", ["trial_id"], "step", "value"):
+        about = trials[trial]
+        better: Better = "lower" if about["workload"] == "librispeech_conformer" else "higher"
+        metric = {"ogbg": "mAP", "wmt": "bleu"}.get(about["workload"], about["metric"])
+        yield Whole("algoperf", about["workload"], metric, better, 256, steps, values)
+    models = ("model_millions", "schedule")
+    for names, steps, values in grouped(folder / "multipower" / "curves.csv.gz", models, "step", "loss"):
+        yield Whole("multipower", " ".join(names), "loss", "lower", 256, steps[::4], values[::4])
+    records = ("record", "run")
+    for (record, _), steps, values in grouped(folder / "nanogpt_logs" / "runs.csv.gz", records, "step", "val_loss"):
+        yield Whole("nanogpt", record, "val_loss", "lower", 256, steps, values)
+
+
+def turning(file: Path) -> Iterator[Whole]:
+    """Yield the curves of `benchmarks/turning_curves.py`."""
+    keys = ("task", "metric", "better", "global_batch", "seed")
+    for (task, metric, better, batch, _), epochs, values in grouped(file, keys, "epoch", "value"):
+        source = "pole" if task.startswith("pole") else f"few examples, {metric}"
+        which: Better = "lower" if better == "lower" else "higher"
+        yield Whole(source, task, metric, which, int(batch), epochs, values)
+
+
+def chosen(found: Sequence[Whole], each: int) -> list[Whole]:
+    """Return at most so many curves of each source, its tasks in turn."""
+    kept: list[Whole] = []
+    for source in sorted({one.source for one in found}):
+        by_task: dict[str, list[Whole]] = {}
+        for one in found:
+            gap = float(np.median(np.diff(one.epochs))) if len(one.epochs) > 1 else 0.0
+            if one.source == source and gap > 0 and len(one.epochs) >= 2 * FEWEST and np.isfinite(one.values).all():
+                scale = min(1.0 / gap, MOST / one.epochs[-1])
+                by_task.setdefault(one.task, []).append(
+                    replace(one, epochs=one.epochs * max(scale, 1.0 if gap == 1 else 0.0))
+                )
+        share = max(1, each // max(len(by_task), 1))
+        for curves in by_task.values():
+            places = np.unique(np.linspace(0, len(curves) - 1, min(share, len(curves))).round().astype(int))
+            kept += [curves[place] for place in places]
+    return kept
+
+
+def outlook_of(whole: Whole, last: int, most: int) -> Outlook:
+    """Return what is forecast of a curve of which so many evaluations were seen."""
+    points = zip(whole.epochs[:last].tolist(), whole.values[:last].tolist(), strict=True)
+    curve = tuple(Evaluation(epoch, value, 0.0) for epoch, value in points)
+    config = Config.data_parallel(whole.batch, 1)
+    sample = Sample(config, epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve)
+    forecast = forecaster(whole.job, [sample], CLUSTER, predictor=LAWS, accuracy="auto")
+    return forecast(Configs.of([config]), most)
+
+
+def has_turned(signed: Floats) -> bool:
+    """Say whether the last evaluations lie well below the best: whether a look says that a curve has turned."""
+    if len(signed) < FEWEST:
+        return False
+    rough = 1.4826 * np.median(np.abs(np.diff(signed, n=2))) / np.sqrt(6)
+    return bool(signed.max() - signed[-3:].max() > max(3 * rough, 0.02 * np.ptp(signed)))
+
+
+def asked(whole: Whole) -> Iterator[Answer]:
+    """Yield the answers to all questions about a curve."""
+    sign = whole.job.sign
+    signed = sign * whole.values
+    for share in CUTS:
+        last = max(FEWEST, round(share * len(signed)))
+        end = whole.epochs[last - 1]
+        if last >= len(signed):
+            continue
+        most = int(min(np.ceil(LONGER[-1] * end), np.floor(whole.epochs[-1])))
+        outlook = outlook_of(whole, last, max(most, 1))
+        best, span = signed[:last].max(), float(np.ptp(signed[:last]))
+        turned = has_turned(signed[:last])
+        for beyond in BEYOND:
+            target = best + beyond * span
+            if span == 0 or target > natural_ceiling(whole.job, signed[:last]):
+                continue
+            needed = epochs_needed(outlook, Goal(sign * target, max_epochs=max(most, 1)), sign)[0]
+            for longer in LONGER:
+                by = np.floor(longer * end)
+                if by <= end or by > whole.epochs[-1] + 1e-9:
+                    continue
+                came = bool((signed[whole.epochs <= by + 1e-9] >= target).any())
+                yield Answer(whole.source, turned, float((needed <= by).mean()), came)
+
+
+def table(answers: Sequence[Answer]) -> None:
+    heads = "".join(f"  P {low:g}-{min(high, 1):g}: n, told, came" for low, high in BINS)
+    print(f"{'source':30s}{'asked':>7s}{'told':>6s}{'came':>6s}{'Brier':>8s}{heads}")
+    groups = [(one.source, one.turned) for one in answers]
+    for source, turned in sorted(set(groups)):
+        own = [one for one in answers if (one.source, one.turned) == (source, turned)]
+        told, came = (np.array([getattr(one, name) for one in own], dtype=float) for name in ("told", "came"))
+        cells = []
+        for low, high in BINS:
+            rows = (told >= low) & (told < high)
+            cells.append(
+                f"{rows.sum():10d}{told[rows].mean():7.2f}{came[rows].mean():7.2f}"
+                if rows.any()
+                else f"{0:10d}{'':14s}"
+            )
+        name = f"{source}, turned" if turned else source
+        print(
+            f"{name:28s}{len(own):7d}{told.mean():6.2f}{came.mean():6.2f}{((told - came) ** 2).mean():8.4f}"
+            + "".join(cells)
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", type=Path, nargs="+")
+    parser.add_argument("--turning", type=Path)
+    parser.add_argument("--each", type=int, default=40)
+    options = parser.parse_args()
+    found = list(recorded(recording_folders(options.recordings)))
+    found += published(Path(os.environ["COTUNE_DATA"]))
+    found += turning(options.turning) if options.turning else []
+    table([answer for whole in chosen(found, options.each) for answer in asked(whole)])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
