@@ -77,15 +77,11 @@ def _counts(most: int, per_node: int, asked: tuple[Value, ...] | None) -> list[i
     return inside + list(range(2 * node, most + 1, node))
 
 
-def _per_node(model: LargeModel, device: str) -> int:
-    return dict(model.devices).get(device) or _ONE_NODE
-
-
 @cache
 def setting_of(model: LargeModel, device: str) -> Setting:
     """Return the model on a device: as the table has it, else one of which nothing is known but that it is a core."""
     shape = Transformer.of_architecture(read_architecture(model.shape), model.sequence)
-    per_node = _per_node(model, device)
+    per_node = dict(model.devices).get(device) or _ONE_NODE
     spec = known(device)
     if spec is not None and "bf16" in spec.flops:
         return Setting(shape, Machine.of_device(device, per_node), DTENSOR)
@@ -111,12 +107,12 @@ class LayoutLaw:
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> FittedLayouts:
         """Return the law fitted to samples; without any it says what is known before."""
         assert job.large is not None
-        times = [(one.config, (one.epoch_seconds or 0.0) * _steps(job, one.config)) for one in samples]
+        times = [(one.config, (one.epoch_seconds or 0.0) * _share_of_unit(job, one.config)) for one in samples]
         peaks = [(one.config, one.peak_bytes / GIB) for one in samples if one.peak_bytes]
         return FittedLayouts(job.large, job.examples or 1, tuple(times), tuple(peaks))
 
 
-def _steps(job: Job, config: Config) -> float:
+def _share_of_unit(job: Job, config: Config) -> float:
     """Return the part of a unit of progress that one step is."""
     return config.global_batch / (job.examples or config.global_batch)
 
@@ -209,18 +205,19 @@ class FittedLayouts:
 
         On a device that no table has, those that tell most of the others.
         """
+        possible = configs.valid if among is None else configs.valid & among
         if self._steps.doubt is not None:
-            return self._telling(configs, count, configs.valid if among is None else configs.valid & among)
+            return self._telling(configs, count, possible)
         measured = Configs.of(list(dict.fromkeys(config for config, _ in self.times)))
         layouts = layouts_of(measured).and_then(layouts_of(configs))
         devices = np.concatenate([measured.device, configs.device])
         seconds = np.exp(self._expected(self._steps, layouts, devices)[0])
         fits = self._p_memory(layouts, devices)
-        fits[len(measured) :] *= configs.valid if among is None else configs.valid & among
+        fits[len(measured) :] *= possible
         three = np.repeat(seconds[:, None], 3, axis=1)
         forecasts = LayoutForecasts(three, np.zeros((len(layouts), 3)), fits, fits, 1 / seconds)
         _, kinds = np.unique(devices.astype(str), return_inverse=True)
-        per_node = _per_node(self.model, str(devices[0]))
+        per_node = setting_of(self.model, str(devices[0])).machine.per_node
         points = np.column_stack([features(layouts, per_node, OF_SECONDS), _APART * kinds])
         groups = layouts.gpus * (kinds.max(initial=0) + 1) + kinds
         tried = list(range(len(measured)))

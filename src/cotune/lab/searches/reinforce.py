@@ -116,14 +116,12 @@ def _one_thread(rng: random.Random) -> Iterator[None]:
     """Let torch use one thread and a random state of its own; both are as before afterwards."""
     import torch
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the tensors are tiny: on a busy machine more threads take fifty times as long
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(rng.getrandbits(63))
-            yield
-    finally:
-        torch.set_num_threads(threads)
+    from cotune.modelling.counting.timing import cores
+
+    # the tensors are tiny: on a busy machine more threads take fifty times as long
+    with cores(1), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(rng.getrandbits(63))
+        yield
 
 
 def _descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
