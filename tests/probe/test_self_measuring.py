@@ -247,3 +247,14 @@ def test_a_job_at_a_fixed_rate_begins_with_a_smaller_batch(recorded: Recording, 
 
     assert begun("scaled") == begun("unknown")
     assert begun("fixed") < begun("unknown")
+
+
+def test_each_move_asks_for_more_than_the_one_before(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    brain = brain_of(recorded, replace(GOAL, deadline=60.0))
+    slowest = max(brain.configs, key=lambda one: one.batch_size if one.workers == 1 else 0)
+    row = brain.row(slowest)
+    once = brain.choose(training.samples, [Leg(row, 0.13)], 5.0, slowest)
+    often = brain.choose(training.samples, [Leg(row, 0.01)] * 13, 5.0, slowest)
+    assert once.config != slowest
+    assert often.config == slowest

@@ -11,7 +11,8 @@ For every hypothesis h of what the rest of the way takes, and every config c it 
 least(h) is what h costs at least from here on, sunk what was paid so far: what can still be saved is less and less
 beside what a late run has lost. Planning as if h were never learnt would pay for the slowest case
 from the beginning; as if it were known at once, would begin with the cheapest and come late.
-A move pays when the score falls by more than a margin: scores of the next evaluation differ by chance.
+A move pays when the score falls by more than a margin: scores of the next evaluation differ by chance. Each move so far
+asks for as much again, or a run goes to and fro.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class MovingConstants:
 
     learnt: float = 0.5  # share of the rest after which a run knows what it needs
     penalty: float = 6.0  # for being late, in least costs
-    margin: float = 0.08  # by which the score must fall for a move
+    margin: float = 0.08  # by which the score must fall for the first move
     whole: float = 0.5  # epochs that waiting for a whole one adds
     looks: float = 1.0  # evaluations before a change can come
 

@@ -98,7 +98,8 @@ class SelfMeasuring:
             # A move keeps the odds without another move to come, or runs go to and fro.
             sure = prospect.stays >= min(self.goal.confidence, float(prospect.stays[here]))
             best = int(np.argmin(np.where(sure, prospect.score, np.inf)))
-            if prospect.score[best] > (1 - self.constants.moving.margin) * prospect.score[here]:
+            margin = self.constants.moving.margin * max(len(legs), 1)  # each move so far asks for as much again
+            if prospect.score[best] > (1 - margin) * prospect.score[here]:
                 best = here
         return self._choice(samples, pace, prospect, best, here)
 
