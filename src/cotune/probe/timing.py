@@ -1,8 +1,8 @@
 """What a run that measures itself times before it begins: a handful of short starts, thirty steps each.
 
-The first is of the fewest workers; then come the ends of the space, so far as they cost little, values of named axes
-that nothing timed has, and what the run would begin with. Where the first may take much of the deadline, the run begins
-with it, so that nothing of it is lost; where it may take most, with what the deadline says.
+The first is of the fewest workers; then come values of named axes that nothing timed has, the ends of the space, so
+far as they cost little, and what the run would begin with. Where the first may take much of the deadline, the run
+begins with it, so that nothing of it is lost; where it may take most, with what the deadline says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARE = 0.2  # of the deadline that all probes together may take
 
 
 def next_to_time(brain: SelfMeasuring, probes: Sequence[Sample], spent: float) -> Config | None:
-    """Return what to time next after so many seconds: the ends of the space, then what to begin with; or None."""
+    """Return what to time next after so many seconds: named values, ends, then what to begin with; or None."""
     known, configs, timing = [*brain.known, *probes], brain.configs, brain.constants.timing
     tried = {sample.config for sample in known}
     if not timed(known):
@@ -34,13 +34,13 @@ def next_to_time(brain: SelfMeasuring, probes: Sequence[Sample], spent: float) -
     affordable, spare = _affordable(brain, pace, prospect), _spare(brain, pace, spent)
     if len({sample.config for sample in timed(known)}) == 1:
         affordable |= spare  # one config tells nothing of how the others scale
-    for row in _ends(configs):
-        if affordable[row] and configs[row] not in tried:
-            return configs[row]
     row = int(np.argmin(prospect.score))
     for other in _untimed_values(configs, configs[row], tried):
         if spare[other]:
             return configs[other]
+    for end in _ends(configs):
+        if affordable[end] and configs[end] not in tried:
+            return configs[end]
     if prospect.odds[row] < timing.hopeless and configs[row] in tried:
         row = int(np.argmin(pace))  # where all seem late, what is thought of the quickest may be wrong
     return configs[row] if spare[row] and configs[row] not in tried else None
