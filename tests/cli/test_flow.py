@@ -18,10 +18,10 @@ from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune.cli.app import app, verbs
 from cotune.cli.doubts import doubt_target
 from cotune.cli.options import load_settings
-from cotune.cli.remedies import explained
+from cotune.cli.remedies import explained, goal_flags
 from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
-from cotune.types import Config, Evaluation, Forecast, Quantity, Sample, Source
+from cotune.types import Config, Evaluation, Forecast, Goal, Job, Quantity, Sample, Source
 
 LENET = """\
 name: lenet5-digits
@@ -376,3 +376,23 @@ def test_a_goal_that_may_well_be_met_is_worth_more_measuring(
     command = "cotune profile --target 'loss<=0.3' --deadline 90s"
     error = Infeasible("none", nearest=[near], job=settings.job, goal=settings.goal, next_probe=probe)
     assert explained(error).endswith(command) == advised
+
+
+def test_a_job_measured_without_its_examples_is_recorded_with_those_told_by_a_flag(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text(
+        "name: digits\nrun: python train.py {batch_size} {epochs}\nmax_epochs: 3\n"
+        "search: {workers: 1, batch_size: [16, 48]}\n"
+    )
+    assert cotune(tmp_path, "profile", "--max-samples", "2").code == 0
+    without = cotune(tmp_path, "record", "--output", "out")
+    assert without.code == 3
+    assert "give them by --examples" in without.err
+    done = cotune(tmp_path, "record", "--output", "out", "--examples", "1440")
+    assert done.code == 0, done.err
+    assert cotune(tmp_path, "predict", "--recording", "out").code == 0
+
+
+@pytest.mark.parametrize(("seconds", "typed"), [(90.0, "90s"), (600.0, "10m"), (7200.0, "2h"), (28.83, "28.83s")])
+def test_deadlines_are_repeated_as_one_would_type_them(seconds: float, typed: str) -> None:
+    assert goal_flags(Job("j"), Goal(deadline=seconds)) == f" --deadline {typed}"

@@ -128,7 +128,7 @@ def test_a_goal_that_is_likely_and_not_sure_is_offered_with_less_confidence() ->
     job, goal = Job("net", command=("python", "train.py")), Goal(0.9, 600.0)
     refused = Infeasible("", "target", (likely,), job=job, goal=goal, lines=lines)
     assert listed(refused).splitlines()[-1] == (
-        f"  less sure, {config}: cotune plan --target 'accuracy>=0.9' --deadline 600s --confidence 0.78"
+        f"  less sure, {config}: cotune plan --target 'accuracy>=0.9' --deadline 10m --confidence 0.78"
     )
     unlikely = Infeasible("", "target", (replace(likely, probability=0.4),), job=job, goal=goal, lines=lines)
     assert "--confidence" not in listed(unlikely)

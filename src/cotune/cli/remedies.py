@@ -121,4 +121,10 @@ def goal_flags(job: Job, goal: Goal) -> str:
     """Return the flags by which a verb is asked for the same target and deadline."""
     level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
     asked = f" --target {quote(level)}" if level else ""
-    return asked + ("" if goal.deadline is None else f" --deadline {goal.deadline:g}s")
+    return asked + ("" if goal.deadline is None else f" --deadline {_briefly(goal.deadline)}")
+
+
+def _briefly(seconds: float) -> str:
+    """Return a duration as one would type it: 90s, 10m, 2h."""
+    unit, size = next(((unit, size) for unit, size in (("h", 3600), ("m", 60)) if seconds % size == 0), ("s", 1))
+    return f"{seconds / size:g}{unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from cotune.checkpoints import joined
 from cotune.cli.flags import JobFlags, spread_out
-from cotune.cli.options import Json, open_store
+from cotune.cli.options import Examples, Json, open_store
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.errors import NotFound, suggestion
 from cotune.jobfile.metric import as_measured
@@ -29,6 +30,7 @@ def record(
     job: Annotated[str | None, typer.Option("--job", help="A job of the store by its name, wherever it ran.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over an existing recording.")] = False,
     own: JobFlags,
+    examples: Examples = None,
     json: Json = False,
 ) -> None:
     """Write a job's samples as a recording that can be replayed."""
@@ -41,8 +43,10 @@ def record(
         else:
             recorded, samples = _stored(store, job)
             cluster = Cluster(tuple(map(Device, sorted({sample.config.device for sample in samples}))))
+    # Only here: in the job file they would make another job of it, of which nothing was measured.
+    recorded = replace(recorded, examples=examples or recorded.examples)
     if recorded.examples is None:
-        raise NotFound(f"a recording tells the examples in an epoch: give `examples` of {recorded.name}")
+        raise NotFound(f"a recording tells the examples in an epoch of {recorded.name}: give them by --examples")
     times, accuracy = recorded_tables(recorded, trusted(joined(samples)))
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")
