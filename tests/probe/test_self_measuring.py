@@ -144,12 +144,12 @@ def test_before_anything_is_timed_little_is_promised(recorded: Recording) -> Non
     assert np.all(np.diff(pace[one][np.argsort(brain.configs.batch_size[one])]) < 0)  # steps idle for a part
 
 
-def test_at_a_fixed_rate_less_is_promised_unless_the_job_s_own_curves_are_known(recorded: Recording) -> None:
+def test_at_a_fixed_rate_less_is_promised_at_first_unless_the_job_s_own_curves_are_known(recorded: Recording) -> None:
     goal = replace(GOAL, deadline=2000.0)
     fixed = replace(recorded, job=replace(recorded.job, scaling="fixed"))
     training, steps = ran(fixed, goal)
     told = [step.choice.odds for step in steps]
-    assert max(told) == FIXED_RATE.surest
+    assert told[0] <= FIXED_RATE.surest < told[-1]  # the end of the way is in sight
     _, usual = ran(recorded, goal)
     assert max(step.choice.odds for step in usual) > 0.9
     seen = replace(brain_of(fixed, goal), known=tuple(training.samples))

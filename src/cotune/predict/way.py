@@ -33,7 +33,7 @@ class WayPrior:
     by_examples: bool = False  # it is over sqrt(middle batch x examples in an epoch) instead
     noise: float = 0.02  # of the gap at the first evaluation: what no curve is smoother than
     witnesses: float = 8.0  # evaluations that count at most: the law's own misfit does not average out
-    surest: float = 0.99  # P(met) that is told at most: some runs stall, whatever their forecast
+    surest: float = 0.99  # P(met) that is told at most as a run begins: some stall, whatever their forecast
 
     def usual_epochs(self, max_epochs: int) -> float:
         """Return the median of E0."""

@@ -101,39 +101,53 @@ class SelfMeasuring:
             margin = self.constants.moving.margin * max(len(legs), 1)  # each move so far asks for as much again
             if prospect.score[best] > (1 - margin) * prospect.score[here]:
                 best = here
-        return self._choice(samples, pace, prospect, best, here)
+        return self._choice(samples, pace, prospect, best, here, trained=0.0 if now is None else spent)
 
     def untimed(self, config: Config) -> Choice:
         """Return what is thought of a config to begin with, before anything is timed."""
         return self._choice((), *self.prospect((), (), 0.0, config), self.row(config), None)
 
     def _choice(
-        self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None
+        self,
+        samples: Sequence[Sample],
+        pace: Floats,
+        prospect: Prospect,
+        best: int,
+        here: int | None,
+        *,
+        trained: float = 0.0,  # seconds
     ) -> Choice:
+        seconds = float(prospect.cost[best] / self.rate[best])
+        most = self._surest(samples, trained / (trained + seconds) if trained else 0.0)
+        odds = self._odds(prospect, best, here, most)
         return Choice(
             config=self.configs[best],
-            odds=self._odds(samples, prospect, best, here),
+            odds=odds,
             stays=float(prospect.stays[best]),
-            seconds=float(prospect.cost[best] / self.rate[best]),
-            reason=self._reason(samples, pace, prospect, best, here),
+            seconds=seconds,
+            reason=self._reason(samples, pace, prospect, best, here, odds=odds, most=most),
             remedy=self._remedy(pace, prospect, best),
         )
 
-    def _odds(self, samples: Sequence[Sample], prospect: Prospect, row: int, here: int | None) -> float:
+    def _odds(self, prospect: Prospect, row: int, here: int | None, most: float) -> float:
         """Return the odds that are told of a config: before a run, what a plan tells of it where it can.
 
         Who asks is thought to ask for what can be had; curves that never get there know better.
         """
         if here is None and (told := self.told_odds(self.configs[row])) is not None:
             return told
-        most = self._surest(samples)
         if here is None and self._assessed is not None:
             most = min(most, float(self._assessed.probability[row]))
         return min(float(prospect.odds[row]), most)
 
-    def _surest(self, samples: Sequence[Sample]) -> float:
-        """Return the odds that are told at most: less of a job at a fixed rate, and of what nothing was timed of."""
-        most = self.constants.way.surest if self._assessed is not None else self.prior.surest
+    def _surest(self, samples: Sequence[Sample], walked: float) -> float:
+        """Return the odds that are told at most when so much of the way is walked.
+
+        They are fewer for what nothing was timed of, and at a fixed rate, the more so the more of the way is left.
+        """
+        most = self.constants.way.surest
+        if self._assessed is None:
+            most -= (most - self.prior.surest) * (1 - walked)
         return most if timed_samples((*self.known, *samples)) else min(most, self.constants.timing.untimed)
 
     def _remedy(self, pace: Floats, prospect: Prospect, best: int) -> str:
@@ -147,19 +161,29 @@ class SelfMeasuring:
         )
         return f"{more}a later deadline or an easier target would help"
 
-    def _reason(self, samples: Sequence[Sample], pace: Floats, prospect: Prospect, best: int, here: int | None) -> str:
-        odds = f"P(met) {self._odds(samples, prospect, best, here):.2f}"
+    def _reason(
+        self,
+        samples: Sequence[Sample],
+        pace: Floats,
+        prospect: Prospect,
+        best: int,
+        here: int | None,
+        *,
+        odds: float,
+        most: float,
+    ) -> str:
+        told = f"P(met) {odds:.2f}"
         if here is None and not timed_samples((*self.known, *samples)):
-            return f"thirty steps may take more than {self.constants.timing.spare:.0%} of the deadline, {odds}"
+            return f"thirty steps may take more than {self.constants.timing.spare:.0%} of the deadline, {told}"
         if here is None:
             each = progress.pace(self.job, self.configs[best], float(pace[best]))
-            return f"{each:.3g} s per {progress.each(self.job)}, {odds}"
+            return f"{each:.3g} s per {progress.each(self.job)}, {told}"
         if here == best:
-            return odds
+            return told
         saved = 1 - prospect.cost[best] / prospect.cost[here]
         quicker = 1 - pace[best] / pace[here]
         what = f"{saved:.0%} cheaper" if saved > 0 else f"{quicker:.0%} less time" if quicker > 0 else "fewer epochs"
-        return f"{what}, {odds} instead of {min(prospect.odds[here], self._surest(samples)):.2f}"
+        return f"{what}, {told} instead of {min(prospect.odds[here], most):.2f}"
 
     @property
     def at_once(self) -> bool:

@@ -256,7 +256,8 @@ class Growing:
         elif said.epoch_seconds is not None and told_seconds(self.marks) <= 0:
             yield f"all its {len(self.marks)} reports were read at once, so start-up counts as training"
         alone = self.marks and stopping is None and event.outcome == "done"
-        if alone and ended_short(said, launch.epochs) and not launch.job.reached(launch.target, said):
+        short = said.epochs <= launch.epochs - 1 and ended_short(said, launch.epochs)
+        if alone and short and not launch.job.reached(launch.target, said):
             whole = progress.words(launch.job, said.config, launch.epochs)
             done = progress.amount(launch.job, said.config, said.epochs)
             yield f"ended by itself after {done:.3g} of {whole}"

@@ -1,4 +1,4 @@
-"""`cotune model`: what a model costs before it is trained, and what laws of models learn from, measured here."""
+"""`cotune model`: what a model costs before it is trained."""
 
 from __future__ import annotations
 
