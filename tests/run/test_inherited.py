@@ -33,6 +33,25 @@ def test_telling_openmp_alone_sets_the_threads_of_operators_and_makes_no_pool() 
     assert made < in_pool
 
 
+TWO_LIBRARIES = """
+import ctypes, shutil, sys, torch
+from pathlib import Path
+from cotune.run.local.inherited import _OPENMP, set_threads
+
+own = _OPENMP.search(Path("/proc/self/maps").read_text())[1]
+ctypes.CDLL(shutil.copy(own, sys.argv[1]))
+assert _OPENMP.search(Path("/proc/self/maps").read_text())[1] != own, "torch's is still the first"
+set_threads(torch, 5, openmp_alone=True)
+print(torch.get_num_threads())
+"""
+
+
+def test_threads_are_set_beside_the_openmp_of_another_library(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TWO_LIBRARIES, str(tmp_path / "libgomp-other.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "5\n", done.stderr
+
+
 COLLAPSE = """
 import mmap
 from pathlib import Path

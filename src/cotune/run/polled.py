@@ -1,4 +1,4 @@
-"""What engines of real processes share: launches that run, and events that are waited for by looking at each."""
+"""What engines of real processes share: they look at every launch that runs, and queue what happened as events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PolledEngine(Generic[Running]):
             raise ValueError(f"launch {launch!r} is already running")
 
     def _listen(self, timeout: float) -> None:
-        """Wait so long for something to happen, and take in what has."""
+        """Wait for something to happen, at most so many seconds, and take in what has."""
         raise NotImplementedError
 
     def _attend(self, running: Running) -> None:

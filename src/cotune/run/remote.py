@@ -144,7 +144,7 @@ class RemoteLaunch(LaunchMonitor):
         return super().ended(at, why, warning)
 
     def is_over(self, mark: str, since: float | None, now: float) -> bool:
-        """Say whether nothing of it runs any more: by its mark, or by its scheduler, which says so since some time."""
+        """Say whether nothing of it runs any more: by its mark, or by its scheduler, which has said so `since` then."""
         if (self.folder / mark).exists():
             return True
         all_told = self.terminating or len(self.records) == self.workers
@@ -182,12 +182,13 @@ class RemoteLaunch(LaunchMonitor):
 
 
 @contextmanager
-def begun(
+def prepared_launch(
     launch: Launch, term_seconds: float, ready: Callable[[Path], Ready]
 ) -> Iterator[tuple[Group, RemoteLaunch, Ready]]:
-    """Yield what every worker of a launch is told, its monitor, its folder cleared, and what makes its engine ready.
+    """Yield what every worker of a launch is told, the launch with its folder cleared, and what `ready` returned.
 
-    What cannot work is said now. `ready` is called before what is left of an earlier start in the folder is waited for.
+    What cannot work is said now. `ready` is given the folder before it is waited for that an earlier start there ends.
+    Whatever fails, here or while the engine starts the workers, leaves the folder to others.
     """
     lease = leased(launch.folder, launch.fence)
     try:

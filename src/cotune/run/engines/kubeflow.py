@@ -23,7 +23,7 @@ from cotune.run.kubeflow.client import TrainRequest
 from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
 from cotune.run.launch import Launch
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import RemoteLaunch, begun
+from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.safety import private
 from cotune.types import Cause, Failure
 
@@ -97,7 +97,7 @@ class Kubeflow(PolledEngine[_Submitted]):
             raise UsageError(f"{launch.config.workers} workers are no whole number of nodes of {self.per_node}")
         if importlib.util.find_spec("kubeflow") is None:
             raise missing_extra("the kubeflow engine needs the Kubeflow SDK, which", "kubeflow")
-        with begun(launch, self.term_seconds, lambda _: None) as (group, monitor, _):
+        with prepared_launch(launch, self.term_seconds, lambda _: None) as (group, monitor, _):
             # with the values of the job's variables
             private.write(monitor.folder / GROUP, json.dumps(group.to_json()))
             self._running[launch.id] = _Submitted(monitor, self._client(launch, monitor))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cotune.errors import UsageError, missing_extra
 from cotune.run.launch import Launch
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import begun
+from cotune.run.remote import prepared_launch
 from cotune.types import Failure
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Ray(PolledEngine["RayLaunch"]):
     def start(self, launch: Launch) -> None:
         """Start a launch; what cannot work is said now, before anything is placed."""
         self._refuse_twice(launch.id)
-        with begun(launch, self.term_seconds, lambda _: self._asked(launch)) as (group, monitor, asked):
+        with prepared_launch(launch, self.term_seconds, lambda _: self._asked(launch)) as (group, monitor, asked):
             from cotune.run.ray.launch import RayLaunch
 
             self._running[launch.id] = RayLaunch(monitor, group, asked, dict(self.runtime_env))

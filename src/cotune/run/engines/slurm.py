@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from cotune.errors import UsageError
 from cotune.run.launch import Launch
 from cotune.run.polled import PolledEngine
-from cotune.run.remote import RemoteLaunch, begun
+from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
 from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
@@ -74,7 +74,7 @@ class Slurm(PolledEngine[_Submitted]):
         if launch.config.servers:
             raise UsageError("the slurm engine has no parameter servers; use 0 servers")
         require_slurm()
-        with begun(launch, self.term_seconds, end_earlier) as (group, monitor, _):
+        with prepared_launch(launch, self.term_seconds, end_earlier) as (group, monitor, _):
             folder = monitor.folder
             private.write(folder / GROUP, json.dumps(group.to_json()))  # with the values of the job's variables
             script = folder / SCRIPT

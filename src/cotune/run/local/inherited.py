@@ -1,4 +1,4 @@
-"""What a worker has from the fork server and would not have if Python had started it, put right.
+"""Settings that a worker inherits from the fork server, put right: a Python of its own would have others.
 
 A program reads the settings of `malloc` and of OpenMP when it starts, and its memory is in as few pages as the kernel
 sees fit. A fork has what its parent has: so a worker is told its settings and gathers its pages before its script runs.
@@ -31,15 +31,15 @@ def set_threads(torch: ModuleType, count: int, *, openmp_alone: bool) -> None:
 
     `torch.set_num_threads` also makes a pool of its own, which every forked process of a `DataLoader` then makes anew:
     some 10 ms each. Telling OpenMP alone is enough for the main thread; operators of other threads keep the machine's
-    number.
+    number. A process may have several OpenMP libraries: where another one than torch's was told, torch is told itself.
     """
     if count == torch.get_num_threads():  # which torch settles when it is first asked
         return
     openmp = _OPENMP.search(Path("/proc/self/maps").read_text()) if openmp_alone else None
-    if openmp is None:
-        torch.set_num_threads(count)
-    else:
+    if openmp is not None:
         ctypes.CDLL(openmp[1]).omp_set_num_threads(count)
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
 
 
 def collapse_pages() -> None:
@@ -48,7 +48,7 @@ def collapse_pages() -> None:
     It is advice, which older kernels do not take.
     """
     for line in Path("/proc/self/maps").read_text().splitlines():
-        addresses, access, _, _, file, *_ = line.split(maxsplit=5)
+        addresses, access, _, _, inode, *_ = line.split(maxsplit=5)
         begin, end = (int(address, 16) for address in addresses.split("-"))
-        if access == "rw-p" and file == "0" and end - begin >= _HUGE_PAGE:
+        if access == "rw-p" and inode == "0" and end - begin >= _HUGE_PAGE:
             libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_COLLAPSE)

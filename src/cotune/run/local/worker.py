@@ -127,9 +127,8 @@ def _prepare(seed: int, worker: Slice) -> bool:
     torch = sys.modules["torch"]
     torch.manual_seed(own)
     threads = int(os.environ.get("OMP_NUM_THREADS", len(worker.cores)))
-    set_threads(
-        torch, threads, openmp_alone=_has_gpu()
-    )  # where loaders are common, and operators of other threads rare
+    # On a GPU loaders are common, and operators of other threads rare.
+    set_threads(torch, threads, openmp_alone=_has_gpu())
     hold_process_groups()
     return True
 
