@@ -7,7 +7,7 @@ import pytest
 
 from cotune.plan.assess import assess
 from cotune.predict import LAWS, forecaster
-from cotune.predict.ends import collapsed, shown_bound, turn
+from cotune.predict.ends import collapsed, end_words, shown_bound, turn
 from cotune.predict.samples import LearningCurve
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Evaluation, Floats, Goal, Job, Sample
@@ -40,6 +40,13 @@ def _assessed(job: Job, values: list[float], goal: Goal):  # type: ignore[no-unt
 
 def test_a_validation_loss_that_rises_for_some_time_has_turned() -> None:
     assert turn(_curve(-np.array(LOSS))) == 20
+
+
+def test_a_batch_is_said_to_get_worse_only_where_its_longest_curve_does() -> None:
+    job, turned = Job("digits", metric="val_loss", better="lower"), _curve(-np.array(LOSS))
+    rising = _curve(-2 / np.arange(1.0, len(LOSS) + 10))
+    assert end_words(job, [turned]) == "a global batch of 32 gets worse after epoch 20"
+    assert end_words(job, [rising, turned]) == ""
 
 
 @pytest.mark.parametrize("seen", [6, 12, 16])

@@ -41,7 +41,7 @@ from cotune.forecast import Learning, Sources
 from cotune.predict import AccuracyModel
 from cotune.predict.annealing import Annealing
 from cotune.predict.best_so_far import EARLY, apart, on_plateau
-from cotune.predict.ends import collapsed, shown_bound, turn
+from cotune.predict.ends import collapsed, longest, shown_bound, turn
 from cotune.predict.evaluation_noise import evaluation_noise
 from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
@@ -208,9 +208,9 @@ class AccuracyOutlook:
         places = np.log2(list(self._by_batch))
         ends = np.log2([max(float(curve.epochs[-1]) for curve in same) for same in of])
         broken = [float(np.mean([collapsed(curve, _COLLAPSED) for curve in same])) for same in of]
-        longest = [max(same, key=lambda curve: float(curve.epochs[-1])) for same in of]
         steady = self.annealing is None
-        turned = [float(steady and turn(one) is not None and not collapsed(one, _COLLAPSED)) for one in longest]
+        ended = [longest(same) for same in of]
+        turned = [float(steady and turn(one) is not None and not collapsed(one, _COLLAPSED)) for one in ended]
         below, above, share = neighbours(wished, places)
         return _Near(
             below=below,

@@ -15,14 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from cotune.predict.samples import CURVES, LearningCurve
+from cotune.predict.samples import CURVES, LearningCurve, by_global_batch
 from cotune.types import Floats, Job
 
 _LAST = 3  # evaluations at the end that must all lie below
 _SURE = 3.0  # deviations of a mean of three by which a curve must have fallen
 _SOME_TIME = 0.2  # of the epochs trained that have passed since the best
 _AT_ONCE = 0.5  # of what was lost, from one evaluation to the next: a run that diverged
-_NAMED = 3  # batches that are told
+_NAMED = 3  # batches that are listed
 _TIES = 3  # evaluations that show a bound, and how many times as often as any other value
 
 
@@ -57,7 +57,7 @@ def roughness(curve: LearningCurve) -> float:
 
 @lru_cache(CURVES)
 def turn(curve: LearningCurve) -> float | None:
-    """Return the epoch from which a curve has got worse by and by, if it has turned."""
+    """Return the epoch from which a curve has got worse by and by, if it has."""
     if len(curve.epochs) < 2 * _LAST:
         return None
     level = np.convolve(curve.accuracy, np.ones(_LAST) / _LAST, mode="valid")  # around the second, third, ... point
@@ -93,9 +93,15 @@ def shown_bound(found: Sequence[LearningCurve]) -> float:
     return best if risen and shown[best] >= _TIES * max(1, others) else np.inf
 
 
+def longest(same: Sequence[LearningCurve]) -> LearningCurve:
+    """Return which curve tells the end of a batch: a shorter one may have been about to rise."""
+    return max(same, key=lambda curve: float(curve.epochs[-1]))
+
+
 def end_words(job: Job, found: Sequence[LearningCurve]) -> str:
     """Return in words what curves tell of their end, if anything."""
-    turns = {curve.global_batch: place for curve in found if (place := turn(curve)) is not None}
+    batches = by_global_batch(found).items()
+    turns = {batch: place for batch, same in batches if (place := turn(longest(same))) is not None}
     told = [f"a global batch of {batch} gets worse after epoch {turns[batch]:.3g}" for batch in sorted(turns)[:_NAMED]]
     if len(turns) > _NAMED:
         told.append(f"so do {len(turns) - _NAMED} more")

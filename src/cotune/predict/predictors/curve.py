@@ -33,7 +33,7 @@ import numpy as np
 from cotune.bounds import NotNegative
 from cotune.predict import AccuracyModel
 from cotune.predict.batch_prior import BatchPrior, batch_prior
-from cotune.predict.ends import before_turn, fallen, turn
+from cotune.predict.ends import before_turn, fallen, longest, turn
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict.samples import LearningCurve as Measured
 from cotune.space import Configs
@@ -257,9 +257,9 @@ class _Left:
 
 def _end(measured: Sequence[Measured], share: float, *, turns: bool) -> float:
     """Return what a batch stays at whose longest curve has collapsed or turned; infinite where it goes on."""
-    longest = max(measured, key=lambda curve: float(curve.epochs[-1]))  # a shorter one may have been about to rise
-    worse = fallen(longest, share) or (turns and turn(longest) is not None)
-    return float(longest.accuracy[-1]) if worse else np.inf
+    last = longest(measured)
+    worse = fallen(last, share) or (turns and turn(last) is not None)
+    return float(last.accuracy[-1]) if worse else np.inf
 
 
 def _smooth(values: Floats) -> Floats:
