@@ -1,4 +1,4 @@
-"""A store of the last release opens as one of this version, with its data; a later one is left alone."""
+"""A store of an older version opens as one of this version, with its data; a later one is left alone."""
 
 from __future__ import annotations
 
@@ -13,28 +13,35 @@ from cotune.store import Store, open_store, schema
 from cotune.store.location import WRITE, connect, locate
 
 RELEASED = [sample("done"), sample("growing", 1, ended=False)]
+OLDEST = 8
+TABLES = {9: ("queue_events", "queue", "leaders"), 11: ("service_rules",)}  # by the version that they came with
+COLUMNS = {9: "load", 10: "length", 12: "copies"}  # of the samples
 
 
 def _engine(url: str) -> Engine:
     return connect(locate(url, Path())).execution_options(begin=WRITE)
 
 
-def _last_release(url: str) -> None:
-    """Write a store, and take from it what the last release did not have."""
+def _older(url: str, version: int = OLDEST) -> None:
+    """Write a store, and take from it what came after a version."""
     with open_store(url) as store:
         for one in RELEASED:
             store.save(JOB, one)
     engine = _engine(url)
     with engine.begin() as connection:
-        for column in ("load", "length", "copies"):
-            connection.execute(text(f'ALTER TABLE samples DROP COLUMN "{column}"'))
+        for later in range(version + 1, schema.VERSION + 1):
+            for table in TABLES.get(later, ()):
+                connection.execute(text(f"DROP TABLE {table}"))
+            if later in COLUMNS:
+                connection.execute(text(f'ALTER TABLE samples DROP COLUMN "{COLUMNS[later]}"'))
         connection.execute(schema.applied.delete())
-        connection.execute(schema.applied.insert().values(version=8, applied="then"))
+        connection.execute(schema.applied.insert().values(version=version, applied="then"))
     engine.dispose()
 
 
-def test_a_store_of_the_last_release_opens_with_its_data(url: str) -> None:
-    _last_release(url)
+@pytest.mark.parametrize("version", range(OLDEST, schema.VERSION))
+def test_a_store_of_an_older_version_opens_with_its_data(url: str, version: int) -> None:
+    _older(url, version)
     with open_store(url) as store:
         assert [one.id for one in store.samples(JOB)] == ["done", "growing"]
         assert store.samples(JOB)[0] == RELEASED[0]
@@ -42,11 +49,12 @@ def test_a_store_of_the_last_release_opens_with_its_data(url: str) -> None:
         store.save_plan(JOB, plan())
         assert store.latest_plan(JOB) == plan()
         with store._engine.connect() as connection:
-            assert connection.scalars(select(schema.applied.c.version)).all() == [8, schema.VERSION]
+            assert connection.scalars(select(schema.applied.c.version)).all() == [version, schema.VERSION]
+            assert {*schema.METADATA.tables} <= {*inspect(connection).get_table_names()}
 
 
 def test_a_store_that_no_release_wrote_is_named_and_not_touched(url: str) -> None:
-    _last_release(url)
+    _older(url)
     engine = _engine(url)
     with engine.begin() as connection:
         connection.execute(schema.applied.update().values(version=3))
@@ -68,7 +76,7 @@ def test_migrations_end_at_the_tables_that_the_code_uses(store: Store) -> None:
 
 
 def test_a_migration_that_fails_leaves_the_old_store_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _last_release(url)
+    _older(url)
 
     def fail(connection: Connection, table: Table) -> None:
         add(connection, table)

@@ -1,4 +1,4 @@
-"""The tables of this version, and how a store of the last release becomes one.
+"""The tables of this version, and how a store of an older release becomes one.
 
     version 8   cotune 0.1.0
     version 9   samples know what else their machine did meanwhile; the queue of the service
@@ -6,8 +6,9 @@
     version 11  the rules of the service
     version 12  samples know whether their workers were copies that never met
 
-An empty store gets the tables as they are; one of the last release those tables and columns that it lacks, all in one
-transaction. Every change of tables is a new version. Versions below 8 were never released.
+An empty store gets the tables as they are; one of an older release the tables and columns that it lacks, all in one
+transaction. A new table or column is a new version; a column must be nullable or have a default of the server. Versions
+below 8 were never released.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def version(connection: Connection, label: str) -> int:
 
 
 def migrate(connection: Connection, label: str) -> None:
-    """Bring an empty store, or one of the last release, up to this version within the caller's transaction."""
+    """Bring an empty store, or one of an older release, up to this version within the caller's transaction."""
     if connection.dialect.name == "postgresql":  # SQLite's writers already wait for one another
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(applied.name))))
     known = version(connection, label)
