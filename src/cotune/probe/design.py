@@ -101,7 +101,7 @@ class Design:
         return self._configs.valid & np.isfinite(rates(self._configs, self.cluster))
 
     @cached_property
-    def _telling(self) -> ProbeGain:
+    def _gain(self) -> ProbeGain:
         return ProbeGain(self._configs, self.cluster.devices[0].per_node, self.law)
 
     def next(self, samples: Sequence[Sample], left: int, seen: Collection[int] = ()) -> Probe | None:
@@ -219,7 +219,7 @@ class Design:
             model = layout_law().fit_seconds(self.job, [one for one in samples if one.tells_pace])
             return self._configs[int(model.worth_measuring(self._configs, 1, ~closed)[0])]
         measured = self._mask([sample for sample in samples if sample.tells_pace])
-        told = self._telling.gains(np.flatnonzero(measured))
+        told = self._gain.gains(np.flatnonzero(measured))
         gains = np.where(closed, -np.inf, told if prices is None else np.where(told > 0, told / prices, told))
         return self._configs[int(np.argmax(gains))]
 

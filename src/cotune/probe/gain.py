@@ -50,7 +50,7 @@ class ProbeGain:
         return kernel_of(features_of(self.configs, self.per_node), self._at)
 
     @cached_property
-    def _letters(self) -> Coefficients:
+    def _coefficients(self) -> Coefficients:
         prior = Prior.of(self._kernel, [False] * len(self._kernel.kinds), LAW, np.zeros(len(LAW)))
         coefficients = prior.coefficients(np.zeros((1, len(prior.centre))))
         coefficients.reach[:] *= [_REACH.get(kind, 1.0) for kind in self._kernel.kinds]
@@ -62,16 +62,16 @@ class ProbeGain:
 
     @cached_property
     def _shares(self) -> TermShares:
-        return self._terms.shares(self._letters)
+        return self._terms.shares(self._coefficients)
 
     @cached_property
     def _doubts(self) -> Floats:
         """Return how far each config lies apart (rows) for one width of each coefficient of the law (columns)."""
-        return np.asarray(self._terms.slopes(self._letters)[0].T * (LAW_WIDTH if self.law else 0.0))
+        return np.asarray(self._terms.slopes(self._coefficients)[0].T * (LAW_WIDTH if self.law else 0.0))
 
     def _covariance(self, rows: Ints, others: Ints) -> Floats:
-        at, shares = self._at, self._shares
-        found: Floats = self._kernel(self._letters, at[rows], at[others], shares.take(rows), shares.take(others))[0]
+        at, shares = self._at, (self._shares.take(rows), self._shares.take(others))
+        found: Floats = self._kernel(self._coefficients, at[rows], at[others], *shares)[0]
         return found + self._doubts[rows] @ self._doubts[others].T
 
     @cached_property
@@ -79,7 +79,7 @@ class ProbeGain:
         """Return the candidates, the configs they are judged on, their covariance and the candidates' variance."""
         candidates = spread_out(self.configs.length, _CANDIDATES)
         judged = spread_out(self.configs.length, _JUDGED)
-        variance = self._kernel.variance(self._letters, self._at[candidates], self._shares.take(candidates))[0]
+        variance = self._kernel.variance(self._coefficients, self._at[candidates], self._shares.take(candidates))[0]
         variance += (self._doubts[candidates] ** 2).sum(axis=1)
         return candidates, judged, self._covariance(candidates, judged), variance
 
