@@ -1,5 +1,6 @@
 """Flags that belong together, as records: a verb that takes one has a flag for each of its fields.
 
+@records_as_flags
 def predict(space: SpaceFlags = SpaceFlags(), ...)        --workers, --batch-size and --axis
 """
 
@@ -118,7 +119,7 @@ class ReplayFlags:
         return project.evidence()
 
 
-def spread_out(verb: Callable[..., None]) -> Callable[..., None]:
+def records_as_flags(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb that takes the fields of its records as flags of their own, in the place of each record."""
     hints = get_type_hints(verb, include_extras=True)
     records: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cotune.cli import options
-from cotune.cli.flags import JobFlags, spread_out
+from cotune.cli.flags import JobFlags, records_as_flags
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
@@ -20,7 +20,7 @@ from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, re
 from cotune.units import seconds
 
 
-@spread_out
+@records_as_flags
 def export(
     *,
     target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],

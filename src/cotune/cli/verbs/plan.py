@@ -11,7 +11,7 @@ from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
 from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_target
-from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
 from cotune.cli.remedies import explained
@@ -23,7 +23,7 @@ from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number
 
 
-@spread_out
+@records_as_flags
 def plan(
     *,
     goal: GoalFlags,

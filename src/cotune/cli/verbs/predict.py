@@ -10,7 +10,7 @@ import numpy as np
 from cotune import documents, progress
 from cotune.cli import options
 from cotune.cli.doubts import doubt_script
-from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
+from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
 from cotune.errors import NotFound
@@ -25,7 +25,7 @@ from cotune.types import Forecast, Goal, Job
 SHOWN = 40  # configs of a large space, evenly chosen
 
 
-@spread_out
+@records_as_flags
 def predict(
     *,
     everything: Annotated[bool, flag(SPACE, "--all", help="The whole space, not a selection.")] = False,

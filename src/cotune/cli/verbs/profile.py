@@ -14,13 +14,13 @@ from cotune.cli.doubts import (
     doubt_seed,
     doubt_target,
 )
-from cotune.cli.flags import JobFlags, SpaceFlags, spread_out
+from cotune.cli.flags import JobFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.profile_result import show_profile
 from cotune.display import note
 
 
-@spread_out
+@records_as_flags
 def profile(
     *,
     budget: options.Budget = None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cotune.checkpoints import joined
-from cotune.cli.flags import JobFlags, spread_out
+from cotune.cli.flags import JobFlags, records_as_flags
 from cotune.cli.options import Examples, Json, open_store
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.errors import NotFound, suggestion
@@ -23,7 +23,7 @@ from cotune.types import Cluster, Device, Job, Sample
 from cotune.units import counted
 
 
-@spread_out
+@records_as_flags
 def record(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cotune import progress
 from cotune.cli import options
-from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, spread_out
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import OUTPUT, flag
 from cotune.cli.output import coloured, emit_json, end_with, note, say, show, table, writing
 from cotune.documents import decision_table, goal_words, price_words, time_spread
@@ -22,7 +22,7 @@ from cotune.reports.replayed_run import replayed_run
 from cotune.units import counted, duration, number
 
 
-@spread_out
+@records_as_flags
 def report(
     *,
     output: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cotune.cli import options
 from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_seed, refuse_target
-from cotune.cli.flags import JobFlags, ReplayFlags, spread_out
+from cotune.cli.flags import JobFlags, ReplayFlags, records_as_flags
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.run_result import show_result
@@ -20,7 +20,7 @@ from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.space import Configs
 
 
-@spread_out
+@records_as_flags
 def run(
     *,
     workers: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cotune.cli.flags import GoalFlags, spread_out
+from cotune.cli.flags import GoalFlags, records_as_flags
 from cotune.cli.help import GOAL, flag
 from cotune.cli.options import Json, Name, StoreUrl
 from cotune.cli.output import emit_json, say
@@ -19,7 +19,7 @@ from cotune.errors import Infeasible
 from cotune.units import counted, duration
 
 
-@spread_out
+@records_as_flags
 def submit(
     *,
     file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
