@@ -79,9 +79,8 @@ def _first_choice(brain: SelfMeasuring, outcome: ProfileOutcome) -> tuple[Config
     probes = outcome.new
     slow = probes and brain.goal.deadline is not None and not any(probe.failed for probe in probes)
     if slow and not timed(outcome.samples):
-        return probes[
-            -1
-        ].config, f"it told no pace within {duration(outcome.limits.seconds)}, so that no other was timed"
+        words = f"it told no pace within {duration(outcome.limits.seconds)}, so that no other was timed"
+        return probes[-1].config, words
     outcome.require_speed()
     choice = brain.choose(probes, (), sum(probe.seconds for probe in probes), None)
     return choice.config, choice.reason
