@@ -2,15 +2,15 @@
 
 Between two events nobody's turn changes: a waiting job keeps its rank, and one that runs
 can only rise past jobs that did not fit. So a decision starts from the last one and goes
-through the line from one change to the next. With `free` what is left of the GPUs (less
+through the queue from one change to the next. With `free` what is left of the GPUs (less
 than nothing while more are promised than there are), the next change is the first of
 
     w, waiting:  gpus(w) <= free + held behind w          starts
     r, running:            0 > free + held behind r          stops
 
 Held behind a job are the GPUs of the running jobs that rank after it. Only the first of
-each waiting line (one for each number of GPUs) is a candidate, since what is left to give
-falls along the line. This is `Ordered.allocate` without looking at those who cannot be
+each waiting queue (one for each number of GPUs) is a candidate, since what is left to give
+falls along the queue. This is `Ordered.allocate` without looking at those who cannot be
 concerned; a property test holds the two together.
 """
 
@@ -91,7 +91,7 @@ class OrderedQueue:
         return stops, starts
 
     def _changes(self) -> tuple[list[Active], list[Active]]:
-        """Go through the line from change to change."""
+        """Go through the queue from change to change."""
         stops: list[Active] = []
         starts: list[Active] = []
         suspects = self._suspects
@@ -125,7 +125,7 @@ class OrderedQueue:
         return first
 
     def _from_the_head(self) -> list[Active]:
-        """Return whom a strict line starts: everybody in turn until one does not fit."""
+        """Return whom a strict order starts: everybody in turn until one does not fit."""
         starts: list[Active] = []
         while (head := min(self._heads(), default=None)) and head[2].job.gpus <= self._free:
             self._waiting_pop(head[2], head)
@@ -137,7 +137,7 @@ class OrderedQueue:
         return [head for size in list(self._waiting) if (head := self._head(size))]
 
     def _head(self, size: int) -> _Waiting | None:
-        """Return the first who waits for so many GPUs, forgetting those who left the line."""
+        """Return the first who waits for so many GPUs, forgetting those who left the queue."""
         heap = self._waiting[size]
         while heap and heap[0][1] != heap[0][2].token:
             heappop(heap)

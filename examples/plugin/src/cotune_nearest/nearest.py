@@ -1,4 +1,4 @@
-"""The nearest measured config, its throughput kept: what no law has to be better than by chance.
+"""The nearest measured config: the simplest guess, which any law should beat.
 
 seconds per epoch = those of the config at the least distance in (log workers, log batch size)
 """

@@ -30,7 +30,7 @@ def exactly(job: Submission, number: int) -> Active:
 
 
 def mistaken(noise: float, jobs: int, seed: int = 0) -> Believe:
-    """Return how jobs arrive when forecasts are off by a factor; policies know how far off they are wont to be."""
+    """Return how jobs arrive when forecasts are off by a factor; policies know how far off they usually are."""
     if noise == 0:
         return exactly
     factors = np.exp(noise * np.random.default_rng(seed).standard_normal(jobs)).tolist()
