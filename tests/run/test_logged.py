@@ -13,7 +13,7 @@ from cotune.jobfile import settings as job_settings
 from cotune.run import launch, monitor
 from cotune.run.launch import Launch, Reported
 from cotune.run.lease import leased
-from cotune.run.local.launch import LocalLaunch
+from cotune.run.local.launch_monitor import LocalLaunch
 from cotune.run.local.messages import Program
 from cotune.types import Config, Job
 

@@ -30,7 +30,7 @@ from cotune.run.launch import Launch, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.connection import Connection
 from cotune.run.local.gpus import gpu_env, mps_daemon, needs_mps
-from cotune.run.local.launch import LocalLaunch
+from cotune.run.local.launch_monitor import LocalLaunch
 from cotune.run.local.messages import Group, Node, Program, Slice
 from cotune.run.local.nodes import EmulatedNodes, Rate
 from cotune.run.local.shares import Shares
