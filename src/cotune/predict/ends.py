@@ -18,7 +18,7 @@ import numpy as np
 from cotune.predict.samples import CURVES, LearningCurve, by_global_batch
 from cotune.types import Floats, Job
 
-# Written with the curves of `benchmarks/reach.py` in sight, its overfitting networks among them; no source was left out.
+# Written with the curves of `benchmarks/reach.py` in sight, overfitting networks among them; no source was left out.
 _LAST = 3  # evaluations at the end that must all lie below
 _SURE = 3.0  # deviations of a mean of three by which a curve must have fallen
 _SOME_TIME = 0.2  # of the epochs trained that have passed since the best
