@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cotune import progress
@@ -50,6 +51,16 @@ def measure(
     if any(COUNTS_FROM_ZERO in (sample.warning or "") for sample in finished.values()):
         display.note(f"{design.job.name}: {COUNTS_FROM_ZERO}")
     return tuple(finished.values())
+
+
+@contextmanager
+def told_when_interrupted(display: Display) -> Iterator[None]:
+    """Say what Ctrl-C leaves of the measuring in this block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        display.note("interrupted: what was measured is kept, and the same command goes on from there")
+        raise
 
 
 def _how_far(job: Job, sample: Sample) -> str:

@@ -17,7 +17,7 @@ from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.self_measuring_constants import SELF_MEASURING
-from cotune.probe.session import measure
+from cotune.probe.session import measure, told_when_interrupted
 from cotune.probe.timing import SHARE, SelfTiming
 from cotune.run.launch import Engine
 from cotune.run.opening import opened_engine
@@ -56,7 +56,7 @@ def measured_itself(
     asked = (settings.job, goal, settings.space, settings.cluster, seed, known)
     brain = SelfMeasuring(*asked, constants=constants, told_odds=told_odds)
     limits = Limits(SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
-    with ExitStack() as stack:
+    with told_when_interrupted(display), ExitStack() as stack:
         up = stack.enter_context(opened_engine(engine, settings.engine_settings))
         probes = measure(
             up,

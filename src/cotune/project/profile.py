@@ -15,7 +15,7 @@ from cotune.probe.design import Chooser, Design, Probe
 from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
-from cotune.probe.session import measure
+from cotune.probe.session import measure, told_when_interrupted
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine
 from cotune.run.opening import opened_engine
@@ -84,9 +84,5 @@ def _opened(project: Project, limits: Limits, seed: int) -> Iterator[Engine]:
     replayed, engine = project.replayed, project.engine
     if replayed is not None:
         engine = Recorded(replayed.folder, limits.device_seconds, seed, recording=replayed.recording)
-    try:
-        with opened_engine(engine, project.settings.engine_settings) as opened:
-            yield opened
-    except KeyboardInterrupt:
-        project.display.note("interrupted: what was measured is kept, and the same command goes on from there")
-        raise
+    with told_when_interrupted(project.display), opened_engine(engine, project.settings.engine_settings) as opened:
+        yield opened
