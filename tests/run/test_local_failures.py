@@ -78,6 +78,24 @@ def test_nan_ends_a_script_that_would_go_on(play: Play) -> None:
     assert played.ended.failure == Failure("rank 0 reported accuracy inf after epoch 1")
 
 
+DIGITS = Job("test", pattern=r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)")
+
+
+def test_nan_is_told_where_the_pattern_reads_digits_alone(play: Play) -> None:
+    """It was taken for a script that had ended by itself, after its last number."""
+    ended = play(
+        "print('epoch 1 accuracy 0.5')\nprint('epoch 2 accuracy nan')\nprint('epoch 3 accuracy nan')",
+        job=DIGITS,
+        epochs=3,
+    ).ended
+    assert str(ended.failure) == "accuracy was no number from 'epoch 2 accuracy nan' on"
+
+
+def test_nan_between_evaluations_is_no_failure(play: Play) -> None:
+    lines = ("epoch 1 accuracy nan", "epoch 2 accuracy 0.5", "nan is no word of epoch 3")
+    assert play("\n".join(f"print({line!r})" for line in lines), job=DIGITS, epochs=3).ended.failure is None
+
+
 def test_a_pattern_that_finds_no_number_is_a_failure(play: Play) -> None:
     job = Job("test", pattern=r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)")
     ended = play("print('epoch 1 accuracy 98%')", job=job).ended

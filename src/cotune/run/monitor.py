@@ -26,7 +26,7 @@ from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
 from cotune.run.logged import log_of, tool_of
 from cotune.run.memory import most
-from cotune.run.tail import Tail, begins_at_zero, from_log, from_report, warning_in
+from cotune.run.tail import Tail, begins_at_zero, from_log, from_report, told_no_number, warning_in
 from cotune.run.timed_search import TooSlow
 from cotune.types import Cause, Failure
 from cotune.units import duration
@@ -61,6 +61,7 @@ class LaunchMonitor:
     terminate_at: float | None = None
     overdue: bool = False  # it was still busy when its time to end was up
     spoiled: Failure | None = None
+    diverged: str | None = None  # the line from which on nothing but nan was told
     others: frozenset[str] = frozenset()  # metrics that were told besides the job's
     unread: int = 0
     said_to_warn: tuple[str, ...] = ()  # by the job's side
@@ -89,7 +90,7 @@ class LaunchMonitor:
             return
         for said in self._reports(now, last):
             if said.accuracy is not None and not math.isfinite(said.accuracy):
-                when = "" if said.epoch is None else f" after epoch {said.epoch:g}"
+                when = "" if said.epoch is None else f" after {self._place(said.epoch)}"
                 self._spoil(f"rank 0 reported {self.launch.job.metric} {said.accuracy}{when}")
                 continue
             if said.epoch is not None and said.epoch > self.last_epoch:
@@ -103,6 +104,7 @@ class LaunchMonitor:
         self.learnt = self.learnt or bool(said.epoch)
         self.furthest = max(self.furthest, said.epoch or 0.0)
         if said.accuracy is not None:
+            self.diverged = None
             self.gap = max(self.gap, 0.0 if self.told_at is None else said.at - self.told_at)
             self.told_at = said.at
         if not self.target_met and self.launch.job.meets(self.launch.target, said.accuracy):
@@ -162,6 +164,8 @@ class LaunchMonitor:
             if self.launch.probe_epochs is not None:
                 return Ended(name, at, "failed", Failure(words, Cause.APART), _joined(warnings))
             warnings.append(words)
+        if self.diverged and not self.target_met:
+            self._spoil(f"{self.launch.job.metric} was no number from {self.diverged!r} on")
         if self.spoiled:
             return Ended(name, at, "failed", self.spoiled, _joined(warnings))
         if (failure := self._unsaved(why)) is not None:
@@ -217,6 +221,8 @@ class LaunchMonitor:
             try:
                 at, metric = self._printed(now), self.launch.job.metric
                 found = from_log(self.launch.id, line, self.pattern, at, metric, count=self._parts_done)
+                if found is None and told_no_number(line, self.pattern, metric):
+                    self.diverged = self.diverged or line.strip()[:80]
             except TooSlow as error:
                 self._spoil(str(error))
                 return
@@ -227,6 +233,11 @@ class LaunchMonitor:
                 return
             if found is not None:
                 yield from self._evaluated(found, line, self.pattern)
+
+    def _place(self, parts: float) -> str:
+        """Return how far a job is in its own unit: `epoch 3`, `step 500`."""
+        job = self.launch.job
+        return f"{progress.each(job)} {progress.amount(job, self.launch.config, parts):g}"
 
     def _parts_done(self, said: Mapping[str, float]) -> float | None:
         """Return how far a job is by what it tells of its epochs, steps or tokens."""

@@ -21,6 +21,7 @@ from cotune.worker.report import PROGRESS, TERMS
 _NAME_LETTERS = 200  # of a metric
 _WARNING_LETTERS = 500
 _KNOWN_BY = 4096  # bytes of a file's beginning, and as many before a place
+_NO_NUMBER = re.compile(r"(?<![\w.])(?:nan|inf(?:inity)?)(?![\w.])", re.IGNORECASE)
 _LINE_END = re.compile(rb"[\r\n]+")
 
 
@@ -162,6 +163,15 @@ def from_log(
     epoch, accuracy = count(told), said.pop(group_of(metric, said) or "", None)
     terms = tuple((name, value) for name, value in said.items() if name in TERMS)
     return Reported(launch, at, epoch, accuracy, terms, tuple(p for p in said.items() if p[0] not in TERMS))
+
+
+def told_no_number(line: str, pattern: re.Pattern[str], metric: str) -> bool:
+    """Return whether a line tells nan or inf of a metric, where the pattern reads digits alone."""
+    if not _NO_NUMBER.search(line):
+        return False
+    match = search(pattern, _NO_NUMBER.sub(lambda found: "0" * len(found[0]), line))
+    group = group_of(metric, match.groupdict()) if match else None
+    return match is not None and group is not None and bool(_NO_NUMBER.fullmatch(line[slice(*match.span(group))]))
 
 
 def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
