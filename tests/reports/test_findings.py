@@ -190,6 +190,16 @@ def test_a_run_in_several_starts_is_one_outcome() -> None:
     assert outcomes[0].missed == "crashed"
 
 
+def test_the_best_of_all_starts_is_what_a_run_has_reached() -> None:
+    config = Config.data_parallel(16, 2)
+    starts = [
+        _run("a", config, failure=Failure.interrupted("by the user"), curve=(Evaluation(1.0, 0.87, 2.0),), goal=GOAL),
+        _run("b", config, resumed_from="a", curve=(Evaluation(2.0, 0.81, 4.0),), goal=GOAL),
+    ]
+    (outcome,) = found(samples=starts).runs
+    assert "reached 0.87" in str(outcome.missed)
+
+
 def test_the_probe_that_a_run_goes_on_from_is_no_start_of_it() -> None:
     plan = found().plan
     assert plan is not None

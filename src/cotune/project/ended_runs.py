@@ -69,7 +69,8 @@ def ended_run(
     seconds, cost = sum(start.seconds for start in paid), cost_of(paid, cluster)
     short = last.failure.words if last.failure else None
     if short is None and goal is not None:
-        short = missed(job, goal, last, seconds=seconds, cost=cost, unit=cluster.unit)
+        whole = replace(last, curve=next((one.curve for one in reversed(joined(own)) if one.curve), curve))
+        short = missed(job, goal, whole, seconds=seconds, cost=cost, unit=cluster.unit)
     return EndedRun((*own[:-1], last), probe, plan, seconds, cost, short, asks(goal), tuple(measured))
 
 
