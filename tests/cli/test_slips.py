@@ -37,6 +37,9 @@ SLIPS = [
     ("plan --batch-size 0", USAGE, "whole numbers of at least 1"),
     ("profile --budget five", USAGE, "a positive duration"),
     # files and commands
+    ("import", USAGE, "there are logs of huggingface, lightning, mlflow"),
+    ("import tensorboard", USAGE, "cotune import tensorboard PATH"),
+    ("export", USAGE, "skypilot, slurm, torchrun"),
     ("plan --file nosuch.yaml", NOT_FOUND, "no job file at nosuch.yaml"),
     ("plan cotune.yaml", USAGE, "--file cotune.yaml"),
     ("profile -- python nosuch.py {batch_size}", NOT_FOUND, "no script 'nosuch.py'"),

@@ -13,7 +13,9 @@ from cotune.cli.flags import JobFlags, records_as_flags
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, refuse_overwriting, show, writing
 from cotune.documents import config_document
+from cotune.errors import UsageError
 from cotune.interop.export import LaunchOrder, order, use, write
+from cotune.interop.export import names as launchers
 from cotune.jobfile.metric import as_measured
 from cotune.run.launch import Launch
 from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
@@ -23,7 +25,9 @@ from cotune.units import seconds
 @records_as_flags
 def export(
     *,
-    target: Annotated[str, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")],
+    target: Annotated[
+        str | None, typer.Argument(help="torchrun, slurm, skypilot, kubeflow, ray or accelerate.")
+    ] = None,
     output: Annotated[Path | None, flag(OUTPUT, "--output", "-o", help="The file to write (default: stdout).")] = None,
     workers: Annotated[
         int | None, flag(SPACE, "--workers", "-w", help="Workers, instead of the plan's.", min=1)
@@ -52,6 +56,8 @@ def export(
     cotune export torchrun
     cotune export slurm -o train.sbatch --per-node 4
     """
+    if target is None:
+        raise UsageError(f"name the launcher to write for: {', '.join(launchers())}, as in cotune export torchrun")
     settings = named.load({"epochs": epochs})
     given: dict[str, Any] = {"workers": workers, "batch_size": batch_size, "axes": options.chosen_axes(axis)}
     require_taken(settings.job, given["axes"])

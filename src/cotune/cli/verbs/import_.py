@@ -26,8 +26,10 @@ from cotune.units import seconds as duration
 
 
 def import_(
-    name: Annotated[str, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")],
-    source: Annotated[Path, typer.Argument(help="The file or folder that holds it.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The tool: tensorboard, mlflow, ...; or a data set: pollux, zeus, ...")
+    ] = None,
+    source: Annotated[Path | None, typer.Argument(help="The file or folder that holds it.")] = None,
     output: Annotated[
         Path | None, flag(OUTPUT, "--output", "-o", help="Where recordings of a data set go, one folder each.")
     ] = None,
@@ -61,14 +63,17 @@ def import_(
     cotune import tensorboard runs/ --metric val_acc -w 2 -b 64
     cotune import zeus zeus-main/ -o recordings/
     """
+    if name is None:
+        raise UsageError(f"name what to read, and its file or folder; there are {_readers()}")
+    if source is None:
+        raise UsageError(f"name the file or folder to read: cotune import {name} PATH")
     known = name.lower().replace("-", "_").replace(".", "_")
     if known in recordings.names():
         _recordings(known, source, output, json=json)
         return
     if known not in logs.names():
         near = suggestion(known, (*logs.names(), *recordings.names()))
-        there = f"logs of {', '.join(logs.names())} and data sets {', '.join(recordings.names())}"
-        raise NotFound(f"no reader named {name!r}; there are {there}{near}")
+        raise NotFound(f"no reader named {name!r}; there are {_readers()}{near}")
     settings = load_settings(file, {"name": job, "examples": examples})
     asked = Hints(
         metric=metric,
@@ -83,6 +88,10 @@ def import_(
         speed_only=speed_only,
     )
     _samples(known, source, settings.job, asked, store, json=json)
+
+
+def _readers() -> str:
+    return f"logs of {', '.join(logs.names())} and data sets {', '.join(recordings.names())}"
 
 
 def _recordings(name: str, source: Path, output: Path | None, *, json: bool) -> None:
