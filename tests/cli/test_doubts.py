@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from cotune.cli.doubts import doubt_axes, doubt_batches, doubt_direction, doubt_script, doubt_seed, doubt_target
+from cotune.cli.doubts import (
+    doubt_axes,
+    doubt_batches,
+    doubt_direction,
+    doubt_examples,
+    doubt_script,
+    doubt_seed,
+    doubt_target,
+)
 from cotune.cli.profile_result import sum_up
 from cotune.jobfile.script_digest import note_digests
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits
 from cotune.space import Configs
+from cotune.store import open_store
 from cotune.types import Config, Evaluation, Failure, Job, Sample, Terms, axes_of
 
 JOB = Job("made-up")
@@ -183,3 +192,22 @@ def test_samples_of_a_script_that_changed_since_are_told_and_others_are_not(
     script.unlink()
     doubt_script(job, samples)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("before", "back"), [(None, "leave examples out again"), (600, "write examples: 600")])
+def test_a_job_that_is_another_one_since_its_examples_changed_is_told_how_its_samples_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: int | None, back: str
+) -> None:
+    """It was told that its longest learning curve had no evaluation, and was measured anew."""
+    job = replace(JOB, examples=before)
+    sample = replace(trained("sgd", "fp32", 0.5), id="one")
+    with open_store(str(tmp_path / "store.db"), tmp_path) as store:
+        store.save(job, sample)
+        doubt_examples(job, store)
+        assert capsys.readouterr().err == ""
+        doubt_examples(replace(job, examples=700), store)
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"was {before or 'not given'} when 1 sample of made-up was measured: this makes it another job" in said
+        assert back in said
+        doubt_examples(replace(job, examples=700, metric="loss"), store)
+        assert capsys.readouterr().err == "", "more than its examples changed"

@@ -20,7 +20,9 @@ from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import out_of_reach
+from cotune.project.not_measured import with_other_examples
 from cotune.space import Configs
+from cotune.store import Store
 from cotune.types import Job, Sample
 from cotune.units import counted
 
@@ -72,6 +74,20 @@ def doubt_goal(settings: Settings) -> None:
     """Ask what of a target may be meant otherwise, before anything is measured for it."""
     doubt_direction(settings)
     doubt_unit(settings)
+
+
+def doubt_examples(job: Job, store: Store) -> None:
+    """Say that a job is another one since its `examples` changed, and how the samples of the one before are kept."""
+    before = with_other_examples(job, store)
+    if before is None:
+        return
+    then, now = before.definition.examples, job.examples
+    back = "leave examples out again" if then is None else f"write examples: {then}"
+    note(
+        f"examples is {now or 'not given'} now, and was {then or 'not given'} when {counted(before.samples, 'sample')} "
+        f"of {job.name} {'was' if before.samples == 1 else 'were'} measured: this makes it another job; "
+        f"to go on with what was measured, {back}"
+    )
 
 
 def doubt_direction(settings: Settings) -> None:

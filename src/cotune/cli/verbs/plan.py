@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_target
+from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_target
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
@@ -63,6 +63,7 @@ def plan(
         else:
             doubt_goal(project.settings)
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
+            doubt_examples(project.settings.job, project.store)
             known = _measured(
                 project, replay.max_samples, history=not no_history, seed=seed, may_measure=not no_measure
             )

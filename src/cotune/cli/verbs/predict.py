@@ -9,7 +9,7 @@ import numpy as np
 
 from cotune import documents, progress
 from cotune.cli import options
-from cotune.cli.doubts import doubt_script
+from cotune.cli.doubts import doubt_examples, doubt_script
 from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
@@ -52,6 +52,7 @@ def predict(
     else:
         with job.project(job.load(searched)) as project:
             doubt_script(project.settings.job, project.store.samples(project.settings.job))
+            doubt_examples(project.settings.job, project.store)
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)
     _print(project.settings, planner, known, everything=everything, json=json)

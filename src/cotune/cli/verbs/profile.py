@@ -8,6 +8,7 @@ from cotune.cli import options
 from cotune.cli.doubts import (
     doubt_axes,
     doubt_configs,
+    doubt_examples,
     doubt_goal,
     doubt_open_target,
     doubt_script,
@@ -71,6 +72,7 @@ def profile(
         doubt_goal(project.settings)
         doubt_open_target(project.settings)
         doubt_script(project.settings.job, project.store.samples(project.settings.job))
+        doubt_examples(project.settings.job, project.store)
         outcome = project.profile(
             max_samples=max_samples,
             cover=cover,

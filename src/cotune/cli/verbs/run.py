@@ -6,7 +6,7 @@ import os
 from typing import Annotated, Any
 
 from cotune.cli import options
-from cotune.cli.doubts import doubt_configs, doubt_goal, doubt_script, doubt_seed, refuse_target
+from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_seed, refuse_target
 from cotune.cli.flags import JobFlags, ReplayFlags, records_as_flags
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
@@ -84,6 +84,7 @@ def run(
         doubt_goal(project.settings)
         doubt_seed(project.settings.job, seed)
         doubt_script(asked.settings.job, asked.store.samples(asked.settings.job))
+        doubt_examples(asked.settings.job, asked.store)
         run = asked.run(layout=layout, options=how, **goal)
         if not resume:
             options.tell_other_goal(asked.settings, asked.store, run.config)
