@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import cotune as library
-from cli.jobs import checkpointing, cotune, script
+from cli.jobs import checkpointing, cotune, environment, script
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 FILE = """name: digits
@@ -56,6 +59,23 @@ def test_odds_below_what_was_asked_are_told_with_what_would_help(tmp_path: Path)
     assert "P(met)" in ran.err
     assert "is below the 0.9 asked" in ran.err
     assert "would help" in ran.err or "would make it" in ran.err
+    assert (ran.out + ran.err).count("0.9999 was asked") == 1
+    assert "forecast" not in ran.out, "there was none"
+
+
+def test_ctrl_c_while_it_measures_says_what_is_kept(tmp_path: Path) -> None:
+    job(tmp_path, 0.874, "10m", setup="time.sleep(0.5)")
+    command = [sys.executable, "-m", "cotune", "run"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        while "probe 1 of" not in running.stderr.readline():
+            assert running.poll() is None, "it ended before it could be interrupted"
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+    assert running.returncode == 130
+    assert "interrupted: what was measured is kept, and the same command goes on from there" in said
 
 
 def test_a_job_seen_before_is_not_timed_again(tmp_path: Path) -> None:

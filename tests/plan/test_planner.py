@@ -115,6 +115,19 @@ def test_a_batch_that_no_run_has_trained_must_save_a_tenth(saved: float, wins: b
     assert ("too little for a batch that no run has trained" in plan.reason) is not wins
 
 
+def test_a_rival_that_costs_the_same_is_not_said_to_cost_more() -> None:
+    space = Space((Axis("workers", (1,)), Axis("batch_size", (64, 65))))
+
+    def outlook(configs: Configs, max_epochs: int) -> Outlook:
+        made = outlook_of(configs, max_epochs)
+        assert made.learning is not None
+        alike = replace(made.learning, best=np.repeat(made.learning.best[:1], 2, axis=0))
+        return replace(made, learning=alike, epoch_seconds=np.array([10.0, 10.001]))
+
+    plan = choose(JOB, Goal(target=0.9, deadline=1000), space, CLUSTER, forecast=outlook, search=Grid())
+    assert plan.reason.endswith("costs as much")
+
+
 def test_the_same_seed_gives_the_same_plan() -> None:
     goal = Goal(target=0.9, deadline=300)
     for search in (Grid(), Tabu(rounds=200)):

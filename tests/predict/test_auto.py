@@ -17,14 +17,14 @@ SPACE = Space((Axis("workers", (1, 2, 3, 4, 8)), Axis("batch_size", (16, 24, 64,
 def test_the_law_that_made_the_samples_is_chosen() -> None:
     chosen = Auto().fit_seconds(JOB, timed(plain_step, grid()))
     assert chosen.name == "ring"
-    assert chosen.reason.startswith("ring misses configs left out by 0.0%")
+    assert chosen.reason.startswith("ring: on configs it was not shown it is off by 0.0%")
     assert len(chosen.errors) == len(grid())
 
 
 def test_it_is_said_why_the_least_error_did_not_win() -> None:
     chosen, words, why = _best({"gaussian": 0.05, "ring": 0.04}, "{:.1%}", ahead="gaussian")
     assert (chosen, words) == ("gaussian", "5.0%, ring by 4.0%")
-    assert why == "; by so few, only one that misses by less than 3.5% replaces the usual gaussian"
+    assert why == "; on so few, only one off by less than 3.5% replaces the usual gaussian"
     assert _best({"gaussian": 0.05, "ring": 0.03}, "{:.1%}", ahead="gaussian") == ("ring", "3.0%, gaussian by 5.0%", "")
 
 

@@ -57,7 +57,12 @@ def _continued_document(job: Job, probe: Sample) -> dict[str, Any]:
 
 def _print(settings: Settings, run: EndedRun) -> None:
     last = run.last
-    table(("", "forecast (10th..90th percentile)", "measured"), _compared(settings, run))
+    names = ("", "forecast (10th..90th percentile)", "measured")
+    rows = _compared(settings, run)
+    if run.plan is None:
+        table((names[0], names[2]), [(name, real) for name, _, real in rows])
+    else:
+        table(names, rows)
     several = f" in {len(run.starts)} starts" if len(run.starts) > 1 else ""
     if run.probe and run.probe.curve:
         before = progress.amount(settings.job, last.config, run.probe.curve[-1].epoch)
@@ -65,7 +70,8 @@ def _print(settings: Settings, run: EndedRun) -> None:
     if run.measured:
         several += f" (and {counted(len(run.measured), 'probe')})"
     done = progress.words(settings.job, last.config, last.epochs)
-    say(f"{last.config}: {done}{several}, {run.words}; logs in {last.folder}")
+    ended = "" if run.missed else f", {run.words}"  # what was missed is the error that it ends by
+    say(f"{last.config}: {done}{several}{ended}; logs in {last.folder}")
     if last.warning:
         say(f"note      {last.warning}")
 

@@ -147,4 +147,4 @@ def _print(settings: Settings, training: ReplayedTraining, run: EndedRun) -> Non
         ("moves", str(len(training.moves))),
     ]
     table(("", "replayed"), rows)
-    say(f"{run.last.config}: {counted(run.last.epochs, 'epoch')}, {run.missed or 'goal met'}")
+    say(f"{run.last.config}: {counted(run.last.epochs, 'epoch')}{'' if run.missed else ', goal met'}")

@@ -24,6 +24,7 @@ from cotune.units import counted
 
 Trained = Callable[[Configs], Floats]
 RIVALS = 5
+_ALIKE = 0.0005  # of a cost, below which a tenth of a per cent shows no difference
 LAYOUT_RIVALS, MEASURED_RIVALS = 7, 3  # of a large model: in all, and those that were measured
 NEXT_LAYOUTS = 3  # worth measuring, that are told
 CANDIDATES = 500  # for them, the best of all
@@ -158,6 +159,9 @@ def _reason(found: Assessment, keys: Floats, row: int) -> str:
     second = int(order[1]) if order[0] == row else int(order[0])
     spent, what = (found.cost, "costs") if found.goal.prefer == "cheap" else (found.seconds, "takes")
     more = spent[second] / spent[row] - 1
+    if abs(more) < _ALIKE:
+        alike = "costs as much" if what == "costs" else "takes as long"
+        return f"{best} of {among}; the next, {found.outlook.configs[second]}, {alike}"
     if more < 0:
         best, by = f"{best} of those trained", f"{-more:.1%} less, too little for a batch that no run has trained"
         return f"{best}, among {among}; the next, {found.outlook.configs[second]}, {what} {by}"

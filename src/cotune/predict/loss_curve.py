@@ -81,7 +81,7 @@ class LossCurve:
 
     def _doubt(self) -> str | None:
         if self.points < LEAST_POINTS:
-            return f"a curve takes {LEAST_POINTS} evaluations, and {self.points} came so far"
+            return f"a forecast takes {LEAST_POINTS} evaluations, and {self.points} came so far"
         if self.b0 <= 0:
             return f"{self.metric} does not get better"
         if self.explained < _SMOOTH:

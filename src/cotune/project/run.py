@@ -283,7 +283,7 @@ class ProjectRun:
         if met or sample.ended:
             return f"{'ended at ' if sample.ended else ''}{words}{met}", None
         end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
-        words += f" (no end before that is in sight: {end.doubt})" if end.doubt else ""
+        words += f" (no earlier end is expected: {end.doubt})" if end.doubt and reached < most else ""
         epochs = watch.end(float(launch.epochs)) or end.epochs
         known = sample.epoch_seconds is not None  # no ETA before the first real step
         return words + watch.words, countdown.left(epochs) if known else None

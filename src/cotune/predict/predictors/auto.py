@@ -119,7 +119,7 @@ class Auto:
         errors = {name: self._errors(one, models.get(name), job, samples) for name, one in candidates.items()}
         sizes = {name: float(np.abs(left).mean()) for name, left in errors.items() if len(left)}
         best, words, why = _best(sizes, "{:.1%}", tie=_TIE, ahead=usual)
-        reason = f"{best} misses configs left out by {words} ({count} configs){why}"
+        reason = f"{best}: on configs it was not shown it is off by {words} ({count} configs){why}"
         chosen = models.get(best) or fit_seconds(candidates[best], job, samples, self.per_node)
         return ChosenSeconds(chosen, best, reason, errors[best])
 
@@ -138,7 +138,7 @@ class Auto:
         sizes = {name: found.size for name, found in errors.items() if np.isfinite(found.size)}
         if sizes:
             best, words, why = _best(sizes, "{:.2g}", ahead=_USUAL_CURVE)
-            reason = f"{best} misses {job.metric} left out by {words}{why}"
+            reason = f"{best}: on {job.metric} it was not shown it is off by {words}{why}"
             return ChosenAccuracy(fit_accuracy(candidates[best], job, samples), best, reason, errors[best])
         nothing = AccuracyErrors.none()
         for name in sorted(candidates, key=lambda name: name != _USUAL_CURVE):
@@ -172,7 +172,7 @@ def _best(sizes: dict[str, float], form: str, tie: float = 0.0, ahead: str = "")
         return first, words, ""
     words += f", {others[0]} by {form.format(sizes[others[0]])}"
     replaced = form.format(_HEAD_START * sizes[first])
-    why = f"; by so few, only one that misses by less than {replaced} replaces the usual {first}"
+    why = f"; on so few, only one off by less than {replaced} replaces the usual {first}"
     return first, words, why if max(sizes[others[0]], tie) < max(sizes[first], tie) else ""
 
 
