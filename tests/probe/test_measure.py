@@ -12,6 +12,7 @@ import pytest
 from cotune.display import Terminal
 from cotune.probe.design import CURVES, Design, Probe
 from cotune.probe.measure import Limits, ProfileStep, hopeless, patience, probe_loop
+from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.session import measure
 from cotune.space import Axis, Space
 from cotune.types import Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms
@@ -295,3 +296,9 @@ def test_a_program_is_tried_from_its_smallest_batch_and_never_beyond_what_its_pr
         assert {sample.config.batch_size for sample in tried if not sample.failed} == {
             batch for batch in (16, 32, 64, 128, 256, 512) if batch <= fits
         }
+
+
+def test_a_profile_shows_itself_in_a_line() -> None:
+    """A notebook printed every field of every sample."""
+    new, known = (measured(Config.data_parallel(16, 1)),), (measured(Config.data_parallel(32, 1)),)
+    assert repr(ProfileOutcome(JOB, new, known, known, Limits())) == "<ProfileOutcome made-up: 1 new sample, 2 in all>"

@@ -28,7 +28,7 @@ _LAST, _MOST_SHOWN = 3, 120  # lines of a start of which nothing was heard, and 
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ProfileOutcome:
     """The samples that a profile added (it is a sequence of them), what was known before, and its limits.
 
@@ -40,6 +40,9 @@ class ProfileOutcome:
     known: tuple[Sample, ...]
     tried: tuple[Sample, ...]
     limits: Limits
+
+    def __repr__(self) -> str:
+        return f"<ProfileOutcome {self.job.name}: {counted(len(self.new), 'new sample')}, {len(self.samples)} in all>"
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.new)
