@@ -2,15 +2,18 @@
 
     python benchmarks/record_networks.py curves --data FOLDER --out FOLDER        one CSV for each network
     python benchmarks/record_networks.py changes --data FOLDER --out FOLDER       changes of batch on the way
+    python benchmarks/record_networks.py seconds --data FOLDER --out FOLDER       one recording of times for each
 
 Each training is one process of `benchmarks/strangers`; CUDA's multi-process service lets them share the GPU. The rate
-of a global batch follows the network's own rule, as in its row of NETWORKS.
+of a global batch follows the network's own rule, as in its row of NETWORKS. Seconds are probes of `cotune profile` on
+eight slices of the GPU, all over the space. `--networks second` takes three others.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import re
 import subprocess
@@ -24,6 +27,7 @@ from pathlib import Path
 STRANGERS = Path(__file__).parent / "strangers"
 LINE = re.compile(r"^epoch (\S+) (?:accuracy|val_loss) (\S+)$", re.MULTILINE)
 BATCHES = (16, 48, 128, 384, 1024)
+SPACE = {"workers": [1, 2, 4, 8], "batch_size": [16, 32, 64, 128, 256]}
 CHANGES = ((16, 128, 0.3), (48, 384, 0.5), (128, 1024, 0.4), (128, 16, 0.3))  # from, to, at which part of the way
 
 
@@ -36,6 +40,7 @@ class Network:
     epochs: int
     rate: float
     power: float
+    examples: int
 
     def rate_at(self, batch: int) -> float:
         """Return the learning rate of a global batch."""
@@ -48,35 +53,78 @@ class Network:
         changed = ["--switch", switch] if switch else []
         return [sys.executable, str(STRANGERS / script), *more, *own, "--seed", str(seed), *changed]
 
+    def job_file(self, data: Path) -> str:
+        """Return the job file that its seconds are measured by."""
+        script, *more = (word.format(data=data) for word in self.words)
+        flags = ["--batch-size", "{batch_size}", "--epochs", "{epochs}"]
+        known = {
+            "name": self.name,
+            "run": " ".join([sys.executable, str(STRANGERS / script), *more, *flags]),
+            "examples": self.examples,
+            "pattern": r"epoch (?P<epoch>\S+) (?:accuracy|val_loss) (?P<accuracy>\S+)",
+            "search": SPACE,
+            "devices": {"slice": {"count": 8}},
+            "engine": {"local": {"gpu_slices": 8}},
+        }
+        return json.dumps(known)  # JSON is YAML
 
-NETWORKS = (
-    Network("lm-text", ("lm.py", "--text", "{data}/text.txt", "--examples", "12288"), 7, 5e-4, 0.5),
-    Network("vit-fashion", ("vision.py", "--net", "vit", "--data", "{data}/fashion.npz"), 9, 5e-4, 0.5),
-    Network(
-        "mobile-svhn",
-        ("vision.py", "--net", "mobile", "--data", "{data}/svhn.npz", "--optimiser", "sgd"),
-        12,
-        0.01,
-        1.0,
+
+NETWORKS = {
+    "first": (
+        Network("lm-text", ("lm.py", "--text", "{data}/text.txt", "--examples", "12288"), 7, 5e-4, 0.5, 12288),
+        Network("vit-fashion", ("vision.py", "--net", "vit", "--data", "{data}/fashion.npz"), 9, 5e-4, 0.5, 12000),
+        Network(
+            "mobile-svhn",
+            ("vision.py", "--net", "mobile", "--data", "{data}/svhn.npz", "--optimiser", "sgd"),
+            12,
+            0.01,
+            1.0,
+            5000,
+        ),
     ),
-)
+    "second": (
+        Network(
+            "gru-text",
+            ("lm.py", "--net", "gru", "--text", "{data}/text.txt", "--examples", "8192", "--width", "192"),
+            14,
+            2e-3,
+            0.0,
+            8192,
+        ),
+        Network(
+            "residual-cifar10",
+            ("vision.py", "--net", "residual", "--data", "{data}/cifar.npz", "--optimiser", "sgd"),
+            14,
+            0.01,
+            0.5,
+            6000,
+        ),
+        Network("mixer-fashion", ("vision.py", "--net", "mixer", "--data", "{data}/fashion.npz"), 14, 1e-3, 0.0, 10000),
+    ),
+}
 
 
 def main() -> None:
     """Run what is asked for and write its tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("curves", "changes"))
+    parser.add_argument("what", choices=("curves", "changes", "seconds"))
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--networks", default="first", choices=NETWORKS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--seconds", type=float, default=600.0, help="nothing is started after so long")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
+    networks = NETWORKS[asked.networks]
+    if asked.what == "seconds":
+        for network in networks:
+            record_seconds(network, asked.data.absolute(), asked.out.absolute(), asked.seconds / len(networks))
+        return
     until = time.monotonic() + asked.seconds
     tasks = [
         (network, batch, seed, switch)
-        for network in NETWORKS
+        for network in networks
         for batch, switch in (switches(network) if asked.what == "changes" else [(one, None) for one in BATCHES])
         for seed in range(1 if asked.what == "changes" else asked.seeds)
     ]
@@ -90,7 +138,7 @@ def main() -> None:
 
     with ThreadPoolExecutor(asked.processes) as pool:
         curves = list(pool.map(trained, tasks))
-    for network in NETWORKS:
+    for network in networks:
         rows = [
             (*((batch, switch) if asked.what == "changes" else (batch,)), epoch, value, seed)
             for (of, batch, seed, switch), curve in zip(tasks, curves, strict=True)
@@ -98,6 +146,20 @@ def main() -> None:
             if of is network
         ]
         write(asked.out / f"{network.name}.{asked.what}.csv", asked.what, rows)
+
+
+def record_seconds(network: Network, data: Path, out: Path, budget: float) -> None:
+    """Measure a network all over the space, and write its times as a recording."""
+    folder = out / f"{network.name}-slices"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cotune.yaml").write_text(network.job_file(data))
+    starts = str(len(SPACE["workers"]) * len(SPACE["batch_size"]))
+    store = ("--store", str(folder / "store.db"))
+    for words in (
+        ("profile", "--cover", "--budget", f"{budget:.0f}s", "--max-samples", starts, *store),
+        ("record", "-o", "recording", *store),
+    ):
+        subprocess.run([sys.executable, "-m", "cotune", *words], cwd=folder, check=False)
 
 
 def switches(network: Network) -> list[tuple[int, str]]:

@@ -104,6 +104,10 @@ class LawTerms:
         slopes[:, _NETWORK] = found[:, _NETWORK] * (network ** (self.overlap - 1) / whole)[:, None]
         return np.asarray(slopes)
 
+    def doubts(self, coefficients: Coefficients) -> Floats:
+        """Return how far each config lies apart (rows) for one width of each coefficient (columns), for one draw."""
+        return np.asarray(self.slopes(coefficients)[0].T * LAW_WIDTH)
+
     def _parts(self, coefficients: Coefficients) -> tuple[Floats, Floats]:
         network = coefficients.law[:, _NETWORK] @ self.factors[_NETWORK]
         return 1 + coefficients.law @ self.factors - network, network

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from cotune.predict.features import Kind, columns, features_of
-from cotune.predict.law import LAW, LAW_WIDTH, Law, LawTerms
+from cotune.predict.law import LAW, Law, LawTerms
 from cotune.predict.predictors.gaussian import kernel_of
 from cotune.predict.process import NOISE, Coefficients, Kernel, Prior, TermShares
 from cotune.predict.samples import spread_out
@@ -67,7 +67,7 @@ class ProbeGain:
     @cached_property
     def _doubts(self) -> Floats:
         """Return how far each config lies apart (rows) for one width of each coefficient of the law (columns)."""
-        return np.asarray(self._terms.slopes(self._coefficients)[0].T * (LAW_WIDTH if self.law else 0.0))
+        return self._terms.doubts(self._coefficients) * float(self.law)
 
     def _covariance(self, rows: Ints, others: Ints) -> Floats:
         at, shares = self._at, (self._shares.take(rows), self._shares.take(others))

@@ -1,10 +1,13 @@
 """A physical law of time, and a Gaussian process on what it leaves over.
 
     ln t(x) = level + ln law(x) + f(x) + noise                   law: see `_law`, f: see `_process`
+    cov(x, x') = that of f  +  sum over k of  (DOUBT w_k)^2 s_k(x) s_k(x')
 
-Near samples the prediction follows them, far away the law stands. A node border is a step, an axis that is a
-number counts in doublings, and seconds may rise with the workers where samples say so. Leaving
-a sample out has a closed form, so the errors e_i on configs left out, and their variances v_i, cost nothing:
+Near samples the prediction follows them, far away the law stands, as far as its coefficients are known: w_k is the
+width of the prior of coefficient k, s_k the share of its term in a step. One worker alone tells nothing of the network.
+A node border is a step, an axis that is a number counts in doublings, and seconds may rise with the workers where
+samples say so. Leaving a sample out has a closed form, so the errors e_i on configs left out, and their variances v_i,
+cost nothing:
 
     e_i = ln t_i - ln t_(-i) = (K^-1 r)_i / (K^-1)_ii            v_i = 1 / (K^-1)_ii
 
@@ -37,6 +40,9 @@ _ROWS = 8192  # configs predicted at a time
 _ENOUGH = 16  # samples, to tell odd ones among them
 _PER_ODD = 8  # samples for each that may be odd
 _ODD = 0.5  # deviation of ln seconds of an odd sample
+# What is left of a coefficient's doubt once it is averaged, over its prior's: of 0, 0.5 and 1 by the interval score of
+# seconds from 4, 8 and 16 samples, the same whichever of eight sources is left out (docs/results-prediction.md).
+_DOUBT = 0.5
 _RARE = np.log(0.05)  # odd samples among all; chosen on recordings, see docs/prediction.md
 
 
@@ -130,6 +136,7 @@ class GaussianModel:
     coefficients: Coefficients
     at: Floats
     shares: TermShares
+    doubts: Floats  # what is not known of the law's coefficients (columns), in ln seconds of each sample (rows)
     level: float
     pull: Floats  # K^-1 r
     precision: Floats  # K^-1
@@ -148,9 +155,11 @@ class GaussianModel:
     def _block(self, configs: Configs) -> tuple[Floats, Floats]:
         terms, at = self.law.terms(configs), columns(self.features, configs)
         shares = terms.shares(self.coefficients)
-        near = self.kernel(self.coefficients, at, self.at, shares, self.shares)[0]
+        doubts = _DOUBT * terms.doubts(self.coefficients)
+        near = self.kernel(self.coefficients, at, self.at, shares, self.shares)[0] + doubts @ self.doubts.T
         law = self.law.base(configs) + terms.log(self.coefficients)[0]
-        variance = self.kernel.variance(self.coefficients, at, shares)[0] + self.coefficients.noise[0] ** 2
+        variance = self.kernel.variance(self.coefficients, at, shares)[0] + (doubts**2).sum(axis=1)
+        variance += self.coefficients.noise[0] ** 2
         known = np.einsum("ij,ij->i", near @ self.precision, near)
         return law + self.level + near @ self.pull, np.sqrt(
             np.maximum(variance - known, self.coefficients.noise[0] ** 2)
@@ -161,17 +170,18 @@ def _through(measured: Timings, law: Law, kernel: Kernel, coefficients: Coeffici
     """Return the process that went through what was measured; `odd` is what is added to the variance of each."""
     features, terms = features_of(measured.configs, law.per_node), law.terms(measured.configs)
     at = columns(features, measured.configs)
-    shares = terms.shares(coefficients)
-    covariance = kernel(coefficients, at, at, shares, shares)[0] + np.diag(
-        coefficients.noise[0] ** 2 / measured.repeats + odd
-    )
+    shares, doubts = terms.shares(coefficients), _DOUBT * terms.doubts(coefficients)
+    covariance = kernel(coefficients, at, at, shares, shares)[0] + doubts @ doubts.T
+    covariance += np.diag(coefficients.noise[0] ** 2 / measured.repeats + odd)
     precision = np.linalg.inv(covariance)
     left = np.log(measured.seconds) - law.base(measured.configs) - terms.log(coefficients)[0]
     level = float(left.mean())
     pull = precision @ (left - level)
     errors = -pull / np.diag(precision)
     surprises = errors / np.sqrt(1 / np.diag(precision) - odd)
-    return GaussianModel(law, features, kernel, coefficients, at, shares, level, pull, precision, errors, surprises)
+    return GaussianModel(
+        law, features, kernel, coefficients, at, shares, doubts, level, pull, precision, errors, surprises
+    )
 
 
 def _thinned(measured: Timings, most: int) -> Timings:
