@@ -71,12 +71,12 @@ def test_at_a_fixed_rate_no_larger_batch_is_quicker_than_the_largest_that_was_tr
     assert quickest(FEW, 4096, "fixed") >= measured
 
 
-def test_at_a_fixed_rate_two_evaluations_tell_that_a_larger_batch_is_behind() -> None:
+def test_two_evaluations_tell_that_a_larger_batch_is_behind_and_more_so_at_a_fixed_rate() -> None:
     samples = trained([64], epochs=2)
     configs = Configs.of([Config.data_parallel(batch, 1) for batch in (64, 1024)])
     behind = {
         scaling: np.subtract(*Curve().fit_accuracy(replace(JOB, scaling=scaling), samples).predict(configs, EPOCHS))
         for scaling in ("unknown", "fixed")
     }
-    assert behind["unknown"] == pytest.approx(0.0, abs=1e-6)
-    assert np.all(behind["fixed"] > 0.02)
+    assert np.all(behind["unknown"] > 0.02)
+    assert np.all(behind["fixed"] >= behind["unknown"] - 1e-9)

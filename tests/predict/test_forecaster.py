@@ -289,7 +289,7 @@ def test_no_draw_of_an_accuracy_passes_one() -> None:
 def test_the_best_so_far_lies_above_what_one_evaluation_shows() -> None:
     samples = trained([16, 64, 256], epochs=30, noise=0.01)
     learning = _learning(samples, Config.data_parallel(128, 1), max_epochs=60)
-    assert np.all(learning.best >= learning.evaluation)
+    assert np.all(learning.best >= learning.evaluation - 0.1 * 0.01)  # neighbours' luck is not shared
     assert learning.best[0, -1] > learning.evaluation[0, -1]
     assert learning.evaluation[0, 29] == pytest.approx(accuracy(128, 30), abs=0.01)
 

@@ -14,8 +14,9 @@ batch    grows with the doublings to the nearest measured batch, as on other job
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    how far evaluations late in a curve are off their neighbours, of each batch for itself, and repeats late on
 later    grows with the doublings of epochs after the end of the measured curves; the errors
-         on their later halves say how fast. The best so far never falls: two deviations below
-         the median are at most what the curve is expected to rise after that end
+         on their later halves say how fast, but k evaluations of the longest curve never surer than range / k for each
+         doubling. The best so far never falls: two deviations below the median are at most what the curve is
+         expected to rise after that end
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
@@ -107,6 +108,7 @@ class AccuracyOutlook:
     pace: float  # deviation of ln epochs for each doubling away from a measured batch
     level: float  # and of accuracy
     per_epoch: float  # spread for each doubling after the end of the measured curves
+    few: float  # the least that it is, by how few evaluations the longest of them has
     assumed: bool
     luck: Luck
     recipes: Recipes = _BY_BATCH
@@ -143,18 +145,21 @@ class AccuracyOutlook:
         noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
         always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
         always = always[:, None]
-        later = self.per_epoch * np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
+        doublings = np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
+        few = self.few if self.annealing is None else 0.0  # the ends of annealed runs have a noise of their own
+        later = max(_LATER * self.per_epoch, few) * doublings
         shown = np.minimum(self._best(median, noise) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
         ended = np.clip(np.ceil(2**near.end / self.step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         rising = (1 - near.turned)[:, None]
-        spread = np.sqrt(above**2 + always + (rising * _LATER * later) ** 2)
-        fall = np.sqrt(below**2 + always + np.minimum(_LATER * later, risen / _UNLUCKY) ** 2)
+        spread = np.sqrt(above**2 + always + (rising * later) ** 2)
+        fall = np.sqrt(below**2 + always + np.minimum(later, risen / _UNLUCKY) ** 2)
         self._put_certain(configs, epochs, best, spread, fall)
         if self.annealing is None:
             self._put_never(best, epochs)
-        other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
+        single = max(self.per_epoch, few) * doublings
+        other = (above**2 + below**2) / 2 + always + single**2 + (_RUN * self.range) ** 2
         return Learning(
             recipe=np.arange(configs.length),
             best=best,
@@ -322,6 +327,7 @@ def accuracy_outlook(
         pace=pace,
         level=_LEVEL * span,
         per_epoch=later,
+        few=span / max(len(curve.epochs) for curve in found),
         assumed=assumed,
         luck=luck(found),
         recipes=recipes,

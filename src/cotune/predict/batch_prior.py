@@ -7,9 +7,6 @@ B' is the largest batch that was measured. Scaled or tuned rates are wasted only
 people train; at a fixed rate a step of a large batch goes no further than one of a small batch, so that large ones
 take as many steps and ever more epochs, the earlier the fewer steps an epoch has. A job of which nothing is known
 counts as scaled.
-
-Fitted one by one, two or three evaluations tell how far behind a larger batch is at the same epoch; their mean tells
-nothing of it, and still stands for other jobs, whose probes are chosen by what it says.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ class BatchPrior:
     small: float = 1 / 32  # Bd over the smallest batch that was measured
     weight: float = 0.01  # of a squared logarithm, in shares of the squared error
     examples: float | None = None  # D, at a fixed rate
-    short: bool = False  # two or three evaluations are fitted one by one, and not their mean
 
     def critical_batch(self, largest: float) -> float:
         """Return Bc where batches up to a largest were measured."""
@@ -45,5 +41,5 @@ def batch_prior(job: Job) -> BatchPrior:
     if job.scaling != "fixed":
         return USUAL
     if job.examples is None:
-        return BatchPrior(_FIXED_ALONE, short=True)
-    return BatchPrior(_FIXED, examples=job.examples * job.counting.parts, short=True)
+        return BatchPrior(_FIXED_ALONE)
+    return BatchPrior(_FIXED, examples=job.examples * job.counting.parts)

@@ -43,7 +43,7 @@ Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
-_SHORT = 3  # evaluations
+_SHORT = 3  # evaluations, which are fitted one by one: their mean tells nothing of where they go
 _ROUNDS = 5
 _LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`_accuracy.py`)
 _MOST_SHIFT = float(np.log(2))
@@ -134,7 +134,7 @@ def usual_pace(batch: Floats, measured: int, prior: BatchPrior) -> Floats:
 def _fit(found: Sequence[Measured], ceiling: float, batches: BatchPrior) -> _Law:
     found = [found[place] for place in spread_out(len(found), _MOST_POINTS // _FEWEST)]
     each = int(np.clip(_MOST_POINTS // len(found), _FEWEST, _POINTS))
-    thin = [_thinned(curve, each, short=batches.short) for curve in found]
+    thin = [_thinned(curve, each) for curve in found]
     batch = np.repeat([float(curve.global_batch) for curve in found], [len(points[0]) for points in thin])
     epochs = np.concatenate([epochs for epochs, _ in thin])
     target = np.concatenate([values for _, values in thin])
@@ -156,10 +156,10 @@ def _fit(found: Sequence[Measured], ceiling: float, batches: BatchPrior) -> _Law
 
 
 @lru_cache(CURVES)
-def _thinned(curve: Measured, most: int, *, short: bool) -> tuple[Floats, Floats]:
+def _thinned(curve: Measured, most: int) -> tuple[Floats, Floats]:
     """Return a few points of a curve, close at its start and averages over ever more later."""
     count = len(curve.epochs)
-    if short and count <= _SHORT:
+    if count <= _SHORT:
         return curve.epochs, curve.accuracy
     starts = np.unique(np.geomspace(1, count + 1, min(most, count) + 1).astype(np.int64)[:-1] - 1)
     sizes = np.diff(np.append(starts, count))
