@@ -272,7 +272,7 @@ def test_a_target_that_only_curves_drawn_on_would_meet_is_said_to_be_one_that_ma
         assert outlook.learning is not None
         return replace(outlook, learning=replace(outlook.learning, told=np.full(len(outlook.learning.told), 3.0)))
 
-    for forecast, words in ((outlook_of, "would be met: "), (short, "may be met, further than curves were seen: ")):
+    for forecast, words in ((outlook_of, "would be met: "), (short, "may be met, in a longer run than any so far: ")):
         with pytest.raises(Infeasible) as caught:
             choose(JOB, Goal(target=0.999, deadline=100), SPACE, CLUSTER, forecast=forecast, search=Grid())
         assert f"  {words}cotune plan" in listed(caught.value)

@@ -56,6 +56,16 @@ def test_a_success_no_later_than_the_forecast_never_lowers_the_probability(
         assert after >= before - 1e-9
 
 
+def test_a_run_that_met_its_goal_later_than_expected_leaves_it_as_likely_as_before() -> None:
+    target = float(PROBES[1].curve[6].accuracy)
+    goal = Goal(target, deadline=1.3 * 7 * 26.0 / 8, max_epochs=30)
+    before, expected = chance(PROBES, goal)
+    late = run(1.1 * expected, 9, 0.85, purpose="run", goal=goal, id="late")
+    assert expected < late.seconds <= (goal.deadline or 0.0)
+    assert JOB.reached(target, late)
+    assert chance([*PROBES, late], goal)[0] >= before
+
+
 def test_runs_that_all_met_their_goal_speak_for_themselves_until_one_misses() -> None:
     goal = Goal(float(PROBES[1].curve[6].accuracy), deadline=40.0, max_epochs=30)
     met = [run(30.0, 8, purpose="run", goal=goal, id=str(place)) for place in range(4)]

@@ -42,7 +42,7 @@ def _helping(error: Infeasible) -> list[str]:
     if isinstance(job, Job) and isinstance(relaxed, Goal):
         cost = "" if relaxed.max_cost is None else f" --max-cost {relaxed.max_cost:g}"
         same = "" if job.command else " (with the same --recording)"
-        how = "would be met" if error.facts.get("shown", True) else "may be met, further than curves were seen"
+        how = "would be met" if error.facts.get("shown", True) else "may be met, in a longer run than any so far"
         helping.append(f"{how}: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
     if likely := _less_sure(error):
         helping.append(likely)

@@ -276,7 +276,7 @@ def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probabili
     rows = outlook.configs.same(last.config)
     if rows.any():
         then = assess(outlook.before(Configs.of([last.config]), goal.max_epochs), goal, cluster, sign)
-        if last.seconds <= then.seconds[0]:
+        if last.speaks_for(goal, sign) or last.seconds <= then.seconds[0]:
             probability[rows] = np.maximum(probability[rows], then.probability[0])
 
 

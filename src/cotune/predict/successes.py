@@ -1,8 +1,12 @@
 """What met its goal before: runs from scratch that did, one after another, since their config last missed one.
 
-A run that met its goal no later than was expected is good news, and good news makes nothing less likely: P(met) is at
-least what it was without it, and at least what k runs of k say by themselves, (k + 1/2) / (k + 1) (Jeffreys). A fit
-that follows each sample need not see it so: a start that was very quick makes starts look far apart.
+A run that met a goal makes this goal and easier ones no less likely, however late it was: of two runs alike,
+
+    P(the second meets it, the first having met it) = E[q^2] / E[q] >= E[q]         q: the chance of each
+
+Nor does one that was no later than was expected make any goal less likely. So P(met) is at least what it was without
+it, and at least what k runs of k say by themselves, (k + 1/2) / (k + 1) (Jeffreys). A fit that follows each sample need
+not see it so: a start that was very quick makes starts look far apart.
 """
 
 from __future__ import annotations
