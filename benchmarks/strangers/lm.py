@@ -84,7 +84,26 @@ class Convolutional(nn.Module):
         return logits
 
 
-NETS: dict[str, type[nn.Module]] = {"attention": Model, "gru": Recurrent, "convolutional": Convolutional}
+class Long(nn.Module):
+    """The same with long short-term memory and layer norm, and the embedding as its head."""
+
+    def __init__(self, vocabulary: int, width: int, depth: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.body, self.norm = nn.LSTM(width, width, depth, batch_first=True), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.norm(self.body(self.embed(x))[0])
+        logits: torch.Tensor = F.linear(hidden, self.embed.weight) / hidden.shape[-1] ** 0.5
+        return logits
+
+
+NETS: dict[str, type[nn.Module]] = {
+    "attention": Model,
+    "gru": Recurrent,
+    "convolutional": Convolutional,
+    "lstm": Long,
+}
 
 
 def arguments() -> argparse.Namespace:

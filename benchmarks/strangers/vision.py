@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812  # as everybody calls it
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-NETS = ("vit", "wide-vit", "mixer", "mobile", "plain", "residual", "dense", "separable")
+NETS = ("vit", "wide-vit", "mixer", "mobile", "plain", "residual", "dense", "separable", "perceptron", "inverted")
 
 
 class Vit(nn.Module):
@@ -150,6 +150,46 @@ class Separable(nn.Module):
         return logits
 
 
+def perceptron(channels: int, side: int) -> nn.Module:
+    """Return three wide layers with dropout."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for ins, outs in ((channels * side * side, 1024), (1024, 512), (512, 256)):
+        layers += [nn.Linear(ins, outs), nn.ReLU(), nn.Dropout(0.2)]
+    return nn.Sequential(*layers, nn.Linear(256, 10))
+
+
+class Inverted(nn.Module):
+    """Inverted residuals with squeeze and excitation, as in MobileNet's third version."""
+
+    def __init__(self, channels: int, width: int = 64, depth: int = 4) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(channels, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.SiLU())
+        inner = 4 * width
+        self.expand = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(width, inner, 1, bias=False), nn.BatchNorm2d(inner), nn.SiLU(),
+                nn.Conv2d(inner, inner, 3, 1, 1, groups=inner, bias=False), nn.BatchNorm2d(inner), nn.SiLU(),
+            )
+            for _ in range(depth)
+        )  # fmt: skip
+        self.gates = nn.ModuleList(
+            nn.Sequential(
+                nn.AdaptiveAvgPool2d(1), nn.Conv2d(inner, 16, 1), nn.SiLU(), nn.Conv2d(16, inner, 1), nn.Sigmoid()
+            )
+            for _ in range(depth)
+        )
+        self.back = nn.ModuleList(nn.Conv2d(inner, width, 1, bias=False) for _ in range(depth))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for expand, gate, back in zip(self.expand, self.gates, self.back, strict=True):
+            wide = expand(x)
+            x = x + back(wide * gate(wide))
+        logits: torch.Tensor = self.head(x.mean((2, 3)))
+        return logits
+
+
 def made(net: str, channels: int, side: int) -> nn.Module:
     """Return a network by its name."""
     if net == "vit":
@@ -158,9 +198,16 @@ def made(net: str, channels: int, side: int) -> nn.Module:
         return Mixer(channels, side)
     if net == "wide-vit":
         return Vit(channels, side, width=256, depth=6)
-    return {"mobile": mobile, "plain": plain, "residual": Residual, "dense": Dense, "separable": Separable}[net](
-        channels
-    )
+    if net == "perceptron":
+        return perceptron(channels, side)
+    return {
+        "inverted": Inverted,
+        "mobile": mobile,
+        "plain": plain,
+        "residual": Residual,
+        "dense": Dense,
+        "separable": Separable,
+    }[net](channels)
 
 
 def loaded(file: str, examples: int | None) -> tuple[torch.Tensor, ...]:
