@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from cotune.predict import forecaster
+from cotune.predict.samples import timed
 from cotune.predict.starts import PRIOR, engine_start, load_words, starts, warm_start_gain
 from cotune.space import Configs
-from cotune.types import Z90, Cluster, Config, Job, Load, Sample, Terms
+from cotune.types import Z90, Cluster, Config, Evaluation, Job, Load, Sample, Terms
 
 JOB = Job("made-up", examples=10_000)
 MEASURED = [(workers, batch) for workers in (1, 2, 4, 8) for batch in (32, 128)]
@@ -114,6 +115,41 @@ def test_runs_on_an_engine_that_is_up_do_not_lower_how_long_it_takes_to_come_up(
     served = told("run", *(0.05 + 0.002 * place for place in range(12)))
     assert engine_start([*cold, *served]) == engine_start(cold)
     assert 2.6 < engine_start(cold)[0] < 4.2
+
+
+def probed(engine: float, others: float | None, *, startup: float = 1.5, epochs: int = 8) -> Sample:
+    """Return a probe of a quick job as its lines tell it: brief where it was over after two epochs."""
+    begun = engine + startup
+    told = tuple(Evaluation(epoch, 0.5, begun + 0.2 * epoch) for epoch in range(1, epochs + 1))
+    terms = Terms(engine=engine, startup=startup)
+    return replace(start(0.2, others=others), epochs=float(epochs), curve=told, terms=terms)
+
+
+def test_a_first_start_too_brief_to_tell_its_pace_tells_how_long_the_engine_takes_to_come_up() -> None:
+    known = [probed(4.0, 0.0, epochs=2), probed(0.05, 0.0), probed(0.06, 0.0)]
+    assert known[0] not in timed(known)
+    outlook = forecaster(JOB, known, Cluster(), accuracy=None)(Configs.of([known[0].config]), 1)
+    assert outlook.startup[0] == pytest.approx(4.0 + 1.5)
+
+
+def test_every_profile_brings_its_engine_up_once_and_all_of_them_tell_how_long_that_takes() -> None:
+    known = [probed(engine, 0.0) for engine in (2.4, 0.05, 0.06, 6.0, 0.05, 0.04, 2.5, 0.05)]
+    assert engine_start(known)[0] == pytest.approx(2.5)
+    assert warm_start_gain(known) == pytest.approx(2.5 - 0.05)
+
+
+def test_a_run_takes_as_long_to_begin_as_starts_beside_what_ran_of_late() -> None:
+    """What passes before the first step was 3.5 s on an idle machine, and 6 s beside two others for each core."""
+    idle = [probed(2.4, 0.0), *(probed(0.05, 0.0) for _ in range(5))]
+    busy = [probed(0.05 * 3**PRIOR.slowed, 8.0, startup=1.5 * 3**PRIOR.slowed) for _ in range(PRIOR.late_loads)]
+    outlooks = [
+        forecaster(JOB, known, Cluster(), accuracy=None)(Configs.of([idle[0].config]), 1)
+        for known in (idle, [*idle, *busy], [*idle, *busy, *idle])
+    ]
+    seconds = [float(outlook.startup[0]) for outlook in outlooks]
+    assert seconds[1] == pytest.approx(3**PRIOR.slowed * seconds[0], rel=0.01)
+    assert seconds[2] == pytest.approx(seconds[0], rel=0.01)
+    assert outlooks[1].startup_spread > 2 * outlooks[0].startup_spread, "they may be gone by then, or more"
 
 
 def test_a_single_slow_start_does_not_make_usual_ones_look_warm() -> None:

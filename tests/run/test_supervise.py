@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from cotune.jobfile.file import JobFile
 from cotune.run.attempt import StopRule
 from cotune.run.launch import Launch
-from cotune.run.supervise import Move, supervise
-from cotune.types import STOP_GRACE, Cause, Config, Failure, Job, Sample
+from cotune.run.supervise import Move, restart_seconds, supervise
+from cotune.types import STOP_GRACE, Cause, Config, Failure, Job, Sample, Terms
 from run.clockwork import Clockwork
 
 EPOCHS = 3
@@ -80,3 +81,10 @@ def test_a_run_that_is_stopped_to_move_and_leaves_no_checkpoint_has_failed(tmp_p
 def test_a_run_has_as_long_to_end_as_the_job_file_says_by_default(tmp_path: Path) -> None:
     launch = Launch("first", Job("job"), Config.data_parallel(8, 4), EPOCHS, tmp_path)
     assert launch.stop_grace == STOP_GRACE == JobFile().stop_grace
+
+
+def test_another_start_of_a_run_finds_the_engine_of_this_machine_up_and_waits_for_others_again() -> None:
+    here = Sample(Config.data_parallel(8, 1), terms=Terms(engine=2.5, startup=1.5), purpose="run")
+    assert restart_seconds(here) == 1.5
+    assert restart_seconds(replace(here, engine="slurm")) == 4.0
+    assert restart_seconds(replace(here, terms=Terms())) == 0.0

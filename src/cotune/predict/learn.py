@@ -34,7 +34,7 @@ from cotune.predict.resolution import evaluations, resolved, step_of
 from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
-from cotune.predict.starts import engine_start, load_words, starts
+from cotune.predict.starts import at_last_load, engine_start, load_words, starts
 from cotune.predict.successes import successes
 from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
@@ -233,7 +233,7 @@ def learn(
     if learnt is not None:
         learnt = resolved(learnt, job, step_of(job, samples), annealing)
     ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
-    engine, engine_spread = engine_start(known)
+    engine, engine_spread = engine_start(samples)
     return Forecaster(
         seconds=replace(seconds, starts=starts(known, seconds.usual_error)),
         accuracy=learnt,
@@ -242,7 +242,7 @@ def learn(
         workers_matter=job.workers_matter,
         engine=engine,
         engine_spread=engine_spread,
-        startup=_Term.fit(known, "startup"),
+        startup=_Term.fit(at_last_load([one for one in known if one.terms.startup] or known), "startup"),
         overhead=_Term.fit(known, "evaluation", "checkpoint").times(evaluations(job, known)),
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cotune.predict.way import Leg
 from cotune.probe.self_measuring import Choice, SelfMeasuring
-from cotune.run.supervise import Move, requested, resized
+from cotune.run.supervise import Move, requested, resized, restart_seconds
 from cotune.types import Evaluation, Sample
 
 _BY_OWN_CURVES = "by what was measured of the job before; cotune plan names a goal that would be met"
@@ -83,7 +83,7 @@ class SelfChange:
     def _chosen(self, sample: Sample) -> Choice:
         starts = [start for _, start in self._starts.values()]
         spent = sum(start.seconds for start in (*self._probes, *starts))
-        restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
+        restart = restart_seconds(sample)
         brain = replace(self._brain, restart=restart)
         legs = [self._leg(begun, start) for begun, start in self._starts.values()]
         return brain.choose([*self._probes, *starts], legs, spent, sample.config)

@@ -14,7 +14,7 @@ from cotune.plan.assess import assess
 from cotune.plan.rates import rates
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.run.launch import Launch
-from cotune.run.supervise import Move, pays, requested, resized
+from cotune.run.supervise import Move, pays, requested, resized, restart_seconds
 from cotune.space import Configs
 from cotune.types import Forecast, Plan, Quantity, Sample
 
@@ -64,7 +64,7 @@ class LayoutChange:
     def _better(self, sample: Sample, surprise: str) -> Move | None:
         """Return a layout that gains more than it costs to move there, judged with what is known by now."""
         assert sample.epoch_seconds is not None
-        restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
+        restart = restart_seconds(sample)
         left = self._launch.epochs - sample.epochs
         rate = float(rates(Configs.of([sample.config]), self._settings.cluster)[0])
         now = sample.epoch_seconds

@@ -20,7 +20,7 @@ from cotune.predict.evidence import Evidence, Predictors
 from cotune.predict.run_odds import RunBelief, RunClock, RunLaw
 from cotune.probe.self_change import SelfChange
 from cotune.run.launch import Launch
-from cotune.run.supervise import Move
+from cotune.run.supervise import Move, restart_seconds
 from cotune.space import Configs
 from cotune.types import RECORDED, Z90, Config, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration
@@ -141,7 +141,7 @@ class RunWatch:
         move = self.layouts(sample)
         if move is not None or self.fixed or not isinstance(self.odds, PlannedOdds) or not self.odds.low:
             return move
-        restart = (sample.terms.engine or 0.0) + (sample.terms.startup or 0.0)
+        restart = restart_seconds(sample)
         better = self.odds.better(sample.config, restart)
         return None if better is None else Move(better[0], f"P(met) {better[1]:.2f} instead of {self.odds.odds:.2f}")
 

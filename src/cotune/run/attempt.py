@@ -35,7 +35,7 @@ _HANGING = 10  # times the longest silence before, with which a start that was s
 _QUIET = 1.0  # seconds of silence that are worth a word
 _RESERVED = 0.1  # of a budget, at most, for coming to an end within it
 _LINGER_SECONDS = 5.0  # without an end after the last epoch, before that is told
-_HERE = "local"  # the engine whose workers share this machine with whatever else runs on it
+HERE = "local"  # the engine whose workers share this machine with whatever else runs on it
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
@@ -77,7 +77,7 @@ def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> 
     )
     yield growing.sample
     # A recording and a cluster of other machines say nothing of this one.
-    watch = LoadWatch() if sample.engine == _HERE else None
+    watch = LoadWatch() if sample.engine == HERE else None
     stopping: Stop | None = None
     heard: float | None = None  # until its code runs, the engine alone may be slow: a queue, an import
     while True:

@@ -27,7 +27,7 @@ from pathlib import Path
 from cotune.checkpoints import has_checkpoint
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.command import may_keep_checkpoints
-from cotune.run.attempt import StopRule, attempt
+from cotune.run.attempt import HERE, StopRule, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
 from cotune.types import Cause, Config, Failure, Job, Sample, Stage, split_over
 from cotune.units import duration
@@ -170,6 +170,12 @@ def requested(folder: Path) -> int | None:
         return None
     file.unlink()
     return asked
+
+
+def restart_seconds(sample: Sample) -> float:
+    """Return the seconds until another start of a run trains: this machine's engine is up, others wait again."""
+    engine = 0.0 if sample.engine == HERE else sample.terms.engine or 0.0
+    return engine + (sample.terms.startup or 0.0)
 
 
 def pays(left: float, now: float, there: float, restart: float) -> bool:
