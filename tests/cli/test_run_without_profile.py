@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -21,6 +22,11 @@ max_epochs: 20
 target: {{metric: accuracy, at_least: {target}}}
 deadline: {deadline}
 search: {{workers: [1], batch_size: [24, 48, 96]}}
+"""
+SLOW_TO_COME_UP = """
+import sys, time
+if "cotune.run.local.keeper" in sys.orig_argv:
+    time.sleep(4.2)
 """
 
 
@@ -44,12 +50,39 @@ def test_a_run_without_a_profile_measures_itself_and_counts_what_that_took(tmp_p
 
 
 def test_a_job_that_tells_nothing_in_its_share_of_the_deadline_is_begun_all_the_same(tmp_path: Path) -> None:
-    job(tmp_path, 0.874, "10s", setup="time.sleep(2.5)")
+    job(tmp_path, 0.874, "22s", setup="time.sleep(4.6)")
     ran = cotune(tmp_path, "run", "--json")
     assert ran.code in (0, 6), ran.err  # a busy machine may be late
-    assert "it told no pace within 2 s" in ran.err
+    assert "it told no pace within 4.4 s" in ran.err
     assert ran.json["measured"]["probes"] == 1
     assert ran.json["run"]["epochs"] > 0
+
+
+def test_a_run_begins_at_once_where_a_script_s_imports_may_take_all_that_probes_have(tmp_path: Path) -> None:
+    """A probe was ended while the script still imported: a fifth of the deadline was lost, and nothing learnt."""
+    job(tmp_path, 0.3, "12s", setup="time.sleep(2.5)")
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code in (0, 6), ran.err  # a busy machine may be late
+    assert "2.4 s may be over before any has told its pace" in ran.err
+    assert "measured" not in ran.json
+    assert ran.json["run"]["epochs"] > 0
+
+
+def test_an_engine_that_takes_longer_to_come_up_than_probes_may_does_not_leave_them_untold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run goes on with it: the first probe was ended before its code began, and nothing was learnt."""
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TO_COME_UP)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    job(tmp_path, 0.3, "20s")
+    with library.open(tmp_path / "cotune.yaml") as project:
+        run = project.run()
+        assert run.itself is not None
+        run.itself.closing.close()
+    first = run.itself.probes[0]
+    assert first.epoch_seconds is not None
+    assert (first.terms.engine or 0.0) > 4.0
+    assert "told no pace" not in capsys.readouterr().err
 
 
 def test_odds_below_what_was_asked_are_told_with_what_would_help(tmp_path: Path) -> None:

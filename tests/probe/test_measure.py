@@ -220,6 +220,19 @@ def test_as_many_starts_are_left_as_the_budget_holds() -> None:
     assert Limits(math.inf, 16).starts_left(4, 100.0) == 12
 
 
+@pytest.mark.parametrize(("engine_counts", "told"), [(True, 0), (False, 1)])
+def test_the_seconds_in_which_an_engine_comes_up_count_unless_what_follows_goes_on_with_it(
+    engine_counts: bool, told: int
+) -> None:
+    """Two seconds for the engine, three until the first step and one until the pace is told are six; five are left."""
+    design = Design(JOB, Goal(target=0.9), SPACE, Cluster())
+    limits = Limits(5.0, engine_counts=engine_counts)
+    steps = list(probe_loop(Clockwork(), design, [], limits, Path("nowhere")))
+    ended = [step.sample for step in steps if step.sample.ended]
+    assert [sample.epoch_seconds is not None for sample in ended] == [bool(told)]
+    assert ended[0].terms.engine == pytest.approx(2.0)
+
+
 def test_a_curve_is_taken_up_again_only_when_it_can_go_much_further() -> None:
     space = Space((Axis("workers", (1,)), Axis("batch_size", (16,))))
     design = Design(JOB, Goal(target=0.99, max_epochs=100), space, Cluster())

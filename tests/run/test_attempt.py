@@ -204,3 +204,14 @@ def test_a_start_that_only_wrote_a_log_is_told_how_to_name_it(written: str, said
     assert "name the log that it writes (`log:` in the job file)" in failure
     assert (said or "") in failure
     assert ("it wrote a log" in failure) == (said is not None)
+
+
+def test_a_budget_that_counts_once_the_engine_is_up_is_the_job_s_own() -> None:
+    """The engine takes 2 s to come up, the job 3 s more to begin, and a second later it tells its pace."""
+    with_engine, without = (last(Clockwork(), StopRule(budget=5.5, once_up=once_up)) for once_up in (False, True))
+    assert with_engine.epoch_seconds is None
+    assert without.epoch_seconds == pytest.approx(10.0)
+    assert without.seconds > 5.5
+    assert with_engine.terms.engine == without.terms.engine == pytest.approx(2.0), "told by one that told nothing else"
+    hangs = last(Clockwork(silent=True), StopRule(budget=5.5, once_up=True))
+    assert hangs.seconds < 2.0 + 5.5 + 1.0

@@ -40,13 +40,15 @@ CHECKPOINT_SECONDS = 10.0  # for a curve's job to come to a checkpoint once enou
 class Limits:
     """What measuring may take: seconds on the engine's clock, starts, and seconds per start.
 
-    `device_seconds` is what an engine that replays is itself told not to exceed.
+    `device_seconds` is what an engine that replays is itself told not to exceed. The seconds in which the engine comes
+    up may not count: a run that follows on it would take them as well.
     """
 
     seconds: float = 300.0
     samples: int = 16
     timeout: float | None = None
     device_seconds: float | None = None
+    engine_counts: bool = True
 
     def starts_left(self, made: int, spent: float, once: float = 0.0) -> int:
         """Return how many more starts there may be: as allowed, and as the seconds left hold at this pace.
@@ -91,10 +93,11 @@ def probe_loop(
     again: Probe | None = None
     number, most = 0, min(limits.samples, design.remaining(joined(samples)))
     while number < limits.samples:
-        spent = engine.now() - begun
+        spent = engine.now() - begun - (0.0 if limits.engine_counts else _engine_seconds(samples[before:]))
+        once = _came_up(samples[before:]) if limits.engine_counts else 0.0
         left = limits.seconds - spent
         whole = joined(samples)
-        probe = again or design.next(whole, limits.starts_left(number, spent, _came_up(samples[before:])), seen)
+        probe = again or design.next(whole, limits.starts_left(number, spent, once), seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
             return
         share = design.share(probe, left, whole, seen)
@@ -104,7 +107,9 @@ def probe_loop(
             continue
         number += 1
         grace = CHECKPOINT_SECONDS if probe.curve else 1.0
-        until = StopRule(probe.epochs, share, limits.timeout, limits.timeout or patience(samples), grace)
+        once_up = not (limits.engine_counts or samples[before:])
+        silence = limits.timeout or patience(samples)
+        until = StopRule(probe.epochs, share, limits.timeout, silence, grace, once_up=once_up)
         begun_by = Resumable.among(whole).of(probe.config) if probe.curve and probe.length is None else None
         launch = _launch(design, probe, folder / new_id(), seed + number, begun_by, quick=quick)
         begin = Sample(
@@ -167,6 +172,11 @@ def _came_up(samples: Sequence[Sample]) -> float:
     """
     engine = [sample.terms.engine or 0.0 for sample in samples]
     return 0.5 * (engine[0] - min(engine[1:], default=0.0)) if engine else 0.0
+
+
+def _engine_seconds(samples: Sequence[Sample]) -> float:
+    """Return the seconds in which the engine came up for the first of some starts."""
+    return (samples[0].terms.engine or 0.0) if samples else 0.0
 
 
 def _start(sample: Sample) -> float:

@@ -2,7 +2,8 @@
 
 The first is of the fewest workers; then come values of named axes that nothing timed has, the ends of the space, so
 far as they cost little, and what the run would begin with. Where the first may take much of the deadline, the run
-begins with it, so that nothing of it is lost; where it may take most, with what the deadline says.
+begins with it, so that nothing of it is lost; where it may take most, with what the deadline says. A live run begins
+with it where its share of the deadline may be over before the script's imports are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from cotune.probe.self_measuring import SelfMeasuring
 from cotune.space import Configs
 from cotune.types import Config, Floats, Goal, Job, Mask, Sample, axes_of
 
-SHARE = 0.2  # of the deadline that all probes together may take
+SHARE = 0.2  # of the deadline that all probes together may take, once the engine is up
+LEAST_SHARE = 4.0  # seconds: scripts that import torch and more took 0.6 to 3 s to begin on 2 cores, half as long again
 
 
 def next_to_time(brain: SelfMeasuring, probes: Sequence[Sample], spent: float) -> Config | None:

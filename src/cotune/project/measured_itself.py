@@ -1,6 +1,7 @@
 """How a run without a profile begins: a handful of time probes, then what they and other jobs say is best.
 
-Its probes and its training share one engine: what took ten seconds to come up does not come up twice.
+Its probes and its training share one engine: what took ten seconds to come up does not come up twice. On this machine
+these seconds are therefore no part of the share of the deadline that probes may take.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.self_measuring_constants import SELF_MEASURING
 from cotune.probe.session import measure, told_when_interrupted
-from cotune.probe.timing import SHARE, SelfTiming
+from cotune.probe.timing import LEAST_SHARE, SHARE, SelfTiming, next_to_time
+from cotune.run.attempt import HERE
 from cotune.run.launch import Engine
 from cotune.run.opening import opened_engine
 from cotune.types import Config, Sample
@@ -55,9 +57,14 @@ def measured_itself(
     constants = SELF_MEASURING.staying if fixed else SELF_MEASURING.timed
     asked = (settings.job, goal, settings.space, settings.cluster, seed, known)
     brain = SelfMeasuring(*asked, constants=constants, told_odds=told_odds)
-    limits = Limits(SHARE * goal.deadline if goal.deadline else settings.profile_seconds, MOST_PROBES)
+    share = SHARE * goal.deadline if goal.deadline else settings.profile_seconds
+    limits = Limits(share, MOST_PROBES, engine_counts=settings.engine != HERE)
     with told_when_interrupted(display), ExitStack() as stack:
         up = stack.enter_context(opened_engine(engine, settings.engine_settings))
+        untimed = None if timed(known) or share >= LEAST_SHARE else next_to_time(brain, (), 0.0)
+        if untimed is not None:
+            display.note(f"beginning with {untimed}: {duration(share)} may be over before any has told its pace")
+            return MeasuredItself(untimed, brain, (), up, stack.pop_all())
         probes = measure(
             up,
             SelfTiming(brain),

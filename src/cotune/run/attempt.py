@@ -47,7 +47,8 @@ class StopRule:
     The first two are no fault of the config; the others are a time-out. After the first two
     the job has `grace` seconds to finish by itself, or to come to a checkpoint; a tenth of the
     budget at most is kept for that. `gaps` is a heartbeat of the job's own: so
-    many times longer without a word than ever before in this start.
+    many times longer without a word than ever before in this start. With `once_up` the budget counts from when the
+    job's own code begins: the engine stays up for what follows.
     """
 
     epochs: float | None = None
@@ -56,6 +57,7 @@ class StopRule:
     silence: float | None = None
     grace: float = 1.0
     gaps: float | None = None
+    once_up: bool = False
 
     @property
     def reserve(self) -> float:
@@ -117,12 +119,13 @@ class Growing:
         self.times: dict[str, list[float]] = {}
         self.paused = 0.0
         self.up = begun
+        self.is_up = False
         self.resumed_at = sample.epochs
         self.told_at = self.longest_gap = self.yielded_at = 0.0
 
     def started(self, event: Started) -> None:
-        self.up = event.at
-        self.sample = replace(self.sample, modelled=event.modelled is not None)
+        self.up, self.is_up = event.at, True
+        self.sample = replace(self.sample, modelled=event.modelled is not None, terms=self._terms(None))
 
     def told(self, event: Reported) -> bool:
         """Take in a report; return whether the sample says more than before, or is half a second further."""
@@ -184,7 +187,7 @@ class Growing:
         if until.epochs is not None and self.sample.epochs >= until.epochs and self._is_pace_told():
             return ENOUGH
         known, spent = self.sample.epoch_seconds is not None, now - self.begun
-        if until.budget is not None and spent > until.budget - until.reserve:
+        if until.budget is not None and self._paid(until, now) > until.budget - until.reserve:
             share = f"no result within {until.budget:.3g} s, its share of the budget for measuring"
             return ENOUGH if known else Failure.interrupted(share)
         if until.timeout is not None and spent > until.timeout:
@@ -194,6 +197,12 @@ class Growing:
             words = f"timed out: no report for {silence:.3g} s, it hangs or never calls cotune.report"
             return Failure(words, Cause.OUTSIDE)
         return None
+
+    def _paid(self, until: StopRule, now: float) -> float:
+        """Return the seconds that count towards the budget."""
+        if until.once_up:
+            return now - self.up if self.is_up else 0.0
+        return now - self.begun
 
     def _is_pace_told(self) -> bool:
         """Say whether the reports so far tell a pace, or no more will come.
@@ -209,7 +218,7 @@ class Growing:
         """Return how many seconds a start that is stopped for this reason has to come to an end."""
         if isinstance(stopping, Failure) and stopping.cause is not Cause.INTERRUPTED:
             return _LAST_SECONDS
-        most = until.grace_after(now - self.begun)
+        most = until.grace_after(self._paid(until, now))
         if self.sample.epochs >= self.launch.epochs:  # it has done what it was told, and ends by itself
             return most
         return checkpoint_seconds(self.launch.job, most, self.sample.epoch_seconds)
