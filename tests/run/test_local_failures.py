@@ -6,16 +6,41 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cotune.errors import UsageError
+from cotune.predict import forecaster
+from cotune.predict.samples import informative
+from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch, Reported, Started
 from cotune.run.local.messages import Record
 from cotune.run.processes import descendants
-from cotune.types import Cause, Failure, Job
+from cotune.space import Configs
+from cotune.types import Cause, Cluster, Config, Failure, Job, Sample
 
-from launching import Play, until_ended  # isort: skip
+from launching import Make, Play, until_ended  # isort: skip
+
+
+# As torch says it; what it adds ends the log of a program that is not ours.
+BUSY = (
+    "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
+    "CUDA kernel errors might be asynchronously reported at some other API call.\n"
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+HELD = """
+import sys
+from pathlib import Path
+import cotune
+
+tries = Path("tries")
+tries.write_text(tries.read_text() + "." if tries.exists() else ".")
+if len(tries.read_text()) <= int(sys.argv[1]):
+    raise RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable")
+for epoch in range(5):
+    cotune.report(epoch=epoch, accuracy=0.1 * epoch)
+"""
 
 
 @pytest.mark.parametrize(
@@ -29,6 +54,8 @@ from launching import Play, until_ended  # isort: skip
         ("import os; os.kill(os.getpid(), 11)", "rank 0 was ended by SIGSEGV", Cause.JOB),
         ("import os; os.kill(os.getpid(), 9)", "rank 0 was ended by SIGKILL", Cause.OUTSIDE),
         ("raise MemoryError", "out of memory on rank 0: MemoryError", Cause.MEMORY),
+        (f"raise RuntimeError({BUSY!r})", "rank 0 crashed: RuntimeError: RuntimeError: CUDA error: ", Cause.BUSY),
+        (f"import sys; print({BUSY!r}); sys.exit(1)", "rank 0 ended with exit code 1: RuntimeError: CUDA", Cause.BUSY),
         ("import torch; torch.empty(1 << 60)", "out of memory on rank 0: ", Cause.MEMORY),
         ("raise RuntimeError('CUDA out of memory. Tried')", "out of memory on rank 0: CUDA out of", Cause.MEMORY),
         ("import cotune; cotune.report(epoch=2, accuracy=float('nan'))", "rank 0 reported accuracy nan", Cause.JOB),
@@ -210,3 +237,23 @@ def _command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize(("times", "started"), [(1, 2), (2, 2)])
+def test_a_start_whose_device_is_still_another_s_is_begun_again_once(
+    local: Local, launch: Make, tmp_path: Path, times: int, started: int
+) -> None:
+    made = launch(HELD, command=(sys.executable, "train.py", str(times)))
+    (*_, sample) = attempt(local, made, StopRule(), Sample(made.config, id=made.id, folder=str(made.folder)))
+    assert len((Path(made.job.folder) / "tries").read_text()) == started
+    if times == started:
+        assert sample.refused
+        other = Sample(Config.data_parallel(8, 1), 1.0, 1.0)
+        assert informative([other, sample]) == (other,), "the next profile tries its config"
+        plans = forecaster(made.job, [other, sample], Cluster(), accuracy=None)(Configs.of([made.config]), 1)
+        assert np.isfinite(plans.epoch_seconds[0])
+        return
+    assert sample.failure is None
+    assert sample.epochs == 4
+    assert "as its device was still busy" in (sample.warning or "")
+    assert (sample.terms.engine or 0.0) < sample.seconds - 1.0, "what was lost is no part of the engine's start"

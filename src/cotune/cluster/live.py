@@ -22,7 +22,7 @@ from cotune.errors import CotuneError
 from cotune.run.attempt import ENOUGH, Growing, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
-from cotune.types import Cause, Failure, Job, Sample
+from cotune.types import Failure, Job, Sample
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
@@ -203,7 +203,7 @@ class LiveWorld:
         job.done_before, job.growing = job.done, None
         job.starts.append(sample)
         self._save(job.planned.job, sample)
-        lost = sample.failure is not None and sample.failure.cause is Cause.OUTSIDE
+        lost = sample.failure is not None and sample.failure.from_outside
         if job.stopping == ENOUGH and (sample.failure is None or lost) and _unfinished(launch, sample):
             self._journal.stopped(job)
             if job is stopped:

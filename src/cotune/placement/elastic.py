@@ -23,7 +23,6 @@ from cotune.placement.pipeline import checkpoint as checkpoints
 from cotune.placement.problems import in_words
 from cotune.placement.staged import RESULT, Engines, Staged, Tell, failed, started
 from cotune.run.launch import Ended, Reported
-from cotune.types import Cause
 
 RESTARTS = 3
 _STAGES = "stages.json"
@@ -107,7 +106,7 @@ def described(staged: Staged) -> str:
 
 
 def _from_outside(ended: Ended) -> bool:
-    return ended.failure is not None and ended.failure.cause is Cause.OUTSIDE
+    return ended.failure is not None and ended.failure.from_outside
 
 
 def _what_is_left(there: Engines, staged: Staged) -> Staged:

@@ -137,14 +137,14 @@ def failing(samples: Sequence[Sample]) -> list[Sample]:
 def informative(samples: Sequence[Sample]) -> tuple[Sample, ...]:
     """Return the samples in their order, less the failures that say nothing of their config.
 
-    Such a start told nothing that could be read, or failed before the job had ever run: with a module missing, any
-    config would have failed.
+    Such a start told nothing that could be read, could not have its device, or failed before the job had ever run: with
+    a module missing, any config would have failed.
     """
     ran, told = False, []
     for sample in trusted(samples):
         ran = ran or sample.epoch_seconds is not None
         of_config = sample.out_of_memory or sample.apart
-        if not (sample.unheard or (sample.failed and not of_config and not ran)):
+        if not (sample.unheard or sample.refused or (sample.failed and not of_config and not ran)):
             told.append(sample)
     return tuple(told)
 

@@ -3,6 +3,7 @@
 A profile is a short run and a run is a long profile: both are this generator, which
 yields the sample as it grows, so that whoever reads it can store every step. It decides
 when enough was seen (`StopRule`); what the reports say of speed is `cotune.training_speed`.
+Where its device was still another's, it is begun again, once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, Literal
 
 from cotune import progress
 from cotune.jobfile.script_digest import note_digests
-from cotune.run.launch import Ended, Engine, Launch, Reported, Started, checkpoint_seconds
+from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.run.logged import written_log
 from cotune.run.training import ended_short
@@ -36,6 +37,7 @@ _QUIET = 1.0  # seconds of silence that are worth a word
 _RESERVED = 0.1  # of a budget, at most, for coming to an end within it
 _LINGER_SECONDS = 5.0  # without an end after the last epoch, before that is told
 HERE = "local"  # the engine whose workers share this machine with whatever else runs on it
+_LETTING_GO = 1.0  # seconds for whoever still has the device
 _TELL_SECONDS = 0.5  # between two samples that only say how far it is
 Stop = Failure | Literal["enough"]  # why a start is stopped: something is wrong with it, or enough was seen
 
@@ -85,6 +87,12 @@ def attempt(engine: Engine, launch: Launch, until: StopRule, sample: Sample) -> 
     while True:
         try:
             event = engine.wait(_TICK)
+            if stopping is None and growing.refused(event):
+                engine.wait(_LETTING_GO)
+                growing.begin_again(engine.now())
+                engine.start(launch)
+                heard = None
+                continue
         except KeyboardInterrupt:
             yield growing.interrupted(engine.now())
             raise
@@ -120,12 +128,22 @@ class Growing:
         self.paused = 0.0
         self.up = begun
         self.is_up = False
+        self.lost: float | None = None  # seconds until it was begun again
         self.resumed_at = sample.epochs
         self.told_at = self.longest_gap = self.yielded_at = 0.0
 
     def started(self, event: Started) -> None:
         self.up, self.is_up = event.at, True
         self.sample = replace(self.sample, modelled=event.modelled is not None, terms=self._terms(None))
+
+    def refused(self, event: Event | None) -> bool:
+        """Say whether it ended without its device, and is yet to be begun again."""
+        if not isinstance(event, Ended) or event.launch != self.launch.id or event.failure is None:
+            return False
+        return event.failure.cause is Cause.BUSY and not self.marks and self.lost is None
+
+    def begin_again(self, now: float) -> None:
+        self.lost, self.up, self.is_up = now - self.begun, now, False
 
     def told(self, event: Reported) -> bool:
         """Take in a report; return whether the sample says more than before, or is half a second further."""
@@ -181,7 +199,7 @@ class Growing:
 
     def _terms(self, startup: float | None) -> Terms:
         times = {name: median(each) for name, each in self.times.items()}
-        return Terms(engine=self.up - self.begun, startup=startup, **shares(self.marks), **times)
+        return Terms(engine=self.up - self.begun - (self.lost or 0.0), startup=startup, **shares(self.marks), **times)
 
     def reason_to_stop(self, until: StopRule, now: float, heard: float | None) -> Stop | None:
         if until.epochs is not None and self.sample.epochs >= until.epochs and self._is_pace_told():
@@ -260,6 +278,8 @@ class Growing:
     def _odd(self, event: Ended, stopping: Stop | None) -> Iterator[str]:
         """Yield what is strange about a start that did not fail."""
         said, launch = self.sample, self.launch
+        if self.lost is not None:
+            yield f"begun again after {self.lost:.3g} s, as its device was still busy"
         if len(self.marks) == 1 and self.marks[0].epoch > 0:
             yield "one report only, so start-up counts as training: report epoch=0 before the first step"
         elif said.epoch_seconds is not None and told_seconds(self.marks) <= 0:

@@ -2,7 +2,7 @@
 
 The line starts with `out of memory`, or with the rank and its error, exit code or signal.
 Out of memory is told by the error, or by the system's count of kills. Of signals, those
-that somebody sends are no error of the job.
+that somebody sends are no error of the job, nor is a device that whoever had it before has not let go yet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from cotune.types import Cause, Failure
 _MEMORY_WORDS = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
 _MEMORY_ERRORS = ("MemoryError", "OutOfMemoryError", "_ArrayMemoryError")
 _REFUSED = re.compile(r"unrecognized arguments|arguments are required|no such option", re.IGNORECASE)  # by any config
+_DEVICE_BUSY = re.compile(r"device\(s\) is/are busy or unavailable|MPS server is not ready", re.IGNORECASE)
+_BUSY_LINES = 8  # of a log, that end with what torch has to add
 _SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSTOP)
 _LOG_BYTES = 4096
 
@@ -34,12 +36,15 @@ def reason(folder: Path, rank: int, memory_kills: int) -> Failure:
     if record.error in _MEMORY_ERRORS or _MEMORY_WORDS.search(text):
         return _no_memory(rank, text or record.error or "")
     if record.error and record.error != "SystemExit":
+        cause = Cause.BUSY if _DEVICE_BUSY.search(text) else Cause.JOB
         where = f" ({record.where})" if record.where else ""
-        return Failure(f"rank {rank} crashed: {record.error}{': ' + text if text else ''}{where}")
+        return Failure(f"rank {rank} crashed: {record.error}{': ' + text if text else ''}{where}", cause)
     said = text or last_line(folder, rank)
     if _MEMORY_WORDS.search(said):
         return _no_memory(rank, said)
-    cause = Cause.UNHEARD if _REFUSED.search(said) else Cause.JOB
+    busy = next(filter(_DEVICE_BUSY.search, last_lines(folder, rank, _BUSY_LINES)), "")
+    cause = Cause.UNHEARD if _REFUSED.search(said) else Cause.BUSY if busy else Cause.JOB
+    said = busy or said
     return Failure(f"rank {rank} ended with exit code {record.exit_code}{': ' + said if said else ''}", cause)
 
 

@@ -29,7 +29,7 @@ from cotune.identity import new_id, timestamp
 from cotune.jobfile.command import may_keep_checkpoints
 from cotune.run.attempt import HERE, StopRule, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
-from cotune.types import Cause, Config, Failure, Job, Sample, Stage, split_over
+from cotune.types import Config, Failure, Job, Sample, Stage, split_over
 from cotune.units import duration
 
 HYSTERESIS = 0.05
@@ -89,7 +89,7 @@ def supervise(
             launch, sample = going_on(launch, sample, move.config)
             yield RunMoment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
-        if sample.failure is None or sample.failure.cause is not Cause.OUTSIDE:
+        if sample.failure is None or not sample.failure.from_outside:
             return
         fruitless = 0 if sample.curve else fruitless + 1
         if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch.folder):

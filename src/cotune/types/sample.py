@@ -51,6 +51,7 @@ class Cause(StrEnum):
     APART = "apart"  # its workers never met: each trained alone, as those of any other config would
     UNHEARD = "unheard"  # it refused its arguments, or said nothing that we could read, as any config would
     OUTSIDE = "outside"  # a kill, silence, a lost node: it may go on from its checkpoint
+    BUSY = "busy"  # its device was still another's just then, as it may be to any config
     INTERRUPTED = "interrupted"  # no fault of the config, which may be tried again
     NOT_RECORDED = "not recorded"  # a recording does not say
 
@@ -66,6 +67,11 @@ class Failure:
     @classmethod
     def interrupted(cls, why: str) -> Failure:
         return cls(f"interrupted: {why}", Cause.INTERRUPTED)
+
+    @property
+    def from_outside(self) -> bool:
+        """Return whether neither job nor config is to blame, so that it may go on from its checkpoint."""
+        return self.cause in (Cause.OUTSIDE, Cause.BUSY)
 
     def __str__(self) -> str:
         return self.words
@@ -139,6 +145,11 @@ class Sample:
     def unheard(self) -> bool:
         """Return whether it ended without a word that could be read, as any other config would."""
         return self.failure is not None and self.failure.cause is Cause.UNHEARD
+
+    @property
+    def refused(self) -> bool:
+        """Return whether it could not have its device before it ever trained, which says nothing of its config."""
+        return self.failure is not None and self.failure.cause is Cause.BUSY and self.epoch_seconds is None
 
     @property
     def apart(self) -> bool:

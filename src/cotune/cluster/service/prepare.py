@@ -34,7 +34,7 @@ from cotune.run.launch import Engine, Launch
 from cotune.run.lease import current
 from cotune.run.opening import opened_engine
 from cotune.store import open_store, rows
-from cotune.types import Cause, Cluster, Forecast, Sample
+from cotune.types import Cluster, Forecast, Sample
 from cotune.units import duration
 
 MOST_OF_DEADLINE = 0.25  # that measuring may take, where the job file allows it more
@@ -153,7 +153,7 @@ def _came_from_outside(error: EngineError) -> bool:
     """Say whether nothing was measured because starts were killed: it was no config's fault, and may go well again."""
     samples = error.facts.get("samples")
     failures = [one.failure for one in samples if isinstance(one, Sample)] if isinstance(samples, list) else []
-    return bool(failures) and all(failure is not None and failure.cause is Cause.OUTSIDE for failure in failures)
+    return bool(failures) and all(failure is not None and failure.from_outside for failure in failures)
 
 
 def _end_with_the_service() -> None:
