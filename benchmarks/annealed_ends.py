@@ -177,7 +177,7 @@ def _judged(runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool) ->
         learning = forecaster(job, samples, Cluster())(Configs.of([samples[-1].config]), LENGTHS[-1]).learning
         assert learning is not None
         for length in ASKED:
-            place = int(learning.column(np.array([float(length)]))[0])
+            place = int(learning.column(0, np.array([float(length)]))[0])
             middle = float(learning.best[0, place])
             ends = [runs[task, shape, one, batch, length].curve[-1] for one in SEEDS]
             low, high = middle - Z90 * learning.fall[0, place], middle + Z90 * learning.spread[0, place]

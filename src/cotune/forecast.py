@@ -34,6 +34,8 @@ LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judge
 class Learning:
     """What recipes (rows) have learnt after step, 2 step, ... epochs (columns); accuracy rises (sign applied).
 
+    A recipe that is evaluated less often than others has its last column repeated.
+
     Where the learning rate falls to the end of each run, these are the ends of runs of so many epochs. `way` then says
     of a run that is told its length what it is worth after some epochs: the annealed epochs that have learnt as much,
     and how far below their end it still is. It is told multiples of `grain` epochs.
@@ -48,15 +50,23 @@ class Learning:
     source: Sources  # of each recipe, up to the epoch that is told
     told: Floats  # of each recipe: beyond it all is extrapolated
     ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
-    step: float = 1.0  # epochs between two evaluations
+    step: Floats | float = 1.0  # epochs between two evaluations, of each recipe or of all
     way: Callable[[float, Floats], tuple[Floats, Floats]] | None = None
     grain: float = 1.0
     turn: Floats | None = None  # of each recipe, epochs from which it gets worse, as its curves have; else infinite
 
-    def column(self, epochs: Floats) -> Ints:
-        """Return the column of each number of epochs: the first for none, the last for more than there are."""
-        place = np.ceil(np.minimum(epochs / self.step, self.best.shape[1]) - _SAME).astype(np.int64)
-        return np.asarray(np.maximum(place - 1, 0))
+    @property
+    def steps(self) -> Floats:
+        """Return the epochs between two evaluations of each recipe."""
+        return np.broadcast_to(np.asarray(self.step, dtype=np.float64), len(self.best))
+
+    def evaluated(self, recipe: Ints | int, epochs: Floats | float) -> Ints:
+        """Return how many evaluations some recipes have had after so many epochs."""
+        return np.asarray(np.floor(epochs / self.steps[recipe] + _SAME), dtype=np.int64)
+
+    def column(self, recipe: Ints | int, epochs: Floats) -> Ints:
+        """Return the column of the last evaluation in so many epochs, of those there are; the first for none."""
+        return np.clip(self.evaluated(recipe, epochs), 1, self.best.shape[1]) - 1
 
     def at(self, luck: float) -> Floats:
         """Return the best so far, so many deviations above its median."""

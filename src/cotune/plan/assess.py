@@ -101,7 +101,9 @@ class Assessment:
 
     def _at_cap(self, learning: Learning, luck: float) -> Floats:
         """Return the accuracy of each config after its cap of epochs, so many deviations above the median."""
-        return np.asarray(learning.at(luck)[learning.recipe, learning.column(self.epochs.astype(np.float64))])
+        return np.asarray(
+            learning.at(luck)[learning.recipe, learning.column(learning.recipe, self.epochs.astype(np.float64))]
+        )
 
     def rest(self, row: int) -> Forecast | None:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""
@@ -172,7 +174,7 @@ class Assessment:
         taken = np.minimum(of_rows(self.needed, self.outlook, rows), self.goal.max_epochs)
         if self.all_epochs:
             taken = np.repeat(self.epochs[rows, None].astype(np.float64), self.outlook.draws, axis=1)
-        more = _left(taken, trained[:, None], step_of(self.outlook))
+        more = _left(taken, trained[:, None], step_of(self.outlook, rows)[:, None])
         spent = np.where(more > 0, self.outlook.begun(rows), 0.0) + more * self.outlook.each(rows)
         return taken, more, spent
 
@@ -186,7 +188,7 @@ class Assessment:
         if learning is None or source is None:
             return None
         recipe = learning.recipe[row]
-        column = learning.column(taken)
+        column = learning.column(recipe, taken)
         spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
         reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
         return Quantity(*_quantiles(self.sign * reached + 0.0)[0], source, "")  # no loss of -0
@@ -243,7 +245,7 @@ def as_long_as_allowed(outlook: Outlook, goal: Goal, rate: Floats, sign: int) ->
     """
     cap = np.zeros(len(outlook.configs))
     for rows, fits in longest_epochs(outlook, goal, rate, MID):
-        cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook))
+        cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook, rows))
     needed = epochs_needed(outlook, goal, sign)
     if goal.target is None or goal.prefer == "accurate" or outlook.learning is None or outlook.learning.way is None:
         return outlook, needed, cap
@@ -280,7 +282,7 @@ def _credit(outlook: Outlook, goal: Goal, cluster: Cluster, sign: int, probabili
             probability[rows] = np.maximum(probability[rows], then.probability[0])
 
 
-def _left(taken: Floats, trained: Floats, step: float) -> Floats:
+def _left(taken: Floats, trained: Floats, step: Floats) -> Floats:
     """Return the epochs left of so many: a step at least, unless the target is met already (infinite)."""
     return np.where(np.isinf(trained), 0.0, np.where(trained > 0, np.maximum(taken - trained, step), taken))
 

@@ -31,11 +31,13 @@ def epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
         return np.full((1, outlook.draws), float(goal.cap))
     if sign * goal.target > learning.ceiling:
         return np.full((len(learning.best), outlook.draws), np.inf)
-    most = round(goal.max_epochs / learning.step)
+    evaluated = learning.evaluated(np.arange(len(learning.best)), goal.max_epochs)
+    most = int(evaluated.max(initial=1))
     best, above, below = (part[:, :most] for part in (learning.best, learning.spread, learning.fall))
     missing = sign * goal.target - best
     spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
-    bound = np.minimum.accumulate(np.clip(missing / spread, -1e9, 1e9), axis=1)
+    bound = np.where(np.arange(best.shape[1]) < evaluated[:, None], np.clip(missing / spread, -1e9, 1e9), 1e9)
+    bound = np.minimum.accumulate(bound, axis=1)
     recipes, epochs = bound.shape
     order = np.argsort(outlook.z_accuracy)
     waiting = np.searchsorted(outlook.z_accuracy[order], bound)
@@ -43,7 +45,7 @@ def epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
     counts = np.bincount(places, minlength=recipes * (outlook.draws + 1)).reshape(recipes, -1)
     met_after = epochs - np.cumsum(counts, axis=1)[:, :-1] + 1.0
     needed = np.empty((recipes, outlook.draws))
-    needed[:, order] = np.where(met_after <= epochs, met_after * learning.step, np.inf)
+    needed[:, order] = np.where(met_after <= epochs, met_after * learning.steps[:, None], np.inf)
     return needed
 
 
@@ -53,8 +55,8 @@ def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float
     Nobody trains on where curves have turned.
     """
     around, between = _around(outlook, confidence)
-    step = step_of(outlook)
     for rows in _blocks(outlook, rate):
+        step = step_of(outlook, rows)
         slow = np.quantile(around.each(rows), between, axis=1)
         allowed = np.full(len(rows), np.inf)
         if goal.deadline is not None:
@@ -102,9 +104,10 @@ def affordable(goal: Goal, spent: Floats, rate: Floats) -> Mask:
     return kept
 
 
-def step_of(outlook: Outlook) -> float:
-    """Return the epochs between two evaluations, after which a run may stop."""
-    return 1.0 if outlook.learning is None else outlook.learning.step
+def step_of(outlook: Outlook, rows: Ints) -> Floats:
+    """Return the epochs between two evaluations of some configs, after which a run may stop."""
+    learning = outlook.learning
+    return np.ones(len(rows)) if learning is None else learning.steps[learning.recipe[rows]]
 
 
 def of_rows(needed: Floats, outlook: Outlook, rows: Ints) -> Floats:

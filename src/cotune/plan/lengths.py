@@ -35,8 +35,8 @@ def lengths(learning: Learning, goal: Goal, needed: Floats, cap: Floats) -> Floa
 def told(learning: Learning, length: Floats) -> Learning:
     """Return what runs learn that are told so many epochs: nothing more after their end."""
     assert learning.way is not None
-    epochs = learning.step * np.arange(1.0, learning.best.shape[1] + 1)
-    rows = [_on_the_way(learning, row, float(most), epochs) for row, most in enumerate(length)]
+    places = np.arange(1.0, learning.best.shape[1] + 1)
+    rows = [_on_the_way(learning, row, float(most), learning.steps[row] * places) for row, most in enumerate(length)]
     best, middle, spread, fall = (np.stack(part) for part in zip(*rows, strict=True))
     best = np.maximum.accumulate(best, axis=1)
     return replace(learning, best=best, evaluation=middle, spread=spread, fall=fall, way=None)

@@ -64,7 +64,7 @@ def prospects(
     *,
     time_left: float,
     begin: Floats,
-    step: float = 1.0,
+    step: Floats | float = 1.0,
     sunk: float = 0.0,
     constants: MovingConstants = CONSTANTS,
 ) -> Prospect:

@@ -234,5 +234,5 @@ def _reached(found: Assessment, learning: Learning, goal: Goal) -> tuple[Floats,
         recipe = learning.recipe[rows]
         for best, longest in ((reached, epochs), (shown, np.minimum(epochs, learning.told[recipe]))):
             fits = longest > 0
-            best[rows[fits]] = surest[recipe[fits], learning.column(longest[fits])]
+            best[rows[fits]] = surest[recipe[fits], learning.column(recipe[fits], longest[fits])]
     return reached, shown

@@ -30,7 +30,8 @@ more, none is expected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -68,6 +69,8 @@ _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone 
 _NEVER = 10.0  # below all that was shown, in the range of what was
 _COLLAPSED = 0.25  # of that range, around a curve that collapsed
 _MOSTLY = 0.5  # of what neighbours tell of a recipe, from which it is thought to have turned
+_MOST_STEPS = 256  # between evaluations, that are told apart: each costs some milliseconds
+_ALIKE = 1.03  # by which two differ that are not, where there are more
 _BY_BATCH = Recipes()  # accuracy depends on the global batch alone
 _OUTSIDE = 1.5  # how much faster than between batches the spread grows outside them
 
@@ -113,7 +116,7 @@ class AccuracyOutlook:
     luck: Luck
     recipes: Recipes = _BY_BATCH
     going: Mapping[Recipe, LearningCurve] = field(default_factory=dict)  # what a run of a recipe goes on from
-    step: float = 1.0  # epochs between two evaluations
+    steps: Callable[[Ints, float], Floats] | None = None  # epochs between evaluations at some global batches; else one
     annealing: Annealing | None = None  # where curves are of the ends of annealed runs
     grain: float = 1.0  # epochs of which a run is told a multiple
     fixed_rate: bool = False  # the learning rate does not grow with the batch
@@ -132,11 +135,29 @@ class AccuracyOutlook:
 
     def predict(self, configs: Configs, max_epochs: int) -> Learning:
         """Return what configs of one recipe each learn by every evaluation up to `max_epochs`."""
-        epochs = self.step * np.arange(1.0, round(max_epochs / self.step) + 1)
+        if self.steps is None:
+            return self._predicted(configs, max_epochs, 1.0)
+        steps = self.steps(configs.global_batch, max_epochs)
+        distinct = np.unique(steps)
+        if len(distinct) > _MOST_STEPS:
+            steps = _ALIKE ** np.round(np.log(steps) / np.log(_ALIKE))
+            distinct = np.unique(steps)
+        if len(distinct) == 1:
+            return self._predicted(configs, max_epochs, float(distinct[0]))
+        alike = [np.flatnonzero(steps == step) for step in distinct]
+        parts = [
+            self._predicted(configs.take(rows), max_epochs, float(step))
+            for rows, step in zip(alike, distinct, strict=True)
+        ]
+        return _together(parts, np.argsort(np.concatenate(alike)))
+
+    def _predicted(self, configs: Configs, max_epochs: int, step: float) -> Learning:
+        """Return the same of configs that are evaluated after as many epochs."""
+        epochs = step * np.arange(1.0, max(math.floor(max_epochs / step * (1 + _CERTAIN)), 1) + 1)
         alike = self.recipes.configs(configs)
         near = self._near(alike, self.recipes.strange(configs))
         median = self.model.predict(alike, epochs)
-        early = self.model.predict(alike, np.array([EARLY * self.step]))
+        early = self.model.predict(alike, np.array([EARLY * step]))
         luck = self._between_runs(near)
         below, above = apart(median, early, np.hypot(luck, self.pace * near.far))
         if self.fixed_rate:
@@ -150,7 +171,7 @@ class AccuracyOutlook:
         later = max(_LATER * self.per_epoch, few) * doublings
         shown = np.minimum(self._best(median, noise) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
-        ended = np.clip(np.ceil(2**near.end / self.step).astype(np.int64) - 1, 0, len(epochs) - 1)
+        ended = np.clip(np.ceil(2**near.end / step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         rising = (1 - near.turned)[:, None]
         spread = np.sqrt(above**2 + always + (rising * later) ** 2)
@@ -170,7 +191,7 @@ class AccuracyOutlook:
             source=self._source(near),
             told=2**near.end,
             ceiling=min(self.ceiling, self.bound),
-            step=self.step,
+            step=np.full(configs.length, step),
             way=self.annealing.way if self.annealing else None,
             grain=self.grain,
             turn=self._turns(near, best, epochs) if self.annealing is None else None,
@@ -183,7 +204,7 @@ class AccuracyOutlook:
             return None
         top = epochs[(best >= best[:, -1:] - _CERTAIN * self.range).argmax(axis=1)]
         late = top * np.exp(Z90 * np.hypot(self._between_runs(near), self.pace * near.far))
-        return np.where(turned, self.step * np.ceil(late / self.step), np.inf)
+        return np.where(turned, epochs[0] * np.ceil(late / epochs[0]), np.inf)
 
     def _quickest(self, alike: Configs, median: Floats, lucky: Floats, epochs: Floats) -> Floats:
         """Return by how much recipes may be above their median at a fixed learning rate.
@@ -193,9 +214,7 @@ class AccuracyOutlook:
         """
         largest = max(self.found, key=lambda curve: curve.global_batch)
         config = Config.data_parallel(largest.batch_size, max(1, largest.global_batch // largest.batch_size))
-        law, early = (
-            self.model.predict(Configs.of([config]), places) for places in (epochs, np.array([EARLY * self.step]))
-        )
+        law, early = (self.model.predict(Configs.of([config]), places) for places in (epochs, EARLY * epochs[:1]))
         above = apart(law, early, np.array([self.luck.deviation(1.0)]))[1]
         larger = (alike.global_batch > largest.global_batch)[:, None]
         return np.where(larger, np.maximum(lucky, above + (law - median) / Z90), np.inf)
@@ -294,6 +313,29 @@ class AccuracyOutlook:
         first = min(float(curve.epochs[0]) for curve in self.found)
         if first <= epochs[-1]:
             best[:, epochs < first] = min(float(np.min(curve.accuracy)) for curve in self.found) - _NEVER * self.range
+
+
+def _together(parts: Sequence[Learning], order: Ints) -> Learning:
+    """Return what recipes of several steps between evaluations learn as one, in an order."""
+    wide = max(part.best.shape[1] for part in parts)
+
+    def table(tables: Sequence[Floats]) -> Floats:
+        return np.vstack([np.pad(one, ((0, 0), (0, wide - one.shape[1])), mode="edge") for one in tables])[order]
+
+    never = [np.full(len(part.best), np.inf) if part.turn is None else part.turn for part in parts]
+    return replace(
+        parts[0],
+        recipe=np.arange(len(order)),
+        best=table([part.best for part in parts]),
+        spread=table([part.spread for part in parts]),
+        fall=table([part.fall for part in parts]),
+        evaluation=table([part.evaluation for part in parts]),
+        evaluation_spread=table([part.evaluation_spread for part in parts]),
+        source=np.concatenate([part.source for part in parts])[order],
+        told=np.concatenate([part.told for part in parts])[order],
+        step=np.concatenate([part.steps for part in parts])[order],
+        turn=None if all(part.turn is None for part in parts) else np.concatenate(never)[order],
+    )
 
 
 @lru_cache(KEPT)

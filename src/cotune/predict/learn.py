@@ -30,7 +30,7 @@ from cotune.predict.luck import Luck
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.auto import Auto, with_nodes
 from cotune.predict.recipes import Recipes
-from cotune.predict.resolution import evaluations, resolved, step_of
+from cotune.predict.resolution import Rhythm, resolved, rhythm_of
 from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
@@ -59,7 +59,8 @@ class Forecaster:
     engine: float
     engine_spread: float
     startup: _Term
-    overhead: _Term
+    overhead: _Term  # of an evaluation
+    rhythm: Rhythm
     memory: MemoryLaw
     too_large: tuple[Config, ...]
     broken: tuple[Config, ...]  # whose own error would come again
@@ -109,7 +110,7 @@ class Forecaster:
             seconds_source=source,
             startup=self.engine + self.startup.of(workers),
             startup_spread=self.engine_spread,
-            overhead=self.overhead.of(workers),
+            overhead=self.overhead.of(workers) / self.rhythm.gaps(configs.global_batch),
             z_time=z_time,
             z_accuracy=z_accuracy,
             learning=self._learning(self.accuracy, configs, max_epochs),
@@ -196,9 +197,6 @@ class _Term:
                 return cls(float(base), float(slope))
         return cls(float(np.median([value for _, value in points])))
 
-    def times(self, factor: float) -> _Term:
-        return _Term(self.base * factor, self.slope * factor)
-
     def of(self, workers: Floats) -> Floats:
         return self.base + self.slope * workers
 
@@ -231,7 +229,7 @@ def learn(
     told = [annealing.annealed(job, sample) for sample in samples] if annealing else samples
     learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(told), accuracy)
     if learnt is not None:
-        learnt = resolved(learnt, job, step_of(job, samples), annealing)
+        learnt = resolved(learnt, job, rhythm_of(job, samples, annealing), annealing)
     ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
     engine, engine_spread = engine_start(samples)
     return Forecaster(
@@ -243,7 +241,8 @@ def learn(
         engine=engine,
         engine_spread=engine_spread,
         startup=_Term.fit(at_last_load([one for one in known if one.terms.startup] or known), "startup"),
-        overhead=_Term.fit(known, "evaluation", "checkpoint").times(evaluations(job, known)),
+        overhead=_Term.fit(known, "evaluation", "checkpoint"),
+        rhythm=rhythm_of(job, known),
         memory=MemoryLaw.of(job, samples),
         too_large=tuple(sample.config for sample in failing(samples) if sample.out_of_memory),
         broken=_broken(samples, known),

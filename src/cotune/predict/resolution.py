@@ -1,9 +1,15 @@
-"""At which epochs a forecast speaks of accuracy: where the job tells it, once an epoch or several times in one."""
+"""At which epochs a forecast speaks of accuracy: where the job tells it, once an epoch, more often or less.
+
+    gap of a batch b = gap                                  epochs, tokens: so much data between two evaluations
+                     = gap x b / batch of the gap           steps: so many steps, whatever they take
+
+Which of the two it is, the unit of the job says, unless samples of several batches tell otherwise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,36 +18,83 @@ from cotune import progress
 from cotune.predict.accuracy import AccuracyOutlook
 from cotune.predict.annealing import Annealing
 from cotune.predict.fits import KEPT
-from cotune.types import RECORDED, Job, ProgressUnit, Sample
+from cotune.types import RECORDED, Floats, Ints, Job, ProgressUnit, Sample
+from cotune.types.job import EPOCHS
 
 _MOST_IN_EPOCH = 16  # evaluations in an epoch that a forecast tells apart
+_MOST_IN_PART = 2  # and in a part that a length is cut into
 _OFTEN = 0.5  # epochs between evaluations, from which a forecast is finer than epochs
+_WHOLE = 0.05  # of an epoch, or of the evaluations in one: so near, evaluations come at the ends of epochs
+_UNEVEN = 0.1  # of ln gap between batches, from which gaps are not the same for all
 
 
-def evaluations(job: Job, samples: Sequence[Sample]) -> float:
-    """Return how often a job is evaluated in a part of its length, as measured; once where it tells no more."""
-    spans = [(len(one.curve) - 1, one.curve[-1].epoch - one.curve[0].epoch) for one in samples if len(one.curve) > 1]
-    often = [count / parts for count, parts in spans if parts > 0]
-    if job.counting == ProgressUnit() and step_of(job, samples) == 1:
-        return 1.0
-    return float(np.median(often)) if often else 1.0
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """The parts between two evaluations of a job: of any batch, or of the one named and in steps of it."""
+
+    gap: float = 1.0
+    global_batch: int | None = None
+    counting: ProgressUnit = EPOCHS
+    grain: float | None = None  # parts that a run is told a multiple of, where its learning rate falls to its end
+    live: bool = False  # as measured; a recording is replayed in whole epochs
+
+    def gaps(self, global_batch: Ints) -> Floats:
+        """Return the parts between two evaluations at some batches."""
+        share = 1.0 if self.global_batch is None else global_batch / self.global_batch
+        return np.asarray(self.gap * share * np.ones(len(global_batch)))
+
+    def steps(self, global_batch: Ints, most: float) -> Floats:
+        """Return the parts after which a forecast speaks of accuracy: none are longer than a whole run."""
+        gaps = self.gaps(global_batch)
+        if not self.live:
+            return np.ones(len(gaps))
+        if self.grain is not None:
+            found = self.grain / np.clip(np.round(self.grain / gaps), 1, _MOST_IN_EPOCH * self.grain)
+        elif self.counting.parts == 1:
+            often = 1 / np.clip(np.round(1 / gaps), 1, _MOST_IN_EPOCH)
+            found = np.where(gaps <= _OFTEN, often, np.maximum(np.round(gaps), 1.0))
+        else:
+            found = gaps * np.ceil(1 / (gaps * _MOST_IN_PART))
+        return np.minimum(found, most)
 
 
-def step_of(job: Job, samples: Sequence[Sample]) -> float:
-    """Return the epochs between two evaluations where a job tells several in an epoch; else one.
-
-    A recording is replayed in whole epochs, and a length that is cut into parts is as fine already.
-    """
+def rhythm_of(job: Job, samples: Sequence[Sample], annealing: Annealing | None = None) -> Rhythm:
+    """Return how often a job is evaluated, as measured; once in a part where nothing tells."""
     live = [one for one in samples if one.engine != RECORDED and len(one.curve) > 1]
-    if not live or job.counting.parts != 1:
-        return 1.0
-    gap = float(np.median(np.concatenate([np.diff([point.epoch for point in one.curve]) for one in live])))
-    return 1 / min(round(1 / gap), _MOST_IN_EPOCH) if 0 < gap <= _OFTEN else 1.0
+    gaps = [(float(np.median(np.diff([point.epoch for point in one.curve]))), one.config.global_batch) for one in live]
+    gaps = [(gap, batch) for gap, batch in gaps if gap > 0]
+    if not gaps:
+        return Rhythm()
+    each, batches = (np.array(part, dtype=np.float64) for part in zip(*gaps, strict=True))
+    grain = None if annealing is None else float(progress.whole_units(job, 1))
+    if _in_steps(job, each, batches):
+        usual = int(np.median(batches))
+        gap = float(np.median(each / batches))
+        gap = round(gap * job.examples) / job.examples if job.examples and gap * job.examples > 1 else gap
+        return Rhythm(gap * usual, usual, job.counting, grain, live=True)
+    return Rhythm(_even(float(np.median(each)), job.counting), None, job.counting, grain, live=True)
+
+
+def _in_steps(job: Job, gaps: Floats, batches: Floats) -> bool:
+    """Say whether evaluations come after so many steps instead of so much data."""
+    by_data, by_steps = (float(np.ptp(np.log(part))) for part in (gaps, gaps / batches))
+    if job.counting.unit == "steps":
+        return by_steps <= max(_UNEVEN, by_data)
+    return by_data > _UNEVEN and by_steps <= _UNEVEN
+
+
+def _even(gap: float, counting: ProgressUnit) -> float:
+    """Return a gap of about so many whole epochs, or so many in a whole epoch, as exactly that."""
+    if counting.unit != "epochs" or counting.parts == 1:
+        return gap
+    epochs = gap / counting.parts
+    whole = max(round(epochs), 1) if epochs >= 1 else 1 / round(1 / epochs)
+    return whole * counting.parts if abs(epochs / whole - 1) <= _WHOLE else gap
 
 
 @lru_cache(KEPT)
-def resolved(outlook: AccuracyOutlook, job: Job, step: float, annealing: Annealing | None) -> AccuracyOutlook:
+def resolved(outlook: AccuracyOutlook, job: Job, rhythm: Rhythm, annealing: Annealing | None) -> AccuracyOutlook:
     """Return an outlook at the resolution of the job's evaluations; of the ends of runs where it is of those."""
-    if step == 1 and annealing is None:
+    if not rhythm.live and annealing is None:
         return outlook
-    return replace(outlook, step=step, annealing=annealing, grain=float(progress.whole_units(job, 1)))
+    return replace(outlook, steps=rhythm.steps, annealing=annealing, grain=float(progress.whole_units(job, 1)))

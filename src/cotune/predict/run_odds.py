@@ -103,7 +103,8 @@ class RunLaw:
 
     def believe(self, curve: Sequence[tuple[float, float]], done: float) -> RunBelief:
         """Return what is believed of a run after evaluations (epoch, accuracy that rises)."""
-        epochs = np.arange(self.learning.step, self.length + 1e-9, self.learning.step)
+        step = float(self.learning.steps[0])
+        epochs = np.arange(step, self.length + 1e-9, step)
         met = self._shown(epochs) + self._level(curve)[:, None] >= self.target
         met &= (epochs > done)[None, :]  # what is behind it did not meet the target
         needed = self._evaluated(np.where(met.any(axis=1), epochs[met.argmax(axis=1)], np.inf), curve)
@@ -133,7 +134,7 @@ class RunLaw:
     def _law(self) -> tuple[Floats, Floats]:
         """Return ln epochs and what the law shows there, some doublings before its first evaluation as it begins."""
         law = np.maximum.accumulate(self.learning.evaluation[0])
-        logs = np.log(self.learning.step * np.arange(1.0, len(law) + 1))
+        logs = np.log(self.learning.steps[0] * np.arange(1.0, len(law) + 1))
         if len(law) < 2:
             return logs, law
         before = _BEFORE * np.log(2)

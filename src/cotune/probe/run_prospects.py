@@ -17,7 +17,7 @@ from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.predictors.curve import out_of_reach
-from cotune.predict.resolution import step_of
+from cotune.predict.resolution import rhythm_of
 from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import Leg, Way, WayPrior, renewed, usual_ways
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
@@ -112,7 +112,7 @@ class RunProspects:
             self.rate[rows],
             time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
             begin=begin[rows],
-            step=step_of(self.job, (*self.known, *samples)),
+            step=rhythm_of(self.job, (*self.known, *samples)).steps(self.configs.global_batch[rows], np.inf),
             sunk=sum(leg.epochs * float(pace[leg.column] * self.rate[leg.column]) for leg in legs),
             constants=self.constants.moving,
         )

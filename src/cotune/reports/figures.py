@@ -231,7 +231,10 @@ def _forecast_curve(found: Findings) -> list[Trace]:
     middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
     ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
     config = outlook.configs[row]
-    x = [progress.amount(found.job, config, learning.step * place) for place in range(1, len(middle) + 1)]
+    count = max(int(learning.evaluated(recipe, found.assessed.goal.max_epochs)), 1)
+    middle, ends = middle[:count], [end[:count] for end in ends]
+    step = float(learning.steps[recipe])
+    x = [progress.amount(found.job, config, step * place) for place in range(1, len(middle) + 1)]
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"
     line: Trace = {"type": "scatter", "mode": "lines", "name": label, "legendgroup": label, "x": x}
     line |= {"y": _list(middle * sign), "line": {"color": "@accent", "width": 2.5, "dash": "dot"}}
