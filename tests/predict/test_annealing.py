@@ -123,6 +123,17 @@ def test_the_length_of_a_plan_is_that_of_the_run_that_ends_at_the_target(schedul
     assert planned.epochs_needed.mid > 0.4 * planned.epochs  # its rate falls late, and so it meets its target late
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_that_is_asked_for_so_many_epochs_is_told_these_also_with_a_target(schedule: Falling) -> None:
+    job, goal = _job(schedule), Goal(target=0.8, epochs=20, max_epochs=20)
+    forecast = forecaster(job, [_trained(schedule, 4), _trained(schedule, 8)], Cluster())
+    found = assess(forecast(Configs.of([CONFIG]), 20), goal, Cluster(), job.sign)
+    assert found.forecast(0).epochs == 20
+    end = found.outlook.learning
+    assert end is not None
+    assert end.evaluation[0, -1] == pytest.approx(0.9 - 0.3 * 20.5**-0.8, abs=0.03)
+
+
 def test_two_runs_of_one_recipe_that_disagree_where_the_shorter_ended_show_a_rate_that_falls() -> None:
     runs = [_trained("cosine", 4), _trained("cosine", 30, 12)]
     assert "a run of 4 epochs ended with accuracy" in contradiction(_job(None), runs)

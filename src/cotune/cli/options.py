@@ -64,7 +64,7 @@ Pattern = Annotated[
         help="What the script prints, as a regular expression with (?P<epoch>) and (?P<accuracy>).",
     ),
 ]
-Epochs = Annotated[int | None, flag(GOAL, "--epochs", help="Train exactly so many epochs.", min=1)]
+Epochs = Annotated[int | None, flag(GOAL, "--epochs", help="Train so many epochs, or until the target is met.", min=1)]
 Timeout = Annotated[
     str | None, rare_flag(MEASURING, "--timeout", help="Most seconds for one start, or without a report.")
 ]

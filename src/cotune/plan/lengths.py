@@ -21,8 +21,11 @@ _SPARE = 0.4  # of the doubt that is allowed, for seconds that come late
 def lengths(learning: Learning, goal: Goal, needed: Floats, cap: Floats) -> Floats:
     """Return the epochs that a run of each recipe is told, given those its draws need to end well enough.
 
-    No config of a recipe is told more than the longest that deadline and budget allow any of them (`cap`).
+    No config of a recipe is told more than the longest that deadline and budget allow any of them (`cap`). Where the
+    goal fixes the epochs, every run is told these.
     """
+    if goal.epochs is not None:
+        return np.full(len(needed), float(goal.epochs))
     share = 1 - (1 - goal.confidence) * (1 - _SPARE)
     enough = np.quantile(needed, share, axis=1, method="higher")
     longest = np.zeros(len(needed))
