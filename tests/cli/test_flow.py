@@ -187,6 +187,25 @@ def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) ->
     assert ran.json["run"]["accuracy"] >= 0.85
 
 
+def test_a_run_after_a_refused_plan_ends_with_what_to_do(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text(
+        "name: digits\nexamples: 1440\nrun: python train.py {batch_size} {epochs}\nmax_epochs: 4\n"
+        "target: {metric: accuracy, at_least: 0.6}\nsearch: {workers: [1], batch_size: [16, 48]}\n"
+    )
+    assert cotune(tmp_path, "profile").code == 0
+    assert cotune(tmp_path, "plan").code == 0
+    assert cotune(tmp_path, "plan", "--deadline", "0.1s").code == 5
+    refused = cotune(tmp_path, "run", "--json")
+    assert refused.code == refused.json["error"]["exit_code"] == 5
+    older = re.search(r"cotune run --plan (\w+) runs the one before, for accuracy at least 0\.6$", refused.err.strip())
+    assert older, refused.err
+    assert "the plan asked for last, accuracy at least 0.6 within 0.1 s, was refused" in cotune(tmp_path, "report").err
+    ran = cotune(tmp_path, "run", "--plan", older[1], "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["goal"]["deadline"] is None
+
+
 def test_another_project_with_the_same_command_is_history_and_trusted_less(tmp_path: Path) -> None:
     store = ("--store", str(tmp_path / "shared.db"))
     for name in ("one", "other"):

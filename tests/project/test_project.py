@@ -19,11 +19,12 @@ import pytest
 
 import cotune
 from cotune.cli.main import main
+from cotune.cli.remedies import explained
 from cotune.cluster.arrivals import Intake, Stores, settings_of
 from cotune.dashboard.learning import learn
 from cotune.dashboard.what_if import WhatIf, findings
 from cotune.documents import forecast_document
-from cotune.errors import NotFound, OverBudget, UsageError
+from cotune.errors import Infeasible, NotFound, OverBudget, UsageError
 from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
 from cotune.project.run import RunLayout, RunOptions
@@ -302,6 +303,41 @@ def test_a_run_of_another_layout_keeps_the_goal_of_the_plan(folder: Path) -> Non
         plan = project.plan(target=0.6, deadline="1h")
         run = project.run(plan, layout=RunLayout(workers=plan.config.workers + 1))
         assert (run.goal.target, run.goal.deadline) == (0.6, 3600.0)
+
+
+def test_a_run_after_a_refused_plan_follows_no_older_one(folder: Path) -> None:
+    with cotune.open(folder / "cotune.yaml") as project:
+        older = project.plan(target=0.6)
+        with pytest.raises(Infeasible):
+            project.plan(target=0.999)
+        with pytest.raises(Infeasible, match=r"accuracy at least 0\.999 within 30 min 00 s, was refused") as refused:
+            project.run()
+        assert refused.value.facts["older_goal"] == "accuracy at least 0.6 within 30 min 00 s"
+        assert project.run(project.store.plan_of_id(str(refused.value.facts["older"])).plan).plan == older
+        assert project.run(target=0.7).goal.target == 0.7
+        assert project.run(layout=RunLayout(workers=1, batch_size=32)).config == Config.data_parallel(32, 1, "t4")
+        again = project.plan(target=0.6)
+        assert project.run().plan == again
+    shown = command("report")
+    assert shown["plan"]
+
+
+def test_a_run_after_a_refused_plan_does_not_take_the_goal_of_the_job_file(folder: Path) -> None:
+    with cotune.open(folder / "cotune.yaml") as project:
+        with pytest.raises(Infeasible):
+            project.plan(target=0.999)
+        with pytest.raises(Infeasible, match="was refused") as refused:
+            project.run()
+        assert explained(refused.value).endswith("cotune run --target ... --deadline ...")
+
+
+def test_a_plan_that_is_sure_enough_only_when_continued_is_not_trained_from_scratch(folder: Path) -> None:
+    with cotune.open(folder / "cotune.yaml") as project:
+        unsure = replace(project.plan(), continues="own-0")
+        unsure = replace(unsure, forecast=replace(unsure.forecast, probability=0.67))
+        assert project.run(unsure).plan == unsure
+        with pytest.raises(Infeasible, match=r"from scratch it meets its goal with probability 0\.67, 0\.9 was asked"):
+            project.run(unsure, options=RunOptions(from_scratch=True))
 
 
 def test_a_target_by_another_name_says_which_metric_was_measured(folder: Path) -> None:

@@ -192,10 +192,21 @@ def named_axes(axis: list[str] | None) -> dict[str, str]:
 def as_last_planned(settings: Settings, store: Store) -> Settings:
     """Return the settings with the metric that was planned for last, which a flag may have named."""
     by_fingerprint = _by_metric(settings.job, store)
+    refused = store.refusal(settings.job.name, tuple(by_fingerprint))
+    if refused is not None:
+        return replace(settings, job=by_fingerprint[refused.fingerprint])
     for stored in store.plans(last=_RECENT):
         if stored.job == settings.job.name and stored.fingerprint in by_fingerprint:
             return replace(settings, job=by_fingerprint[stored.fingerprint])
     return settings
+
+
+def as_planned(settings: Settings, store: Store, id: str) -> Settings:
+    """Return the settings with the metric of a plan, which must be one of this job as it is."""
+    stored, by_fingerprint = store.plan_of_id(id), _by_metric(settings.job, store)
+    if stored.job != settings.job.name or stored.fingerprint not in by_fingerprint:
+        raise UsageError(f"plan {id} is of another job, or of {settings.job.name} before it was changed")
+    return replace(settings, job=by_fingerprint[stored.fingerprint])
 
 
 def as_last_run(settings: Settings, store: Store) -> Settings:
@@ -228,7 +239,9 @@ def tell_other_goal(settings: Settings, store: Store, config: Config | None = No
 
     A run of another config than the plan's follows none.
     """
-    asked = _asked(settings.goal)
+    asked, refused = _asked(settings.goal), store.refusal(settings.job.name, (settings.job.fingerprint,))
+    if refused is not None:
+        note(f"the plan asked for last, {goal_words(settings.job, refused.goal, settings.cluster.unit)}, was refused")
     for stored in store.plans(settings.job, last=1):
         goal = stored.plan.goal
         if config not in (None, stored.plan.config):

@@ -22,6 +22,8 @@ def explained(error: CotuneError, file: str = "") -> str:
         words, advice = str(error), advice + more_measuring(error)
     else:
         words = _with_flag(error)
+    if error.facts.get("older"):
+        advice = advice.format(**error.facts)
     return words + (advice.replace("cotune profile", f"cotune profile --file {quote(file)}") if file else advice)
 
 
@@ -74,6 +76,9 @@ def _with_flag(error: CotuneError) -> str:
 
 
 _WORDS = {
+    "refused": ": ask for another with cotune plan, or give this run its goal: cotune run --target ... --deadline ...",
+    "refused_before": ": ask again with cotune plan; cotune run --plan {older} runs the one before, for {older_goal}",
+    "unsure_from_scratch": ": drop --from-scratch, or ask for less: cotune plan --from-scratch",
     "profile": ": cotune profile",
     "profile_longer": ": cotune profile --budget 5m (the job must report its metric)",
     "replay": " (--max-device-seconds, --max-samples)",

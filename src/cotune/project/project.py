@@ -21,7 +21,7 @@ from typing import Any, Self, Unpack
 
 from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
-from cotune.errors import CotuneError, NotFound, UsageError
+from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile.command import copied_script
 from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
@@ -242,7 +242,12 @@ class Project:
         """Return the best plan for what is asked, and keep it in the store; or raise `Infeasible` with the nearest."""
         project = self.asking(**asked)
         predictors = Predictors(predictor, accuracy_predictor, seed)
-        plan = project.planner(project.evidence(history=history), predictors).plan(search)
+        planner = project.planner(project.evidence(history=history), predictors)
+        try:
+            plan = planner.plan(search)
+        except Infeasible:
+            project.save_refusal()
+            raise
         more = (*project._copy_notes(plan.config), *_price_notes(project.settings.cluster))
         plan = replace(plan, notes=(*plan.notes, *more))
         project.save(plan)
@@ -295,6 +300,10 @@ class Project:
     def save(self, plan: Plan) -> None:
         """Keep a plan with what it was chosen from, for a run to follow."""
         self.store.save_plan(self.settings.job, plan, self.settings.space, self.settings.cluster)
+
+    def save_refusal(self) -> None:
+        """Keep that the goal was refused: a run follows no plan that was made for another one before."""
+        self.store.save_refusal(self.settings.job, self.settings.goal)
 
     def predict(
         self,

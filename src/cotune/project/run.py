@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from cotune import progress
 from cotune.checkpoints import has_checkpoint, lineage
-from cotune.errors import EngineError, NotFound, UsageError
+from cotune.documents import goal_words
+from cotune.errors import EngineError, Infeasible, NotFound, UsageError
 from cotune.jobfile.settings import Settings
 from cotune.predict.annealing import continuable
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
@@ -104,7 +105,11 @@ def prepared_run(
     `asked` names the parts of the goal that win over the plan's.
     """
     settings = project.settings
+    if plan is None and not (asked or layout.whole or options.resume):
+        require_not_refused(project)
     plan = plan or project.store.latest_plan(settings.job)
+    if plan and options.from_scratch and layout == AS_PLANNED and not asked:
+        require_sure_from_scratch(plan)
     if plan is None and layout == AS_PLANNED and not options.resume and _is_tunable(settings):
         return _measuring_itself(project, options)
     left_at = _beginnings(project).unfinished(options.seed) if options.resume else None
@@ -122,6 +127,37 @@ def prepared_run(
     if plan and (goal.target, goal.deadline, goal.epochs) != asks:
         plan = project.following(plan, goal, options.seed or 0)
     return ProjectRun(project, options, config, goal, plan, left_at)
+
+
+def require_not_refused(project: Project) -> None:
+    """Refuse to follow an older plan, or the job file, where the goal that was asked last was refused."""
+    job, store, unit = project.settings.job, project.store, project.settings.cluster.unit
+    refused = store.refusal(job.name, (job.fingerprint,))
+    if refused is None:
+        return
+    words = (
+        f"the plan that was asked for last, {goal_words(job, refused.goal, unit)}, was refused, so there is none to run"
+    )
+    older = store.plans(job, last=1)
+    raise Infeasible(
+        words,
+        remedy="refused_before" if older else "refused",
+        older=older[0].id if older else None,
+        older_goal=goal_words(job, older[0].plan.goal, unit) if older else None,
+    )
+
+
+def require_sure_from_scratch(plan: Plan) -> None:
+    """Refuse to train a plan from scratch that is sure enough only where it goes on from a probe."""
+    if plan.continues and plan.probability < plan.goal.confidence:
+        raise Infeasible(_unsure_from_scratch(plan), "confidence", [plan.forecast], remedy="unsure_from_scratch")
+
+
+def _unsure_from_scratch(plan: Plan) -> str:
+    return (
+        f"this plan goes on from probe {plan.continues}; from scratch it meets its goal with probability "
+        f"{plan.probability:.2f}, {plan.goal.confidence:g} was asked"
+    )
 
 
 def _beginnings(project: Project) -> Beginnings:
@@ -242,8 +278,13 @@ class ProjectRun:
         if self.left_at is not None:
             return self.left_at
         if self.options.from_scratch:
-            return _beginnings(self.project).scratch(self.options.seed)
-        return _beginnings(self.project).furthest(self.config, self.goal, self.options.seed)
+            begin = _beginnings(self.project).scratch(self.options.seed)
+        else:
+            begin = _beginnings(self.project).furthest(self.config, self.goal, self.options.seed)
+        plan = self.plan
+        if begin.before is None and plan and plan.continues and plan.probability < plan.goal.confidence:
+            self.project.display.note(_unsure_from_scratch(plan))
+        return begin
 
     def _train(self, launch: Launch, sample: Sample) -> Iterator[RunEvent]:
         settings, options = self.settings, self.options

@@ -2,6 +2,7 @@
 
     save(job, sample) ─▶ samples, evaluations ─▶ samples(job) ─▶ predict
     save_plan(job, plan) ─▶ plans ─▶ latest_plan(job) ─▶ run
+    save_refusal(job, goal) ─▶ refusal(job) ─▶ run, which then follows no older plan
     save_model_step(step) ─▶ model_steps ─▶ steps_of_models(device) ─▶ model predict
     save_result(kind, name, document) ─▶ results ─▶ dashboard
 
@@ -9,7 +10,7 @@ One SQLite file in the project's `.cotune/` folder or the platform's data folder
 PostgreSQL database for a team. Every save is a transaction of its own.
 """
 
-from cotune.store.database import KnownJob, Store, StoredPlan, StoredResult, open_store
+from cotune.store.database import KnownJob, Store, StoredPlan, StoredRefusal, StoredResult, open_store
 from cotune.store.location import work_folder
 from cotune.store.steps import Fingerprint, ModelStep
 
@@ -19,6 +20,7 @@ __all__ = [
     "ModelStep",
     "Store",
     "StoredPlan",
+    "StoredRefusal",
     "StoredResult",
     "open_store",
     "work_folder",

@@ -27,8 +27,10 @@ from cotune.store.location import is_read_only, locate
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
 from cotune.store.spool import OUTAGE, OutagePolicy, SpooledSample
 from cotune.store.steps import ModelStep
-from cotune.types import Cluster, CountedModel, Evaluation, Failure, Job, Plan, Sample
+from cotune.types import Cluster, CountedModel, Evaluation, Failure, Goal, Job, Plan, Sample
 
+REFUSAL = "refusal"  # the kind of result that is none to look at
+_LOOKED_AT = 20  # refusals: a job is known by a few metrics
 _SHOWN = 5
 _AT_ONCE = 1000  # rows of curves held at a time
 
@@ -64,6 +66,15 @@ class StoredPlan:
     plan: Plan
     space: Space | None = None
     cluster: Cluster | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRefusal:
+    """A goal that was asked of a job and no plan could meet, and when."""
+
+    fingerprint: str
+    created: str
+    goal: Goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +264,33 @@ class Store(StoreConnection):
         """Return the plan made last for a job, or None when there is none."""
         newest = self.plans(job, last=1)
         return newest[0].plan if newest else None
+
+    def plan_of_id(self, id: str) -> StoredPlan:
+        """Return the plan with an id."""
+        row = self.ask(lambda connection: connection.execute(select(plans).where(plans.c.id == id)).one_or_none())
+        if row is None:
+            raise NotFound(f"no plan {id!r} in {self.label}")
+        return _plan(row)
+
+    def save_refusal(self, job: Job, goal: Goal) -> None:
+        """Keep that a goal was asked of a job and refused, so that no run follows what was asked before."""
+        document = {"fingerprint": job.fingerprint, "goal": rows.of_record(goal)}
+        self.save_result(REFUSAL, job.name, document)
+
+    def refusal(self, job: str, fingerprints: Collection[str]) -> StoredRefusal | None:
+        """Return what was asked last of a job, by some fingerprints, where that was refused and nothing came of it."""
+        wanted = (results.c.kind == REFUSAL) & (results.c.name == job)
+        query = select(results).where(wanted).order_by(results.c.number.desc()).limit(_LOOKED_AT)
+        found = self.ask(lambda connection: connection.execute(query).all())
+        refused = next((row for row in found if row.document["fingerprint"] in fingerprints), None)
+        if refused is None:
+            return None
+        mine = (plans.c.job == job) & plans.c.fingerprint.in_(fingerprints)
+        later = select(func.count()).select_from(plans).where(mine & (plans.c.created > refused.created))
+        if self.ask(lambda connection: connection.scalar(later)):
+            return None
+        goal = rows.record(Goal, refused.document["goal"])
+        return StoredRefusal(refused.document["fingerprint"], refused.created, goal)
 
     def save_model_step(self, step: ModelStep) -> None:
         """Keep a measured step of a model."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Text, and_, case, cast, func, not_, or_, select, true
 
 from cotune.store import rows
-from cotune.store.database import KnownJob, Store, StoredResult
+from cotune.store.database import REFUSAL, KnownJob, Store, StoredResult
 from cotune.store.schema import evaluations, jobs, plans, results, samples
 from cotune.types import Cause, Evaluation, Job, Sample
 
@@ -183,7 +183,8 @@ def result_list(store: Store) -> tuple[StoredResult, ...]:
     """Return the results of other verbs without their documents, newest first."""
     columns = (results.c.id, results.c.kind, results.c.name, results.c.created)
     with store.reading() as connection:
-        found = connection.execute(select(*columns).order_by(results.c.number.desc()))
+        shown = select(*columns).where(results.c.kind != REFUSAL)
+        found = connection.execute(shown.order_by(results.c.number.desc()))
         return tuple(StoredResult(row.id, row.kind, row.name, row.created, {}) for row in found)
 
 

@@ -73,6 +73,7 @@ def plan(
         try:
             chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
         except Infeasible as error:
+            project.save_refusal()
             error.facts["next_probe"] = None if project.recorded else project.next_probe(history=not no_history)
             raise
         took = time.perf_counter() - begun

@@ -33,6 +33,7 @@ def run(
         int | None, rare_flag(SPACE, "--servers", help="Parameter servers, instead of the plan's.", min=0)
     ] = None,
     axis: options.Axis = None,
+    plan: Annotated[str | None, rare_flag(SPACE, "--plan", help="The id of the plan to run (the latest).")] = None,
     epochs: options.Epochs = None,
     target: options.Target = None,
     deadline: options.Deadline = None,
@@ -75,18 +76,21 @@ def run(
         return
     told = {**goal, "examples": examples, "pattern": pattern, "engine": engine, "timeout": timeout}
     with job.project(job.load(told)) as project:
-        as_planned = target is None and not resume
+        as_planned = target is None and not resume and plan is None
         asked = (
             project.with_settings(options.as_last_planned(project.settings, project.store)) if as_planned else project
         )
+        if plan is not None:
+            asked = project.with_settings(options.as_planned(project.settings, project.store, plan))
         if not resume:
             refuse_target(asked.settings, asked.store.samples(asked.settings.job))
         doubt_goal(project.settings)
         doubt_seed(project.settings.job, seed)
         doubt_script(asked.settings.job, asked.store.samples(asked.settings.job))
         doubt_examples(asked.settings.job, asked.store)
-        run = asked.run(layout=layout, options=how, **goal)
-        if not resume:
+        chosen = None if plan is None else asked.store.plan_of_id(plan).plan
+        run = asked.run(chosen, layout=layout, options=how, **goal)
+        if not resume and chosen is None:
             options.tell_other_goal(asked.settings, asked.store, run.config)
         _carry_out(asked, run, json=json)
 
