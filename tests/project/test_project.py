@@ -111,6 +111,13 @@ def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None
         answered = findings(learnt, WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer))
         assert answered.plan is not None
         assert told(answered.plan.forecast) == expected
+        row = command("predict", "--workers", str(plan.config.workers), "--batch-size", str(plan.config.batch_size))
+        best, accuracy = plan.forecast.best, plan.forecast.accuracy
+        assert best is not None
+        assert accuracy is not None
+        assert row["rows"][0]["accuracy"]["mid"] == best.mid > accuracy.mid, (
+            "the one of all epochs, the other at the stop"
+        )
     for verb in ("plan", "report"):
         assert {key: command(verb)["plan"][key] for key in expected} == expected
     estimate = time_estimator("cotune.yaml")(Machines({"T4": plan.config.workers}))

@@ -155,6 +155,7 @@ class Assessment:
             cost=Quantity(*cost, weakest, self.unit),
             epoch_seconds=Quantity(*pace, source, "s"),
             accuracy=self._accuracy(row, taken, learnt),
+            best=None if trained else replace(self, outlook=self.learnt)._best(row),
             probability=float(self.met(one, spent[None, :]).mean()) if trained else float(self.probability[row]),
             epochs_needed=Quantity(*epochs, until, "epochs"),
             **self._memory(row),
@@ -192,6 +193,11 @@ class Assessment:
         spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
         reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
         return Quantity(*_quantiles(self.sign * reached + 0.0)[0], source, "")  # no loss of -0
+
+    def _best(self, row: int) -> Quantity | None:
+        """Return the best accuracy of one row in all the epochs that the goal leaves."""
+        whole = np.full(self.outlook.draws, float(self.goal.cap))
+        return self._accuracy(row, whole, self._learnt(row, whole))
 
     def _learnt(self, row: int, taken: Floats) -> Source | None:
         """Return where accuracy after so many epochs (in each draw) is known from."""

@@ -32,7 +32,8 @@ class Forecast:
 
     `probability` is the joint chance that target, deadline and budget are all met.
     `epochs` is the cap: the most that deadline and budget allow, for a run that misses its
-    target; `epochs_needed` is what a run is expected to take.
+    target; `epochs_needed` is what a run is expected to take. `accuracy` is that of the evaluation where a run stops,
+    `best` the best of all evaluations of a run that takes all the epochs there are, as `cotune predict` shows it.
     """
 
     config: Config
@@ -44,6 +45,7 @@ class Forecast:
     probability: float
     epochs_needed: Quantity | None = None
     memory: Quantity | None = None  # bytes that a worker takes at most
+    best: Quantity | None = None
     p_fits: float | None = None  # in a device's memory; None on CPUs, and where nothing tells
 
 

@@ -106,10 +106,10 @@ def _document(job: Job, forecast: Forecast, epochs: int) -> dict[str, Any]:
         **documents.progress_document(job, forecast.config, most=epochs),
         "source": forecast.epoch_seconds.source,
     }
-    if forecast.accuracy is None:
+    if forecast.best is None:
         return document
     return document | {
-        "accuracy": documents.quantity_document(forecast.accuracy),
+        "accuracy": documents.quantity_document(forecast.best),
         "epochs": epochs if parts == 1 else epochs / parts,
     }
 
@@ -120,11 +120,11 @@ def _show(settings: Settings, forecasts: list[Forecast], notes: tuple[str, ...],
     rows = []
     for forecast in forecasts:
         paced = documents.scaled(forecast.epoch_seconds, 1 / progress.amount(job, forecast.config, 1.0))
-        seconds, accuracy = documents.spread(paced), documents.spread(forecast.accuracy, 4)
+        seconds, accuracy = documents.spread(paced), documents.spread(forecast.best, 4)
         rows.append(
             (*documents.config_cells(forecast.config, columns), seconds, forecast.epoch_seconds.source, accuracy)
         )
-    head = (*documents.head(columns), f"seconds per {progress.each(job)}", "known from", f"{job.metric} after {most}")
+    head = (*documents.head(columns), f"seconds per {progress.each(job)}", "known from", f"best {job.metric} in {most}")
     table(head, rows, title=f"{job.name}: mid (10th..90th percentile)")
     for line in notes:
         say(line)
