@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cotune.jobfile import finder
-from cotune.jobfile.finder import only_value, suggested
+from cotune.jobfile.finder import epochs_in_brackets, only_value, score, suggested
 from jobfile.log_lines import LINES, LogLine
 
 UNITS = [unit for unit, _ in finder._UNITS]
@@ -127,3 +127,13 @@ def test_the_only_number_of_a_line_that_counts_may_be_what_the_job_is_good_by(li
         match = re.search(found.pattern, line)
         assert match is not None
         assert float(match[found.metric]) == found.value
+
+
+def test_a_score_after_a_count_in_brackets_is_found_where_that_grows_by_one() -> None:
+    lines = [f"[{epoch}/20] train_loss=0.9257 top1=77.95% (3.4s)" for epoch in (1, 2, 3)]
+    assert epochs_in_brackets(lines)
+    found = score(lines, counted=True)
+    assert found is not None
+    assert (found.progress, found.metric, found.value) == (1.0, "accuracy", 77.95)
+    assert not epochs_in_brackets([f"[{step}/1500] loss=0.9 acc=0.7" for step in (100, 200, 300)])
+    assert score(lines) is None, "what the brackets count is not known"

@@ -428,3 +428,74 @@ def test_a_draft_reads_dictionaries_that_a_script_prints(tmp_path: Path, printed
     match = re.search(settings.job.pattern, str({"epoch": 3, "val_acc": 0.91}))
     assert match is not None
     assert (match["epoch"], match["accuracy"]) == ("3", "0.91")
+
+
+@pytest.mark.parametrize(
+    ("printing", "line", "metric", "value"),
+    [
+        ('print(f"Epoch {e:.1f}: loss={l:.4f} AUC={auc:.4f}")', "Epoch 0.5: loss=0.5256 AUC=0.8845", "AUC", "0.8845"),
+        (
+            'print(f"[{ep}/{a.epochs}] train_loss={t:.4f} "\n      f"top1={top1:.2f}% ({s:.1f}s)")',
+            "[3/20] train_loss=0.9257 top1=77.95% (3.4s)",
+            "accuracy",
+            "77.95",
+        ),
+        (
+            'print(f"[{epoch}] lr={lr:.5f} test_loss={loss:.4f} "\n      f"test_acc={acc:.2f}%")',
+            "[3] lr=0.00400 test_loss=0.6512 test_acc=77.40%",
+            "accuracy",
+            "77.40",
+        ),
+        (
+            'print(f"epoch {epoch} loss {l:.4f} val_loss {v:.4f} f1 {f:.4f}")',
+            "epoch 1 loss 2 val_loss 0.7 f1 0.3",
+            "val_loss",
+            "0.7",
+        ),
+    ],
+)
+def test_a_draft_reads_a_score_rather_than_a_loss_of_training_data(
+    tmp_path: Path, printing: str, line: str, metric: str, value: str
+) -> None:
+    (tmp_path / "train.py").write_text(printing)
+    text = draft(("python", "train.py", "{batch_size}", "{epochs}"), tmp_path, "job", 100, 4).text
+    pattern = job_settings.loads(text, {}, "draft", tmp_path).job.pattern
+    found = re.search(pattern or "", line)
+    assert found is not None
+    assert found[metric] == value
+
+
+@pytest.mark.parametrize(
+    "printing",
+    [
+        'print(f"[{i}/{len(loader)}] loss={l:.4f} acc={a:.2f}")',
+        'print(f"epoch {epoch} train loss {l:.4f} acc {a:.2f}")',
+        'print(f"epoch {epoch} [{i}/{n}] acc {a:.2f} auc {b:.2f}")',
+    ],
+)
+def test_a_draft_reads_no_score_of_a_part_of_an_epoch_or_of_training_data(tmp_path: Path, printing: str) -> None:
+    (tmp_path / "train.py").write_text(printing)
+    text = draft(("python", "train.py", "{batch_size}", "{epochs}"), tmp_path, "job", 100, 4).text
+    assert "\npattern:" not in text
+
+
+def test_a_draft_names_every_value_of_held_out_data_that_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text('print(f"epoch {epoch} val_loss {v:.4f} val_acc {a:.4f}")')
+    remarks = draft(("python", "train.py", "{batch_size}"), tmp_path, "job", 100, 4).remarks
+    assert any("it tells val_loss and val_acc of held-out data" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize("flag", ["--seed", "--rng", "--random-seed"])
+def test_a_draft_hands_on_the_seed_unless_the_command_has_one(tmp_path: Path, flag: str) -> None:
+    (tmp_path / "train.py").write_text(f'p.add_argument("{flag}", type=int, default=0)')
+    command = ("python", "train.py", "{batch_size}")
+    assert f"{flag} {{seed}}" in draft(command, tmp_path, "job", 100, 4).text
+    assert "{seed}" not in draft((*command, flag, "7"), tmp_path, "job", 100, 4).text
+
+
+def test_the_peak_of_a_schedule_is_the_learning_rate_where_no_other_is_stated(tmp_path: Path) -> None:
+    peak = 'p.add_argument("--batch-size", default=50)\np.add_argument("--max-lr", default=0.004)\n'
+    script = _read(peak, tmp_path)
+    assert (script.defaults["lr"].value, script.flags["lr"]) == (0.004, "--max-lr")
+    script = _read('p.add_argument("--lr", default=0.1)\n' + peak, tmp_path)
+    assert (script.defaults["lr"].value, script.flags["lr"]) == (0.1, "--lr")

@@ -15,7 +15,7 @@ import yaml
 
 from cotune.jobfile import metric_names
 from cotune.jobfile.command import epochs_are_steps, line, unfilled
-from cotune.jobfile.finder import SuggestedPattern, only_value, suggested
+from cotune.jobfile.finder import SuggestedPattern, held_out_names, only_value, score, suggested
 from cotune.jobfile.rate import rule_for
 from cotune.jobfile.script import Framework, Script, Setting, read
 from cotune.jobfile.script_talk import NOT_MEETING
@@ -28,6 +28,7 @@ _PLACEHOLDERS: dict[Setting, str] = {
     "steps": "{steps}",
     "lr": "{lr}",
     "accumulate": "{accumulate}",
+    "seed": "{seed}",
 }
 _PATTERN = (
     r"# pattern: 'epoch (?P<epoch>\d+) .*accuracy (?P<accuracy>[\d.]+)'"
@@ -139,6 +140,8 @@ def _with_placeholders(command: Sequence[str], script: Script | None) -> tuple[s
             continue
         if setting == "accumulate" and _accumulate(script) == 1:
             continue
+        if setting == "seed" and any(word.partition("=")[0] == flag.removesuffix("=") for word in words):
+            continue  # a seed that its user has chosen
         if setting in ("epochs", "steps") and (setting == "steps") != counts_steps:
             continue
         words = _set(words, flag, placeholder)
@@ -171,7 +174,10 @@ def _printed(script: Script | None) -> SuggestedPattern | None:
     if script is None or script.reports or script.framework is not None:
         return None
     unit = "step" if _steps(script) is not None else "epoch"
-    found = suggested(script.prints, "accuracy", bare=unit, named=False) or suggested(script.prints, "loss", bare=unit)
+    found = suggested(script.prints, "accuracy", bare=unit, named=False)
+    if found is None and unit == "epoch":
+        found = score(script.epoch_lines, counted=True)
+    found = found or score(script.prints, bare=unit) or suggested(script.prints, "loss", bare=unit)
     found = found or only_value(script.prints)
     if found is not None and epochs_are_steps((script.flags.get("epochs", ""), "{epochs}")):
         found = found.in_epochs
@@ -252,6 +258,11 @@ def _remarks(script: Script | None, words: Sequence[str]) -> list[str]:
         remarks.append(f"it trains with {_FRAMEWORKS[script.framework]}: {_PUT_IN[script.framework]}")
     if (printed := _printed(script)) is not None:
         remarks.append(f"it prints lines such as {printed.line!r}, of which the pattern reads {printed.metric}")
+        told = held_out_names(printed.line)
+        if len(told) > 1:
+            remarks.append(
+                f"it tells {' and '.join(told)} of held-out data: name another in pattern and target to ask for it"
+            )
     if script.framework == "transformers" and not script.metrics:
         remarks.append(
             "it seems never to evaluate: a target needs an eval_strategy, or counts on the training loss that it logs"

@@ -109,6 +109,39 @@ def suggested(
     return apart or second
 
 
+def score(lines: Iterable[str], *, counted: bool = False, bare: str = "epoch") -> SuggestedPattern | None:
+    """Return a pattern for a score (auc, top1, f1) that is better the higher it is, at the end of a part of a run.
+
+    Of held-out data it is as far as nothing says otherwise: the name of another value on the line (`train_loss`) does
+    not. Numbers in brackets that lines begin with count epochs where they are said to be `counted`.
+    """
+    for whole in lines:
+        line = whole[:_MOST_LETTERS].rstrip("\r\n")
+        progress = _progress(line, bare, bracketed=counted)
+        if progress is None or _is_within(line, *progress) or not (counted or progress[1].name):
+            continue
+        for one in _labelled(line, progress[1]):
+            if metric_names.better(one.name) != "higher" or _NOT_MEANT & set(one.words) or _is_training(line, one):
+                continue
+            metric = "accuracy" if one.said == ("accuracy",) else one.name
+            found = _in_line(line, progress, metric, only_held_out=False, doubtful=True, counted=True)
+            if found is not None:
+                return found[0]
+    return None
+
+
+def epochs_in_brackets(lines: Sequence[str]) -> bool:
+    """Return whether the numbers in brackets that lines begin with grow by one: so epochs do, and steps seldom."""
+    counts = [int(match["count"]) for line in lines if (match := _BARE.match(line) or _IN_BRACKETS.match(line))]
+    return bool(counts) and all(after - before == 1 for before, after in pairwise(counts))
+
+
+def held_out_names(line: str) -> list[str]:
+    """Return the names of the values of held-out data on a line that counts, as they stand there."""
+    told = list(_labelled(line, None))
+    return [one.name for one in told if one.held_out and metric_names.better(one.name)]
+
+
 def only_value(lines: Iterable[str]) -> SuggestedPattern | None:
     """Return a pattern for a line that counts by name and tells one number more, which is not said to be of training.
 
@@ -158,19 +191,25 @@ def _group(metric: str, only_held_out: bool) -> str:
 
 
 def _in_line(
-    line: str, progress: tuple[str, _Labelled], metric: str, *, only_held_out: bool, doubtful: bool
+    line: str,
+    progress: tuple[str, _Labelled],
+    metric: str,
+    *,
+    only_held_out: bool,
+    doubtful: bool,
+    counted: bool = False,  # what counts is known without a name
 ) -> tuple[SuggestedPattern, bool] | None:
     """Return what a line that counts suggests for a metric, and whether that is of held-out data."""
-    unit, counted = progress
-    within = _is_within(line, unit, counted)
-    value = _meant(list(_labelled(line, counted)), metric, within=within, doubtful=doubtful)
-    if value is None or ((only_held_out or not counted.name) and not value.held_out):
+    unit, count = progress
+    within = _is_within(line, unit, count)
+    value = _meant(list(_labelled(line, count)), metric, within=within, doubtful=doubtful)
+    if value is None or ((only_held_out or not (counted or count.name)) and not value.held_out):
         return None
     section = _section(line, value) if value.held_out and not metric_names.is_held_out(value.name) else None
     group = _group(metric, only_held_out)
-    pattern = _pattern(line, (unit, counted), (group, value), section)
+    pattern = _pattern(line, (unit, count), (group, value), section)
     match = re.search(pattern, line)
-    numbers = (line[value.start : value.end], line[counted.start : counted.end])
+    numbers = (line[value.start : value.end], line[count.start : count.end])
     if match is None or (match[group], match[unit]) != numbers:
         return None
     told = SuggestedPattern(line.strip()[:120], pattern, group, float(numbers[0]), float(numbers[1]))
@@ -204,6 +243,14 @@ def _nearest(name: str, begin: int) -> tuple[str, int]:
         kept.insert(0, word)
     short = " ".join(kept)
     return short, begin + len(name) - len(short)
+
+
+def _is_training(line: str, one: _Labelled) -> bool:
+    """Return whether a value is said to be of training data, other than by the name of another value."""
+    if one.held_out is not False or _TRAINING.search(one.name):
+        return one.held_out is False
+    *_, last = _TRAINING.finditer(line, 0, one.begin)
+    return re.match(r"[_/.\-]\w", line[last.end() :]) is None
 
 
 def _whose(line: str, name: str, begin: int) -> bool | None:

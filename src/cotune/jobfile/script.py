@@ -28,16 +28,17 @@ from cotune.jobfile.script_talk import called, computed_metrics, printed_lines, 
 from cotune.jobfile.wrapper import called_scripts, hands_on, shell_scripts
 from cotune.safety import python_text, yaml_text
 
-Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate"]
+Setting = Literal["batch_size", "lr", "epochs", "steps", "tokens", "accumulate", "seed"]
 Framework = Literal["transformers", "lightning", "accelerate"]
 
+_PEAKS = ("max_lr", "peak_lr", "max_learning_rate", "peak_learning_rate")  # the rate where a script names no other
 _NAMES: dict[Setting, tuple[str, ...]] = {
     "batch_size": (
         *("batch_size", "per_device_train_batch_size", "train_batch_size", "batchsize", "bs", "micro_batch_size"),
         *("per_gpu_train_batch_size", "per_device_batch_size", "per_device_batch", "device_batch_size"),
         *("local_batch_size", "batch", "bsz", "b"),
     ),
-    "lr": ("lr", "learning_rate", "base_lr"),
+    "lr": ("lr", "learning_rate", "base_lr", *_PEAKS),
     "epochs": ("epochs", "num_train_epochs", "max_epochs", "num_epochs", "n_epochs", "epoch"),
     "steps": (
         *("max_steps", "max_iters", "num_steps", "train_steps", "train_iters", "max_train_steps", "total_steps"),
@@ -45,6 +46,7 @@ _NAMES: dict[Setting, tuple[str, ...]] = {
     ),
     "tokens": ("max_tokens", "train_tokens", "total_tokens", "num_tokens"),
     "accumulate": ("gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum", "accumulation_steps"),
+    "seed": ("seed", "rng", "random_seed", "rng_seed", "manual_seed"),
 }
 _ADAM = re.compile(
     r"\b(?:Adam|AdamW|RAdam|NAdam|Adamax|Adam8bit|AdamW8bit|FusedAdam|Adagrad|Adafactor|LAMB|Lamb|Lion|RMSprop|Sophia\w*)\b"
@@ -109,6 +111,7 @@ class Script:
     meets: bool = True  # whether several workers may share the work, as far as can be read
     reports: bool = False  # whether it calls cotune.report
     prints: tuple[str, ...] = ()  # lines as it prints them, a number wherever it puts a value
+    epoch_lines: tuple[str, ...] = ()  # those of them that begin with a count of epochs in brackets
 
 
 def file_of(command: Sequence[str], folder: Path) -> Path | None:
@@ -149,22 +152,22 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
         return None
     text = path.read_text(errors="replace")
     framework: Framework | None = None
-    meets, prints, computed = True, tuple[str, ...](), tuple[str, ...]()
+    meets, prints, by_epoch, computed = True, tuple[str, ...](), tuple[str, ...](), tuple[str, ...]()
     try:
         tree = python_text.parse(text, str(path))
         stated, framework = list(_stated(tree, path.name, _asked(command))), _framework(tree, text)
         meets, prints = framework is not None or workers_meet(path, tree, text), printed_lines(tree)
-        computed = computed_metrics(tree)
+        by_epoch, computed = printed_lines(tree, only_epochs=True), computed_metrics(tree)
     except (SyntaxError, ValueError, RecursionError):
         stated = []
     if _CONFIGURATOR in text:
         stated = [(name, replace(found, flag=_global_flag(found))) for name, found in stated]
-    stated += [*_in_files(command, folder), *_in_command(command)]
+    stated = _without_peaks([*stated, *_in_files(command, folder), *_in_command(command)])
     defaults: dict[Setting, Default] = {}
     flags: dict[Setting, str] = {}
     for setting, found in stated:
         flags |= {setting: found.flag} if found.flag else {}
-        if found.value > 0:
+        if found.value > 0 and setting != "seed":
             defaults[setting] = Default(found.value, found.where, flags.get(setting))
     flags = flags if hands_on(command, folder) else {}
     optimiser = _optimiser(command, text, path.name, framework)
@@ -172,7 +175,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     everywhere = "\n".join([text, " ".join(command), *_settings_files(command, folder).values()])
     told = _metrics(framework, everywhere, computed)
     reports = "cotune.report" in text
-    return Script(path.name, defaults, optimiser, framework, flags, accurate, told, meets, reports, prints)
+    return Script(path.name, defaults, optimiser, framework, flags, accurate, told, meets, reports, prints, by_epoch)
 
 
 def _global_flag(found: Default) -> str | None:
@@ -212,6 +215,17 @@ def _framework(tree: ast.Module, text: str) -> Framework | None:
         return "transformers"
     roots = {_ROOTS[root] for root, _ in imported if root in _ROOTS}
     return next((name for name in _OWN_LOOPS if name in roots), None)
+
+
+def _without_peaks(stated: Sequence[tuple[Setting, Default]]) -> list[tuple[Setting, Default]]:
+    """Return the numbers without the peak of a schedule, where a plain learning rate is stated too."""
+    peaks = [place for place, (setting, found) in enumerate(stated) if setting == "lr" and _is_peak(found)]
+    plain = any(setting == "lr" and not _is_peak(found) for setting, found in stated)
+    return [one for place, one in enumerate(stated) if not (plain and place in peaks)]
+
+
+def _is_peak(found: Default) -> bool:
+    return found.where.partition(" ")[0].lstrip("-").replace("-", "_").lower() in _PEAKS
 
 
 def _setting(name: str) -> Setting | None:
@@ -292,6 +306,8 @@ def _flagged(call: ast.Call, script: str, asked: Mapping[str, Setting]) -> Itera
     if setting is None:
         return
     default = next((word.value for word in call.keywords if word.arg == "default"), None)
+    if setting == "seed" and isinstance(default, ast.Constant) and isinstance(default.value, str | bool):
+        return
     flag = next((name for name in long if name in asked), max(long, key=len))
     yield setting, Default(_value(default) or 0.0, f"{flag} of {script}", flag)
 

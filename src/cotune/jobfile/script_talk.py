@@ -30,7 +30,8 @@ _ALONE = {  # packages in which no workers meet unless the script says so itself
 }
 _SAYING = {"print", "info", "write", "echo", "log"}
 _COUNTED = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*$", re.IGNORECASE)
-_COUNTER = re.compile(r"(?:epoch|step|iter(?:ation)?|round)s?\W*(?:\+\s*1\W*)?$", re.IGNORECASE)  # `epoch + 1`
+_COUNTER = re.compile(r"(?:epoch|\bep|step|iter(?:ation)?|round)s?\W*(?:\+\s*1\W*)?$", re.IGNORECASE)  # `epoch + 1`
+_EPOCHS = re.compile(r"(?<![A-Za-z])ep(?:och)?(?![A-Za-z])", re.IGNORECASE)
 _PER_CENT = re.compile(r"%[-+ 0-9.]*[dfgeis]")
 _FORMATTED = re.compile(rf"{_PER_CENT.pattern}|\{{[^{{}}]*\}}")
 _FRACTION = re.compile(r"(?<!\.0)[fFgG]$|\.[1-9]\d*$")  # a format that shows more than whole numbers: `.1f`, not `.0f`
@@ -79,11 +80,25 @@ def _own_files(folder: Path, name: str) -> Sequence[Path]:
     return [module] if module.is_file() else sorted((folder / name).glob("**/*.py"))[:_MOST_FILES]
 
 
-def printed_lines(tree: ast.Module) -> tuple[str, ...]:
-    """Return lines as a script prints them, with a number wherever it puts a value."""
+def printed_lines(tree: ast.Module, *, only_epochs: bool = False) -> tuple[str, ...]:
+    """Return lines as a script prints them, with a number wherever it puts a value.
+
+    With `only_epochs` they are those that begin with a count of epochs in brackets: `[{ep}/{epochs}] ...`.
+    """
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args and called(node) in _SAYING]
+    calls = [call for call in calls if not only_epochs or _begins_with_epochs(call.args[0])]
     said = (_joined(call.args) for call in sorted(calls, key=lambda call: call.lineno))
     return tuple(line for text in said for line in text.splitlines() if line.strip())
+
+
+def _begins_with_epochs(said: ast.expr) -> bool:
+    """Return whether an f-string begins with a count of epochs in brackets, by what the value is called."""
+    if not isinstance(said, ast.JoinedStr) or len(said.values) < 2:
+        return False
+    opening, count = said.values[:2]
+    if not (isinstance(opening, ast.Constant) and isinstance(count, ast.FormattedValue)):
+        return False
+    return str(opening.value).strip() in ("[", "(") and _EPOCHS.search(ast.unparse(count.value)) is not None
 
 
 def _joined(args: Sequence[ast.expr]) -> str:

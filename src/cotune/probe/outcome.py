@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.jobfile.command import epochs_are_steps
-from cotune.jobfile.finder import only_value, suggested
+from cotune.jobfile.finder import SuggestedPattern, epochs_in_brackets, only_value, score, suggested
 from cotune.jobfile.metric_names import better
 from cotune.jobfile.script import Framework
 from cotune.jobfile.script import read as read_script
@@ -107,7 +107,7 @@ def readable(job: Job, sample: Sample) -> str:
                 f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}{provided} "
                 "(`pattern:` in the job file)"
             )
-    if not named and (match := only_value(lines)) is not None:
+    if not named and (match := _score(lines, bare) or only_value(lines)) is not None:
         match = match.in_epochs if epochs_are_steps(job.command) else match
         target = f"{match.metric}{'<=' if better(match.metric) == 'lower' else '>='}LEVEL"
         return (
@@ -120,3 +120,8 @@ def readable(job: Job, sample: Sample) -> str:
         return f"; it trains with {trainer}: leave out pattern and log, and cotune puts its callback in"
     shown = [line[:_MOST_SHOWN] for line in last_lines(Path(sample.folder), 0, _LAST)]
     return f"; its last lines were {', '.join(map(repr, shown))}" if shown and sample.unheard else ""
+
+
+def _score(lines: list[str], bare: str) -> SuggestedPattern | None:
+    """Return a pattern for a score on lines that count by name, or by brackets as epochs do."""
+    return score(lines, counted=bare == "epoch" and epochs_in_brackets(lines), bare=bare)
