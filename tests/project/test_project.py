@@ -347,6 +347,17 @@ def test_a_plan_that_is_sure_enough_only_when_continued_is_not_trained_from_scra
             project.run(unsure, options=RunOptions(from_scratch=True))
 
 
+@pytest.mark.parametrize("words", ["--seed {seed}", "--rng={seed}", "seed={seed}"])
+def test_samples_are_kept_where_a_command_begins_to_hand_on_the_seed(folder: Path, words: str) -> None:
+    with cotune.open("cotune.yaml") as project:
+        before = project.evidence().samples
+    (folder / "cotune.yaml").write_text(JOB.replace("{batch_size}\n", f"{{batch_size}} {words}\n"))
+    with cotune.open("cotune.yaml") as project:
+        assert "{seed}" in " ".join(project.settings.job.command)
+        assert project.evidence().samples == before
+        assert project.settings.job.fingerprint != replace(project.settings.job, command=("x",)).fingerprint
+
+
 def test_a_target_by_another_name_says_which_metric_was_measured(folder: Path) -> None:
     with cotune.open("cotune.yaml") as project, pytest.raises(NotFound, match="tell accuracy, and not acc"):
         project.plan(target="acc>=0.9")

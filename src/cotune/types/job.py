@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,8 +16,20 @@ _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Unit = Literal["epochs", "steps", "tokens"]
 Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
 RateScaling = Literal["scaled", "fixed", "unknown"]  # whether the learning rate grows with the global batch
+_SEED = re.compile(r"[\w.-]+=\{seed\}")
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
+
+
+def _seedless(command: Sequence[str]) -> list[str]:
+    """Return the words of a command without the flag that hands on the seed: `--seed {seed}`, `seed={seed}`."""
+    words: list[str] = []
+    for word in command:
+        if word == "{seed}" and words and words[-1].startswith("-"):
+            words.pop()
+        elif not _SEED.fullmatch(word):
+            words.append(word)
+    return words
 
 
 def rule_power(rule: str) -> float:
@@ -151,8 +164,11 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """Return what makes samples comparable: the command, its folder, data, metric, rate and engine."""
+        """Return what makes samples comparable: the command, its folder, data, metric, rate and engine.
+
+        Whether the command hands on a seed changes nothing that is measured.
+        """
         rate = (self.lr.at, self.lr.global_batch, self.lr.rule) if self.lr else None
-        what = [self.command, self.folder, self.examples, self.metric, self.better, rate, sorted(self.env)]
+        what = [_seedless(self.command), self.folder, self.examples, self.metric, self.better, rate, sorted(self.env)]
         facts = [*what, self.where, *([self.counting.parts] if self.counting.parts != 1 and not self.examples else [])]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
