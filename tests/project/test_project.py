@@ -27,7 +27,7 @@ from cotune.documents import forecast_document
 from cotune.errors import Infeasible, NotFound, OverBudget, UsageError
 from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
-from cotune.project.run import RunLayout, RunOptions
+from cotune.project.run import RunLayout, RunOptions, require_not_refused
 from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store
@@ -336,6 +336,10 @@ def test_a_run_after_a_refused_plan_does_not_take_the_goal_of_the_job_file(folde
         with pytest.raises(Infeasible, match="was refused") as refused:
             project.run()
         assert explained(refused.value).endswith("cotune run --target ... --deadline ...")
+    (folder / "cotune.yaml").write_text(JOB.replace("at_least: 0.8", "at_least: 0.999"))
+    with cotune.open(folder / "cotune.yaml") as project:
+        assert project.store.refusal("net", (project.settings.job.fingerprint,)) is not None
+        require_not_refused(project)  # the goal of the job file is the one that was asked
 
 
 def test_a_plan_that_is_sure_enough_only_when_continued_is_not_trained_from_scratch(folder: Path) -> None:

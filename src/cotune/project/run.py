@@ -130,15 +130,18 @@ def prepared_run(
 
 
 def require_not_refused(project: Project) -> None:
-    """Refuse to follow an older plan, or the job file, where the goal that was asked last was refused."""
+    """Refuse to follow an older plan, or the job file, where another goal was asked last and refused.
+
+    A run that would go for that very goal tells how likely it is to meet it, and may try.
+    """
     job, store, unit = project.settings.job, project.store, project.settings.cluster.unit
     refused = store.refusal(job.name, (job.fingerprint,))
-    if refused is None:
+    older = store.plans(job, last=1)
+    if refused is None or (not older and refused.goal == project.settings.goal):
         return
     words = (
         f"the plan that was asked for last, {goal_words(job, refused.goal, unit)}, was refused, so there is none to run"
     )
-    older = store.plans(job, last=1)
     raise Infeasible(
         words,
         remedy="refused_before" if older else "refused",
