@@ -129,6 +129,16 @@ def test_without_a_target_a_run_still_asks_for_a_plan(tmp_path: Path) -> None:
     assert "there is no plan" in done.json["error"]["message"]
 
 
+def test_the_only_number_of_workers_need_not_be_given(tmp_path: Path) -> None:
+    script(tmp_path)
+    (tmp_path / "cotune.yaml").write_text("examples: 1440\nsearch: {workers: 1, batch_size: [16, 48]}\n")
+    done = cotune(
+        tmp_path, "run", "-b", "48", "--epochs", "1", "--json", "--", "python", "train.py", "{batch_size}", "{epochs}"
+    )
+    assert done.code == 0, done.err
+    assert done.json["run"]["config"]["workers"] == 1
+
+
 def test_a_target_that_no_evaluation_can_meet_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     job(tmp_path, 0.5, "10m")
     assert cotune(tmp_path, "run").code == 0

@@ -8,7 +8,7 @@ import pytest
 
 from cli.jobs import cotune
 from cotune.cli.doubts import doubt_unit
-from cotune.errors import UsageError
+from cotune.errors import Infeasible, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings, laid_over
 
@@ -47,6 +47,25 @@ def test_a_target_in_the_unit_of_the_job_is_not_doubted(
 ) -> None:
     doubt_unit(_settings(pattern, target, tmp_path))
     assert capsys.readouterr().err == ""
+
+
+def test_a_target_in_per_cent_is_asked_about_after_the_first_probe_that_tells_parts_of_one(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import sys, time\n"
+        "for epoch in range(1, int(sys.argv[2]) + 1):\n"
+        "    time.sleep(0.05)\n"
+        "    print(f'epoch {epoch} accuracy {0.9 - 0.1 / epoch}', flush=True)\n"
+    )
+    (tmp_path / "cotune.yaml").write_text(
+        f"run: python train.py {{batch_size}} {{epochs}}\npattern: '{PARTS}'\nmax_epochs: 4\n"
+        "search: {workers: 1, batch_size: [8, 16, 32, 64]}\n"
+    )
+    store = ("--store", str(tmp_path / "store.db"))
+    done = cotune(tmp_path, "plan", "--target", "accuracy=90", "--deadline", "5m", *store)
+    assert done.code == Infeasible.exit_code, done.err
+    assert "is the target in the same unit (0.9)?" in " ".join(done.err.split())
+    samples = cotune(tmp_path, "samples", "--json", *store).json["samples"]
+    assert sum(bool(sample["curve"]) for sample in samples) == 1
 
 
 def _settings(pattern: str, target: str, folder: Path) -> Settings:

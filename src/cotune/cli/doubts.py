@@ -19,7 +19,7 @@ from cotune.jobfile.script_digest import changed_since, digests
 from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings
 from cotune.predict.luck import luck
-from cotune.predict.predictors.curve import out_of_reach
+from cotune.predict.predictors.curve import asked_in_per_cent, out_of_reach
 from cotune.project.not_measured import with_other_examples
 from cotune.space import Configs
 from cotune.store import Store
@@ -52,6 +52,13 @@ def refuse_target(settings: Settings, samples: Sequence[Sample]) -> None:
         return
     if out_of_reach(job, goal.target, samples):
         raise Infeasible(_unreachable(job, goal.target, _shown(samples)), "target")
+
+
+def refuse_per_cent(settings: Settings, samples: Sequence[Sample]) -> None:
+    """Refuse a target in per cent of what the job tells in parts of one: nothing more is measured for it."""
+    job, target = settings.job, settings.goal.target
+    if target is not None and not per_cent(job) and asked_in_per_cent(job, target, samples):
+        raise Infeasible(_unreachable(job, target, _shown(samples)), "target")
 
 
 def _unreachable(job: Job, target: float, shown: Sequence[float]) -> str:

@@ -18,10 +18,13 @@ from cotune import registry
 from cotune.cli import options
 from cotune.cli.help import MEASURING, REPLAY, flag, rare_flag
 from cotune.display import Terminal
+from cotune.errors import UsageError
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
+
+MOST_SURE = 0.999  # of a goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class GoalFlags:
 
     def told(self) -> dict[str, Any]:
         """Return what the flags say, by the keys of the job file."""
+        if self.confidence is not None and self.confidence > MOST_SURE:
+            meant = f": write {self.confidence / 100:g}" if 1 < self.confidence <= 100 * MOST_SURE else ""
+            raise UsageError(f"--confidence is a probability of at most {MOST_SURE:g}, not {self.confidence:g}{meant}")
         budget = {"max_cost": self.max_cost} if self.max_cost is not None else None
         return {name: value for name, value in asdict(self).items() if name != "max_cost"} | {"budget": budget}
 

@@ -53,7 +53,7 @@ Deadline = Annotated[str | None, flag(GOAL, "--deadline", help="In which time: 9
 MaxEpochs = Annotated[int | None, rare_flag(GOAL, "--max-epochs", help="Most epochs a run may take.", min=1)]
 MaxCost = Annotated[float | None, flag(GOAL, "--max-cost", help="Most a run may cost, in the unit of costs.")]
 Confidence = Annotated[
-    float | None, rare_flag(GOAL, "--confidence", help="Joint probability asked for (0.9).", min=0.01, max=0.999)
+    float | None, rare_flag(GOAL, "--confidence", help="Joint probability asked for (0.9).", min=0.01)
 ]
 Prefer = Annotated[str | None, flag(GOAL, "--prefer", help="cheap, fast or accurate.")]
 Pattern = Annotated[

@@ -23,11 +23,13 @@ from cotune import progress
 from cotune.checkpoints import Resumable, joined, take, trained
 from cotune.errors import EngineError
 from cotune.identity import new_id, timestamp
+from cotune.jobfile.pattern import per_cent
+from cotune.predict.predictors.curve import asked_in_per_cent
 from cotune.predict.samples import informative, is_brief
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.launch import Engine, Launch
-from cotune.types import ProgressUnit, Sample
+from cotune.types import RECORDED, ProgressUnit, Sample
 from cotune.worker.report import as_word
 
 HOPELESS = 3  # failed starts without a good one before a profile gives up
@@ -100,6 +102,8 @@ def probe_loop(
         probe = again or design.next(whole, limits.starts_left(number, spent, once), seen)
         if probe is None or left < least_seconds(samples) or hopeless(samples[before:]):
             return
+        if engine_name != RECORDED and _is_in_doubt(design, samples):
+            return
         share = design.share(probe, left, whole, seen)
         if probe.curve:
             seen.add(probe.config.global_batch)
@@ -143,6 +147,11 @@ def require_metric(launch: Launch, sample: Sample) -> None:
         f"{as_word(job.metric)}=...), or a pattern that reads it; its logs are in {sample.folder}",
         samples=[sample],
     )
+
+
+def _is_in_doubt(design: Chooser, samples: Sequence[Sample]) -> bool:
+    """Return whether the user has to be asked for the unit of the target before more is measured for it."""
+    return not per_cent(design.job) and asked_in_per_cent(design.job, design.goal.target, samples)
 
 
 def hopeless(samples: Sequence[Sample]) -> bool:

@@ -47,6 +47,8 @@ def config_of_run(
     servers: int | None = None,
 ) -> Config:
     """Return a config (a plan's, or one that ran) with what was given laid over it; a fixed global batch stays."""
+    if start is None:
+        workers, batch_size = workers or _only(space, "workers"), batch_size or _only(space, "batch_size")
     if start is None and (workers is None or (batch_size is None and space.global_batch is None)):
         raise NotFound("there is no plan: plan first, or give both workers and batch size", remedy="layout")
     base = start or Config.data_parallel(1, 1, device, axes=axes_of(_first_values(space)))
@@ -92,6 +94,12 @@ def epochs_elsewhere(plan: Plan | None, goal: Goal) -> int:
     if needed is None or goal.epochs or goal.target is None or goal.prefer == "accurate":
         return goal.cap
     return max(1, min(goal.cap, math.ceil(needed.high)))
+
+
+def _only(space: Space, name: str) -> int | None:
+    """Return the only value that an axis of counts may take, if it is the only one."""
+    values = next((axis.values for axis in space.axes if axis.name == name), ())
+    return values[0] if len(values) == 1 and isinstance(values[0], int) else None
 
 
 def _first_values(space: Space) -> dict[str, Value]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_target
+from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_target, refuse_per_cent
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
@@ -95,7 +95,12 @@ def _measured(project: Project, max_samples: int, *, history: bool, seed: int, m
             raise
         most = duration(settings.profile_seconds)
         note(f"{explained(missing)}; doing so now, for at most {most} (--no-measure refuses instead)")
-        project.profile(max_samples=max_samples, history=history, seed=seed)
+        measured = project.profile(max_samples=max_samples, history=history, seed=seed)
+        try:
+            refuse_per_cent(settings, measured.samples)
+        except Infeasible:
+            project.save_refusal()
+            raise
         return project.evidence(history=history)
     return known
 

@@ -42,6 +42,7 @@ from cotune.types import Floats, Job, Sample
 Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
 _PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
+_MUCH = 0.25  # from which a share is told in parts of one: in per cent it would hardly be so little
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _SHORT = 3  # evaluations, which are fitted one by one: their mean tells nothing of where they go
 _ROUNDS = 5
@@ -98,6 +99,14 @@ def out_of_reach(job: Job, target: float | None, samples: Sequence[Sample]) -> b
     """Return whether no evaluation can meet a target, by what evaluations so far say of the metric's unit."""
     shown = np.array([point.accuracy for sample in samples for point in sample.curve])
     return target is not None and len(shown) > 0 and job.sign * target > natural_ceiling(job, job.sign * shown)
+
+
+def asked_in_per_cent(job: Job, target: float | None, samples: Sequence[Sample]) -> bool:
+    """Return whether a target is in per cent of a share that evaluations so far tell in parts of one."""
+    shown = [point.accuracy for sample in samples for point in sample.curve]
+    if target is None or not shown or job.sign < 0 or not _SHARE.search(job.metric):
+        return False
+    return min(shown) < target / 100 <= 1 < target and _MUCH <= max(shown) <= 1
 
 
 @dataclass(frozen=True, slots=True)
