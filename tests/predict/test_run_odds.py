@@ -90,3 +90,32 @@ def test_a_run_ends_at_an_evaluation_and_not_before() -> None:
     assert believed.end(CAP).low == 20.0
     able = believed.needed[np.isfinite(believed.needed)]
     assert np.all((able % 4 == 0) | (able == CAP))
+
+
+def test_a_run_that_has_fallen_for_long_is_not_expected_to_meet_its_target() -> None:
+    """One that overfitted from epoch 19 on was told P(met) 0.99 for twenty epochs more."""
+    best = [min(float(_value(epoch)), 0.80) for epoch in range(1, 13)]
+    curve = [(float(epoch), value) for epoch, value in enumerate([*best, *np.linspace(0.79, 0.70, 18)], start=1)]
+    clock = RunClock(0.0, 1.0, None)
+    odds = [_law().believe(curve[:count], float(count)).odds(clock) for count in (10, 20, 30)]
+    assert odds[0] > 0.9
+    assert odds[2] <= odds[1] < 0.5
+    assert odds[2] < 0.1
+
+
+@pytest.mark.parametrize(("evaluations", "least", "most"), [(1, 0.0, 0.5), (4, 0.0, 0.9)])
+def test_a_run_that_hovers_below_its_target_is_not_sure_of_its_next_evaluation(
+    evaluations: int, least: float, most: float
+) -> None:
+    rng = np.random.default_rng(0)
+    hovering = [(float(epoch), TARGET - 0.01 + 0.008 * float(rng.normal())) for epoch in range(19, 33)]
+    curve = [*_run(18, 1.0), *((epoch, min(value, TARGET - 0.001)) for epoch, value in hovering)]
+    odds = _law().believe(curve, 32.0).odds(RunClock(32.0, 1.0, 32.0 + evaluations + 0.2))
+    assert least <= odds < most
+
+
+def test_the_end_that_is_told_is_in_time_as_often_as_the_odds_say() -> None:
+    believed = _law().believe(_run(10, 1.0), 10.0)
+    end = believed.end(CAP)
+    assert believed.odds(RunClock(10.0, 1.0, end.high * 1.2)) >= 0.9
+    assert believed.odds(RunClock(10.0, 1.0, end.low * 0.8)) <= 0.1
