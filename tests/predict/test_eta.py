@@ -186,3 +186,16 @@ def test_a_stored_sample_alone_tells_what_is_left() -> None:
     assert early is not None
     assert early.mid == pytest.approx(100, rel=0.05)
     assert seconds_left(JOB, replace(sample, epoch_seconds=None), epochs=10, target=None, plan=None) is None
+
+
+def test_a_run_that_is_evaluated_now_and_then_does_not_end_before_its_next_evaluation() -> None:
+    """Where 2.6 s lay between two evaluations, 0.09 s were told as what may be left."""
+    countdown = Countdown()
+    for sample in trace(8, pace=2.6):
+        countdown.see(sample)
+    left = countdown.left(Quantity(9.0, 10.0, 60.0, "measured"))
+    assert left is not None
+    assert 0.8 * 2.6 < left.low < 2.6 <= left.mid / 2 * 1.01
+    assert left.high > 5 * left.mid
+    fourth = Sample(CONFIG, 8.5, 1.0, curve=(Evaluation(4.0, 0.1, 4.0), Evaluation(8.0, 0.2, 8.0)), seconds=8.5)
+    assert expected_end(JOB, fourth, epochs=40, target=0.99, plan=None).epochs.low in {12.0, 40.0}

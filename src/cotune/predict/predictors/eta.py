@@ -41,9 +41,11 @@ _BLOCKS = 12
 _USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while few blocks are known, and the blocks it counts for
 LAUNCHING_DRIFT = 0.12  # of launching on a GPU's host, in logarithms: between a quiet host and a busy one
 _CROWDED = 0.04  # more of it for each doubling of what is asked of a core, beyond one
+_SOON = 0.1  # epochs that are left at least where a run may have ended by now
 _UNSEEN = 0.10  # an evaluation is still to come that no one has seen
 _LATER = 2.0  # how much more the last block counts than the first
 _MOST_MARKS = 512
+_SAME = 1e-9  # of the epochs between two evaluations
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,9 @@ class Countdown:
         at = self._marks[-1][0]
         more = max(end.mid - at, 0.0)
         mid = pace * more + self._lump * self._evaluations(at, end.mid)
-        sd = math.hypot(self._doubt(paces, pace, more), _spread(end, at) if more else 0.0)
-        if not self._evaluated and more:
-            sd = math.hypot(sd, _UNSEEN)
-        return Quantity(
-            mid * math.exp(-Z90 * sd), mid, mid * math.exp(Z90 * sd), "measured" if len(own) else "assumed", "s"
-        )
+        doubt = math.hypot(self._doubt(paces, pace, more), _UNSEEN if not self._evaluated and more else 0.0)
+        sooner, later = (math.exp(Z90 * math.hypot(doubt, away)) for away in _away(end, at))
+        return Quantity(mid / sooner, mid, mid * later, "measured" if len(own) else "assumed", "s")
 
     def _paces(self) -> Floats:
         """Return the seconds per epoch in blocks of equal progress, the warm-up left out."""
@@ -177,8 +176,7 @@ def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None,
     cap, done = float(epochs), sample.epochs
     if job.reached(target, sample):
         return End(Quantity(done, done, done, "measured"))
-    # A run that is past what was expected needs at least one more evaluation.
-    soonest = min(math.floor(done) + 1.0, cap)
+    soonest = min(_next_evaluation(sample), cap)
     needed = plan.forecast.epochs_needed if plan is not None else None
     if needed is not None:
         low, mid, high = (min(cap, max(end, soonest)) for end in (needed.low, needed.mid, needed.high))
@@ -192,6 +190,13 @@ def expected_end(job: Job, sample: Sample, *, epochs: int, target: float | None,
     return End(Quantity(soonest, min(cap, max(math.ceil(found.epoch), soonest)), cap, "extrapolated"))
 
 
+def _next_evaluation(sample: Sample) -> float:
+    """Return the epoch at which a run is evaluated next: at the end of an epoch, where it has told no other rhythm."""
+    told = [0.0, *(point.epoch for point in sample.curve if point.epoch > 0)]
+    gap = float(np.median(np.diff(told))) if len(told) > 1 else 1.0
+    return told[-1] + gap * max(math.floor((sample.epochs - told[-1]) / gap + _SAME) + 1.0, 1.0)
+
+
 def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None, plan: Plan | None) -> Quantity | None:
     """Return the ETA of a run of which only its sample is known: the evaluations are its marks."""
     if sample.epoch_seconds is None:
@@ -203,10 +208,12 @@ def seconds_left(job: Job, sample: Sample, *, epochs: int, target: float | None,
     return countdown.left(expected_end(job, sample, epochs=epochs, target=target, plan=plan).epochs)
 
 
-def _spread(end: Quantity, done: float) -> float:
-    """Return the deviation, in logarithms, of the epochs left that an uncertain end stands for."""
-    low, high = max(end.low - done, 0.1), max(end.high - done, 0.1)
-    return math.log(high / low) / (2 * Z90) if high > low else 0.0
+def _away(end: Quantity, done: float) -> tuple[float, float]:
+    """Return the deviation, in logarithms, of the epochs left below their median and above, by an uncertain end."""
+    low, mid, high = (end.low - done, end.mid - done, end.high - done)
+    if low <= 0:  # it may have ended by now
+        low = min(_SOON, mid)
+    return (math.log(mid / low) / Z90, math.log(high / mid) / Z90) if mid > 0 else (0.0, 0.0)
 
 
 def usual_scatter(load: float, cores: int, device: str = "cpu") -> float:
