@@ -69,8 +69,9 @@ class Progress:
 class _Lines:
     """One line on stderr for each step, and in a long one one every few seconds in which it got further."""
 
-    def __init__(self) -> None:
-        self._begun = self._said_at = time.monotonic()
+    def __init__(self, since: float) -> None:
+        self._begun = time.monotonic() - since
+        self._said_at = time.monotonic()
         self._said = ("", "")
 
     def __call__(self, _: float, text: str, detail: str, words: str) -> None:
@@ -81,10 +82,13 @@ class _Lines:
 
 
 @contextmanager
-def progress(total: float) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs: a bar with elapsed, left and spent on a terminal, else lines."""
+def progress(total: float, since: float = 0.0) -> Iterator[Progress]:
+    """Show progress on stderr while the block runs: a bar with elapsed, left and spent on a terminal, else lines.
+
+    What is shown began `since` seconds ago.
+    """
     if not sys.stderr.isatty():
-        yield Progress(total, _Lines())
+        yield Progress(total, _Lines(since))
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -97,6 +101,7 @@ def progress(total: float) -> Iterator[Progress]:
     columns = (BarColumn(bar_width=12), TaskProgressColumn(), TimeElapsedColumn(), words)
     with Bar(*columns, console=console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task("", total=total)
+        bar.tasks[0].start_time = bar.get_time() - since
 
         def show(done: float, _: str, __: str, words: str) -> None:
             bar.update(task, completed=min(done, total), description=printable(words))
@@ -111,8 +116,8 @@ class Display(Protocol):
         """Show a remark."""
         ...
 
-    def progress(self, total: float) -> AbstractContextManager[Progress]:
-        """Show progress while the block runs."""
+    def progress(self, total: float, since: float = 0.0) -> AbstractContextManager[Progress]:
+        """Show progress while the block runs; it began `since` seconds ago."""
         ...
 
 
@@ -122,8 +127,8 @@ class Terminal:
     def note(self, text: str) -> None:
         note(text)
 
-    def progress(self, total: float) -> AbstractContextManager[Progress]:
-        return progress(total)
+    def progress(self, total: float, since: float = 0.0) -> AbstractContextManager[Progress]:
+        return progress(total, since)
 
 
 class LoggedDisplay:
@@ -133,7 +138,7 @@ class LoggedDisplay:
         logger.warning(text)
 
     @contextmanager
-    def progress(self, total: float) -> Iterator[Progress]:
+    def progress(self, total: float, since: float = 0.0) -> Iterator[Progress]:
         if in_notebook():
             from IPython.display import display  # type: ignore[import-not-found]  # there is one where this is asked
 
@@ -145,7 +150,7 @@ class LoggedDisplay:
 
             yield Progress(total, write_over)
         elif sys.stderr.isatty():
-            with progress(total) as shown:
+            with progress(total, since) as shown:
                 yield shown
         else:
             yield Progress(total, lambda *_: None)
