@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotune.predict.run_odds import RunBelief
 from cotune.predict.way import FIXED_RATE, Leg
 from cotune.probe.replayed import SelfMeasuredStep, self_measured
 from cotune.probe.self_change import SelfChange
@@ -15,7 +16,7 @@ from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.timing import begun_untimed
 from cotune.recording import AccuracyRow, Recording, TimeRow, read, write
 from cotune.run.replayed_training import ReplayedTraining
-from cotune.types import Device, Goal, Job, RateScaling, Value
+from cotune.types import Device, Goal, Job, RateScaling, Terms, Value
 from lab.worlds import BATCHES, EXAMPLES, accuracy_at, step_seconds, world
 
 
@@ -227,13 +228,40 @@ def test_a_run_tells_no_better_odds_than_its_job_s_own_law(recorded: Recording, 
     training, _ = ran(recorded, GOAL)
     sample = replace(training.starts[0], ended=False)
     brain = brain_of(recorded, replace(GOAL, target=0.99))
-    trusting, doubting = (SelfChange(brain, (), tmp_path, own) for own in (lambda _: None, lambda _: 0.1))
+    own = RunBelief(np.array([30.0, np.inf]), np.array([0.1, 0.9]), 20.0)
+    trusting, doubting = (SelfChange(brain, (), tmp_path, told) for told in (lambda _: None, lambda _: (0.1, own)))
     for watch in (trusting, doubting):
         watch.see(sample)
     assert trusting.choice is not None
     assert trusting.choice.odds > 0.1
     assert doubting.words == ", P(met) 0.10"
     assert "cotune plan" in (doubting.warning() or "")
+    assert doubting.belief is own
+
+
+def test_a_run_that_has_got_worse_for_long_is_not_expected_to_arrive(recorded: Recording) -> None:
+    training, _ = ran(recorded, GOAL)
+    config = training.starts[0].config
+    brain = brain_of(recorded, replace(GOAL, deadline=10_000.0))
+    gaps = [0.1 + 0.3 / epoch for epoch in range(1, 11)] + [0.13 + 0.005 * late for late in range(1, 16)]
+    odds = []
+    for count in (10, 25):
+        told = tuple((float(epoch), gap) for epoch, gap in enumerate(gaps[:count], start=1))
+        leg = Leg(brain.row(config), float(count), told)
+        odds.append(brain.choose(training.samples, [leg], 50.0, config).odds)
+        belief = brain.belief(training.samples, [leg], config)
+        assert np.all(np.isinf(belief.needed) | (belief.needed >= count + 1))
+    assert odds[1] < 0.2 < odds[0]
+    assert belief.weights[np.isinf(belief.needed)].sum() > 0.8
+
+
+def test_more_workers_are_named_only_where_a_script_may_use_several(recorded: Recording) -> None:
+    goal = replace(GOAL, target=0.9, deadline=15.0)
+    _, steps = ran(recorded, goal)
+    alone = replace(brain_of(recorded, goal), space=recorded.space(with_accuracy=True).with_axes({"workers": (1,)}))
+    _, single = ran(recorded, goal, alone)
+    assert "more workers" in steps[-1].choice.remedy
+    assert single[-1].choice.remedy == "a later deadline or an easier target would help"
 
 
 @pytest.mark.parametrize("deadline", [80.0, 200.0])
@@ -258,3 +286,25 @@ def test_each_move_asks_for_more_than_the_one_before(recorded: Recording) -> Non
     often = brain.choose(training.samples, [Leg(row, 0.01)] * 13, 5.0, slowest)
     assert once.config != slowest
     assert often.config == slowest
+
+
+def test_a_start_up_is_no_pace_and_odds_are_told_anew_however_often_a_run_is_evaluated(
+    recorded: Recording, tmp_path: Path
+) -> None:
+    training, _ = ran(recorded, GOAL)
+    start = replace(training.starts[0], ended=False)
+    assert len(start.curve) > 5
+    watch = SelfChange(brain_of(recorded, replace(GOAL, deadline=150.0)), (), tmp_path)
+    first = replace(start, curve=start.curve[:1], epochs=start.curve[0].epoch, accuracy=start.curve[0].accuracy)
+    watch.see(replace(first, curve=(), epochs=0.0, epoch_seconds=None))
+    watch.see(replace(first, epoch_seconds=100.0, seconds=100.0, terms=Terms(startup=0.0)))
+    assert watch.words == ""
+    told = set()
+    for count in range(2, 6):
+        point = start.curve[count - 1]
+        watch.see(replace(start, curve=start.curve[:count], epochs=point.epoch, accuracy=point.accuracy, seconds=20.0))
+        assert watch.choice is not None
+        assert watch.belief is not None
+        assert watch.belief.done == point.epoch
+        told.add(watch.choice.odds)
+    assert len(told) > 1

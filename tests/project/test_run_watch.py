@@ -51,15 +51,15 @@ def test_a_run_that_learns_slower_than_its_probes_says_so_and_what_would_help(
     watch = RunWatch(settings.goal, _odds(settings, settings.goal, tmp_path), lambda _: None)
     for epochs in range(1, 9):
         watch.see(_sample("run", epochs))
-        assert watch.warning(_sample("run", epochs), None) is None
+        assert watch.warning(None) is None
     assert watch.words.startswith(", P(met) 0.9")
     watch.see(_sample("run", 9, slower=1.6))
-    said = watch.warning(_sample("run", 9, slower=1.6), None)
+    said = watch.warning(None)
     assert said is not None
     assert "is below the 0.9 asked" in said
     assert "batch 32 on 2 workers (global batch 64) would make it" in said
     assert "a deadline of" in said
-    assert watch.warning(_sample("run", 9, slower=1.6), None) is None  # once
+    assert watch.warning(None) is None  # once
 
 
 def test_a_run_whose_odds_are_low_goes_on_with_a_quicker_layout_unless_it_is_fixed(
@@ -88,12 +88,55 @@ def test_an_evaluation_before_the_first_step_says_nothing_of_the_odds(settings: 
 
 def test_a_run_that_will_pass_its_deadline_says_so_once(settings: Settings) -> None:
     watch = RunWatch(settings.goal, None, lambda _: None)
-    now = _sample("run", 5)
-    assert watch.warning(now, Quantity(5.0, 10.0, 15.0, "measured", "s")) is None
-    said = watch.warning(now, Quantity(15.0, 20.0, 25.0, "measured", "s"))
+    watch.see(_sample("run", 5))
+    assert watch.warning(Quantity(5.0, 10.0, 15.0, "measured", "s")) is None
+    said = watch.warning(Quantity(15.0, 20.0, 25.0, "measured", "s"))
     assert said is not None
-    assert "expected to end after 25 s, its deadline is 24 s" in said
-    assert watch.warning(now, Quantity(15.0, 20.0, 25.0, "measured", "s")) is None
+    assert said == "expected to end after 25 s, its deadline is 24 s"
+    assert watch.warning(Quantity(15.0, 20.0, 25.0, "measured", "s")) is None
+
+
+def test_what_was_spent_before_a_run_counts_for_its_deadline(settings: Settings) -> None:
+    watch = RunWatch(settings.goal, None, lambda _: None, before=12.0)
+    watch.see(_sample("run", 5))
+    assert watch.warning(Quantity(5.0, 8.0, 15.0, "measured", "s")) == (
+        "expected to end after 25 s, its deadline is 24 s"
+    )
+
+
+def test_a_slow_start_up_is_not_taken_for_the_pace_of_a_run(settings: Settings, tmp_path: Path) -> None:
+    """A run that took 9 s to come up, and 0.1 s an epoch since, was told P(met) 0.00 at its first evaluation."""
+    odds = _odds(settings, settings.goal, tmp_path)
+    first = Evaluation(1.0, 0.95 - 0.6 * (1 / 1.5 + 1) ** -0.7, 5.0)
+    odds.see(replace(_sample("run", 1), epoch_seconds=5.0, seconds=5.0, curve=(first,)))
+    assert odds.odds is not None
+    assert odds.odds > 0.3  # as forecast, 17 epochs of a second are left in 19 s
+    assert odds.better(CONFIG, 0.0) is not None
+    slow = replace(settings.goal, deadline=5.5)
+    odds = _odds(settings, slow, tmp_path)
+    odds.see(replace(_sample("run", 1), epoch_seconds=5.0, seconds=5.0, curve=(first,)))
+    assert odds.odds == pytest.approx(0.0, abs=0.01)
+
+
+def test_no_deadline_that_has_passed_is_named_as_what_would_help(settings: Settings, tmp_path: Path) -> None:
+    odds = _odds(settings, replace(settings.goal, deadline=9.0), tmp_path)
+    odds.see(_sample("run", 9))
+    assert odds.warning() == "P(met) 0.00 is below the 0.9 asked: its deadline of 9 s has passed"
+    late = RunWatch(replace(settings.goal, deadline=9.0), None, lambda _: None)
+    late.see(_sample("run", 9))
+    assert late.warning(Quantity(0.1, 0.2, 0.3, "measured", "s")) == "its deadline of 9 s has passed"
+
+
+def test_the_odds_and_the_end_of_a_run_are_of_one_belief(settings: Settings, tmp_path: Path) -> None:
+    odds = _odds(settings, settings.goal, tmp_path)
+    watch = RunWatch(settings.goal, odds, lambda _: None)
+    watch.see(_sample("run", 9))
+    end = watch.end(60.0)
+    assert odds.odds is not None
+    assert end is not None
+    assert odds.odds > 0.9
+    assert end.low >= 10.0  # at an evaluation
+    assert end.high <= 24.0  # and in time as nine of ten runs
 
 
 def test_a_run_for_no_target_or_of_a_job_without_curves_has_no_odds(settings: Settings, tmp_path: Path) -> None:

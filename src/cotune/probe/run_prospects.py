@@ -18,6 +18,7 @@ from cotune.plan.rates import rates
 from cotune.predict import LAWS, forecaster
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.predict.resolution import rhythm_of
+from cotune.predict.run_odds import RunBelief, returns
 from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import Leg, Way, WayPrior, renewed, usual_ways
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
@@ -112,13 +113,31 @@ class RunProspects:
             self.rate[rows],
             time_left=np.inf if self.goal.deadline is None else self.goal.deadline - spent,
             begin=begin[rows],
-            step=rhythm_of(self.job, (*self.known, *samples)).steps(self.configs.global_batch[rows], np.inf),
+            step=self._steps(samples)[rows],
             sunk=sum(leg.epochs * float(pace[leg.column] * self.rate[leg.column]) for leg in legs),
             constants=self.constants.moving,
         )
         if out_of_reach(self.job, self.goal.target, (*self.known, *samples)):
             found = replace(found, odds=np.zeros(len(rows)), stays=np.zeros(len(rows)))
         return pace, found.spread_out(rows, len(pace))
+
+    def belief(self, samples: Sequence[Sample], legs: Sequence[Leg], now: Config) -> RunBelief:
+        """Return when a run ends that stays with its config: at an evaluation."""
+        believed = self._believed(legs, samples)
+        done, told = sum(leg.epochs for leg in legs), [0.0, *(epoch for epoch, _ in legs[-1].evaluations)]
+        gap = float(np.median(np.diff(told))) if len(told) > 1 else float(self._steps(samples)[self.row(now)])
+        left = np.maximum(np.ceil(believed.left[:, self.row(now)] / gap), 1.0) * gap
+        return RunBelief(done + left, believed.weights, done).less(self.returns(legs))
+
+    def _steps(self, samples: Sequence[Sample]) -> Floats:
+        """Return the epochs between two evaluations of each config."""
+        return rhythm_of(self.job, (*self.known, *samples)).steps(self.configs.global_batch, np.inf)
+
+    def returns(self, legs: Sequence[Leg]) -> float:
+        """Return the chance that a run arrives as others do: low where it has turned."""
+        begun = np.cumsum([0.0, *(leg.epochs for leg in legs)])
+        curve = [(at + epoch, -gap) for at, leg in zip(begun, legs, strict=False) for epoch, gap in leg.evaluations]
+        return returns(curve)
 
     def _pace(self, samples: Sequence[Sample]) -> tuple[Floats, Floats]:
         """Return the seconds per epoch of every config, evaluations and checkpoints included, and their spread."""

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cotune.predict.run_odds import RunBelief
+from cotune.predict.samples import timed
 from cotune.predict.way import Leg
 from cotune.probe.self_measuring import Choice, SelfMeasuring
 from cotune.run.supervise import Move, requested, resized, restart_seconds
+from cotune.run.training import overdue
 from cotune.types import Evaluation, Sample
 
 _BY_OWN_CURVES = "by what was measured of the job before; cotune plan names a goal that would be met"
-_REST = 9.0  # times what weighing took, until the next evaluation is weighed
+_REST = 9.0  # times what learning paces and weighing took, until paces are learnt anew
 
 
 class SelfChange:
@@ -24,18 +27,22 @@ class SelfChange:
         brain: SelfMeasuring,
         probes: Sequence[Sample],
         folder: Path,
-        own_odds: Callable[[Sample], float | None] = lambda _: None,
+        own_odds: Callable[[Sample], tuple[float, RunBelief] | None] = lambda _: None,
     ) -> None:
         """Decide for the run in a folder, which has paid for some probes.
 
-        `own_odds` tells the odds by the job's own law and the run's evaluations, where there are enough to have one.
+        `own_odds` tells the odds by the job's own law and the run's evaluations, and what they rest on, where there
+        are enough to have one.
         """
         self._brain, self._probes, self._folder, self._own_odds = brain, list(probes), folder, own_odds
         self._starts: dict[str, tuple[float, Sample]] = {}  # where each start began, and its sample by now
         self._weighed = self._decided = 0  # evaluations that were looked at, and that a move came of
         self._warned = False
-        self._resting = 0.0  # until when nothing is weighed: a run that tells much should not wait for what it is worth
+        self._paced: list[Sample] = []  # the starts as paces were learnt from them last
+        self._resting = 0.0  # until when that is not done again: a run that tells much should not wait for it
+        self._learnt = brain  # with the paces that it has learnt
         self.choice: Choice | None = None
+        self.belief: RunBelief | None = None  # of when the run ends, if it stays as it is
 
     def __call__(self, sample: Sample) -> Move | None:
         self.see(sample)
@@ -54,15 +61,21 @@ class SelfChange:
         self._starts[sample.id] = (at, sample)
         evaluations = sum(len(start.curve) for _, start in self._starts.values())
         begun = time.monotonic()
-        if evaluations == self._weighed or sample.epoch_seconds is None or (begun < self._resting and not sample.ended):
+        if evaluations == self._weighed or sample.epoch_seconds is None:
             return
-        self._weighed = evaluations
+        self._weighed, rests = evaluations, begun < self._resting and not sample.ended
+        if not rests:
+            self._paced = [start for _, start in self._starts.values() if not _is_start_up(start)]
+            self._learnt = replace(self._brain, restart=restart_seconds(sample))
+        if not timed((*self._brain.known, *self._probes, *self._paced)):
+            return  # all that was told by now may be start-up
         met = self._brain.job.reached(self._brain.goal.target, sample)
-        self.choice = None if met else self._chosen(sample)
+        self.choice, self.belief = (None, None) if met else self._chosen(sample)
         own = None if self.choice is None else self._own_odds(sample)
-        if self.choice is not None and own is not None and own < self.choice.odds:
-            self.choice = replace(self.choice, odds=own, remedy=_BY_OWN_CURVES)
-        self._resting = begun + (1 + _REST) * (time.monotonic() - begun)
+        if self.choice is not None and own is not None and own[0] < self.choice.odds:
+            self.choice, self.belief = replace(self.choice, odds=own[0], remedy=_BY_OWN_CURVES), own[1]
+        if not rests:
+            self._resting = begun + (1 + _REST) * (time.monotonic() - begun)
 
     @property
     def words(self) -> str:
@@ -78,18 +91,24 @@ class SelfChange:
         if not new:
             return None
         asked = f"is below the {self._brain.goal.confidence:g} asked"
-        return f"P(met) {self.choice.odds:.2f} {asked}: {self.choice.remedy}"
+        return f"P(met) {self.choice.odds:.2f} {asked}: {overdue(self._brain.goal, self._spent) or self.choice.remedy}"
 
-    def _chosen(self, sample: Sample) -> Choice:
-        starts = [start for _, start in self._starts.values()]
-        spent = sum(start.seconds for start in (*self._probes, *starts))
-        restart = restart_seconds(sample)
-        brain = replace(self._brain, restart=restart)
+    @property
+    def _spent(self) -> float:
+        return sum(start.seconds for start in (*self._probes, *(start for _, start in self._starts.values())))
+
+    def _chosen(self, sample: Sample) -> tuple[Choice, RunBelief]:
+        brain, samples = self._learnt, [*self._probes, *self._paced]
         legs = [self._leg(begun, start) for begun, start in self._starts.values()]
-        return brain.choose([*self._probes, *starts], legs, spent, sample.config)
+        return brain.choose(samples, legs, self._spent, sample.config), brain.belief(samples, legs, sample.config)
 
     def _leg(self, begun: float, start: Sample) -> Leg:
         points: list[Evaluation] = [point for point in start.curve if point.epoch > begun]
         target, sign = self._brain.goal.target, self._brain.job.sign
         gaps = () if target is None else tuple((p.epoch - begun, sign * (target - p.accuracy)) for p in points)
         return Leg(self._brain.row(start.config), max(start.epochs - begun, 0.0), gaps)
+
+
+def _is_start_up(start: Sample) -> bool:
+    """Return whether all that a start has told of its pace may be the start of the job's own code: one report."""
+    return len(start.curve) < 2 and start.terms.startup == 0.0

@@ -11,7 +11,7 @@ samples give the same answer, for a replayed run and for a live one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,7 +60,8 @@ class SelfMeasuring(RunProspects):
             margin = self.constants.moving.margin * max(len(legs), 1)  # each move so far asks for as much again
             if prospect.score[best] > (1 - margin) * prospect.score[here]:
                 best = here
-        return self._choice(samples, pace, prospect, best, here, trained=0.0 if now is None else spent)
+        choice = self._choice(samples, pace, prospect, best, here, trained=0.0 if now is None else spent)
+        return replace(choice, odds=choice.odds * self.returns(legs))
 
     def untimed(self, config: Config) -> Choice:
         """Return what is thought of a config to begin with, before anything is timed."""
@@ -85,7 +86,7 @@ class SelfMeasuring(RunProspects):
             stays=float(prospect.stays[best]),
             seconds=seconds,
             reason=self._reason(samples, pace, prospect, best, here, odds=odds, most=most),
-            remedy=self._remedy(pace, prospect, best),
+            remedy=self._remedy(prospect, best),
         )
 
     def _odds(self, prospect: Prospect, row: int, here: int | None, most: float) -> float:
@@ -109,15 +110,13 @@ class SelfMeasuring(RunProspects):
             most -= (most - self.prior.surest) * (1 - walked)
         return most if timed_samples((*self.known, *samples)) else min(most, self.constants.timing.untimed)
 
-    def _remedy(self, pace: Floats, prospect: Prospect, best: int) -> str:
+    def _remedy(self, prospect: Prospect, best: int) -> str:
         """Return what would help a run that is rather late: another config that may be had, or what was asked."""
         surest = int(np.argmax(prospect.odds))
         if prospect.odds[surest] > prospect.odds[best] + _WORTH:
             return f"{self.configs[surest]} would make it {prospect.odds[surest]:.2f}"
-        quickest = int(np.argmin(pace))
-        more = (
-            "" if self.configs.units[quickest] > self.configs.units[best] else "more workers than the search allows, "
-        )
+        units = self.configs.units
+        more = "more workers than the search allows, " if units.max() == units[best] > units.min() else ""
         return f"{more}a later deadline or an easier target would help"
 
     def _reason(

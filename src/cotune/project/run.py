@@ -17,6 +17,7 @@ from cotune import progress
 from cotune.checkpoints import has_checkpoint, lineage
 from cotune.documents import goal_words
 from cotune.errors import EngineError, Infeasible, NotFound, UsageError
+from cotune.forecast import LEAST_EVALUATIONS
 from cotune.jobfile.settings import Settings
 from cotune.predict.annealing import continuable
 from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
@@ -262,7 +263,7 @@ class ProjectRun:
     def result(self) -> EndedRun:
         """Train to the end, shown where somebody watches; return what came of it, or raise why it failed."""
         last: Sample | None = None
-        with self.project.display.progress(float(self.goal.cap)) as shown:
+        with self.project.display.progress(float(self.goal.cap), self._measured) as shown:
             for event in self:
                 last = event.sample
                 if event.note:
@@ -276,6 +277,11 @@ class ProjectRun:
         trail = trail_of(last, self.project.store.samples(self.settings.job))
         measured = self.itself.probes if self.itself else ()
         return ended_run(self.settings.job, self.settings.cluster, trail, self.plan, self.goal, measured=measured)
+
+    @property
+    def _measured(self) -> float:
+        """Return the seconds of the probes that it has paid for."""
+        return sum(probe.seconds for probe in self.itself.probes) if self.itself else 0.0
 
     def _beginning(self) -> Beginning:
         if self.left_at is not None:
@@ -298,10 +304,11 @@ class ProjectRun:
             fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
             layouts = LayoutChange(settings, self.project.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
-                odds = planned_odds(settings, self.goal, launch, None, self.project.evidence())
+                known = replace(self.project.evidence(), samples=self.itself.brain.known)  # what it measured is no law
+                odds = planned_odds(settings, self.goal, launch, None, known, before=self._measured)
                 own = OwnOdds(odds, launch.config.global_batch) if odds else lambda _: None
                 itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, own)
-                watch = RunWatch(self.goal, itself, itself)
+                watch = RunWatch(self.goal, itself, itself, before=self._measured)
             else:
                 odds = planned_odds(settings, self.goal, launch, self.plan, self.project.evidence())
                 watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
@@ -311,7 +318,7 @@ class ProjectRun:
                 countdown.see(moment.sample)
                 watch.see(moment.sample)
                 words, left = self._told(moment.sample, launch, countdown, watch)
-                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(moment.sample, left))
+                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(left))
 
     def _told(
         self, sample: Sample, launch: Launch, countdown: Countdown, watch: RunWatch
@@ -326,9 +333,11 @@ class ProjectRun:
         met = ": target met" if job.reached(launch.target, sample) else ""
         if met or sample.ended:
             return f"{'ended at ' if sample.ended else ''}{words}{met}", None
-        end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
-        words += f" (no earlier end is expected: {end.doubt})" if end.doubt and reached < most else ""
-        epochs = watch.end(float(launch.epochs)) or end.epochs
+        epochs = watch.end(float(launch.epochs))
+        if epochs is None:
+            end = expected_end(job, sample, epochs=launch.epochs, target=launch.target, plan=self.plan)
+            doubtful = end.doubt and reached < most and len(sample.curve) >= LEAST_EVALUATIONS
+            words, epochs = words + (f" (no earlier end is expected: {end.doubt})" if doubtful else ""), end.epochs
         known = sample.epoch_seconds is not None  # no ETA before the first real step
         return words + watch.words, countdown.left(epochs) if known else None
 

@@ -7,8 +7,9 @@ checkpoints, and is not fixed), a later deadline, or an easier target.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
 from cotune.predict import LAWS
 from cotune.predict.evidence import Evidence, Predictors
-from cotune.predict.run_odds import RunBelief, RunClock, RunLaw
+from cotune.predict.run_odds import PRIOR, RunBelief, RunClock, RunLaw
 from cotune.probe.self_change import SelfChange
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, restart_seconds
+from cotune.run.training import overdue
 from cotune.space import Configs
 from cotune.types import RECORDED, Z90, Config, Goal, Job, Plan, Quantity, Sample
 from cotune.units import duration
@@ -39,6 +41,9 @@ class PlannedOdds:
     goal: Goal
     law: RunLaw
     quicker: tuple[tuple[Config, float], ...]  # layouts of the same recipe, and their seconds over those of the first
+    epoch_seconds: float  # of the first of them as forecast, evaluations included, until the run tells its own
+    spread: float  # of their logarithm
+    before: float = 0.0  # seconds that were spent before the run, which its deadline counts
     belief: RunBelief | None = None
     odds: float | None = None
     _seconds: dict[str, float] = field(default_factory=dict)  # of each start
@@ -58,7 +63,7 @@ class PlannedOdds:
             return
         points = [(point.epoch, self.job.sign * point.accuracy) for point in trained]
         self.belief = self.law.believe(points, sample.epochs)
-        self._clock = RunClock(sum(self._seconds.values()), _pace(sample), self.goal.deadline)
+        self._clock = self._told_clock(sample)
         self.odds = self.belief.odds(self._clock)
 
     @property
@@ -87,16 +92,27 @@ class PlannedOdds:
             return None
         spent, each = self._clock.spent + restart, self._clock.epoch_seconds / here
         found = [
-            (config, self.belief.odds(RunClock(spent, each * ratio, self.goal.deadline)))
+            (config, self.belief.odds(replace(self._clock, spent=spent, epoch_seconds=each * ratio)))
             for config, ratio in self.quicker
             if ratio < here
         ]
         best = max(found, key=lambda one: one[1], default=None)
         return best if best is not None and best[1] > self.odds + _WORTH else None
 
+    def _told_clock(self, sample: Sample) -> RunClock:
+        """Return the clock of a run: its pace is as forecast until two evaluations of a start tell it."""
+        spent, deadline = self.before + sum(self._seconds.values()), self.goal.deadline
+        first, last = sample.curve[0], sample.curve[-1]
+        if last.epoch > first.epoch:
+            return RunClock(spent, (last.seconds - first.seconds) / (last.epoch - first.epoch), deadline)
+        ratio = next((ratio for config, ratio in self.quicker if config == sample.config), 1.0)
+        return RunClock(spent, ratio * self.epoch_seconds, deadline, math.hypot(self.spread, PRIOR.pace))
+
     def _remedy(self) -> str:
         assert self.belief is not None
         assert self._clock is not None
+        if (passed := overdue(self.goal, self._clock.spent)) is not None:
+            return passed
         others = [f"{config} would make it {odds:.2f}" for config, odds in filter(None, [self._surest()])]
         wanted = self.belief.quantile(self.goal.confidence)
         if np.isfinite(wanted) and self.goal.deadline is not None:
@@ -119,11 +135,11 @@ class OwnOdds:
     law: PlannedOdds
     global_batch: int
 
-    def __call__(self, sample: Sample) -> float | None:
+    def __call__(self, sample: Sample) -> tuple[float, RunBelief] | None:
         if sample.config.global_batch != self.global_batch:
             return None
         self.law.see(sample)
-        return self.law.odds
+        return None if self.law.odds is None or self.law.belief is None else (self.law.odds, self.law.belief)
 
 
 @dataclass
@@ -134,6 +150,8 @@ class RunWatch:
     odds: PlannedOdds | SelfChange | None
     layouts: Callable[[Sample], Move | None]
     fixed: bool = False
+    before: float = 0.0  # seconds that were spent before the run, which its deadline counts
+    _seconds: dict[str, float] = field(default_factory=dict)  # of each start
     _late: bool = False  # and said so
 
     def move(self, sample: Sample) -> Move | None:
@@ -147,6 +165,7 @@ class RunWatch:
 
     def see(self, sample: Sample) -> None:
         """Take in where the run stands."""
+        self._seconds[sample.id] = sample.seconds
         if self.odds is not None:
             self.odds.see(sample)
 
@@ -155,30 +174,33 @@ class RunWatch:
         """Return what to add to the run's progress."""
         return "" if self.odds is None else self.odds.words
 
-    def warning(self, sample: Sample, left: Quantity | None) -> str | None:
+    def warning(self, left: Quantity | None) -> str | None:
         """Return what is worth a line of its own, if anything is."""
-        late, doubt = self._lateness(sample, left), None if self.odds is None else self.odds.warning()
-        return doubt or late
+        if self.odds is not None and self.odds.words:
+            return self.odds.warning()
+        return self._lateness(left)
 
     def end(self, cap: float) -> Quantity | None:
         """Return the epochs after which the run ends as its own evaluations tell, where they do."""
-        belief = self.odds.belief if isinstance(self.odds, PlannedOdds) else None
+        belief = None if self.odds is None else self.odds.belief
         return None if belief is None else belief.end(cap)
 
-    def _lateness(self, sample: Sample, left: Quantity | None) -> str | None:
+    def _lateness(self, left: Quantity | None) -> str | None:
         """Return that a run is expected to end after its deadline, once, and again where that was in doubt since."""
         if self.goal.deadline is None or left is None:
             return None
-        end, late = sample.seconds + left.mid, self._late
+        spent, late = self.before + sum(self._seconds.values()), self._late
+        end = spent + left.mid
         self._late = end > self.goal.deadline
         if late or not self._late:
             return None
-        said = f"expected to end after {duration(end)}, its deadline is {duration(self.goal.deadline)}"
-        return f"{said}: more workers, another batch or a later deadline would help"
+        return overdue(self.goal, spent) or (
+            f"expected to end after {duration(end)}, its deadline is {duration(self.goal.deadline)}"
+        )
 
 
 def planned_odds(
-    settings: Settings, goal: Goal, launch: Launch, plan: Plan | None, evidence: Evidence
+    settings: Settings, goal: Goal, launch: Launch, plan: Plan | None, evidence: Evidence, *, before: float = 0.0
 ) -> PlannedOdds | None:
     """Return what tells the odds of a run for a target by what was measured of its job; None where that is too few."""
     job = settings.job
@@ -199,17 +221,7 @@ def planned_odds(
     needed = plan.forecast.epochs_needed if plan else None
     spread = float(np.log(needed.high / needed.low) / (2 * Z90)) if needed and needed.low > 0 else _UNKNOWN_SPREAD
     law = RunLaw(outlook.learning, float(launch.epochs), job.sign * launch.target, spread)
-    ratios = outlook.epoch_seconds / outlook.epoch_seconds[0]
+    each = outlook.epoch_seconds + outlook.overhead
+    ratios = each / each[0]
     able = [(config, float(ratio)) for config, ratio in zip(configs, ratios, strict=True) if np.isfinite(ratio)]
-    return PlannedOdds(job, goal, law, tuple(able))
-
-
-def _pace(sample: Sample) -> float:
-    """Return the seconds that an epoch of a run takes, evaluations included where they tell it."""
-    assert sample.epoch_seconds is not None
-    first, last = sample.curve[0], sample.curve[-1]
-    return (
-        (last.seconds - first.seconds) / (last.epoch - first.epoch)
-        if last.epoch > first.epoch
-        else sample.epoch_seconds
-    )
+    return PlannedOdds(job, goal, law, tuple(able), float(each[0]), float(outlook.spread[0]), before)

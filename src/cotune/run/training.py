@@ -124,6 +124,12 @@ def ended_short(sample: Sample, whole: float) -> bool:
     return lacking > SHORT and lacking >= gap * (1 - _SAME_GAP)
 
 
+def overdue(goal: Goal, seconds: float) -> str | None:
+    """Return that a deadline has passed, after so many seconds, if it has."""
+    late = goal.deadline is not None and seconds >= goal.deadline
+    return f"its deadline of {duration(goal.deadline or 0.0)} has passed" if late else None
+
+
 def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float, unit: str) -> str | None:
     """Return what a finished run missed of its goal, or None."""
     parts = []
