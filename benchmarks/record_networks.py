@@ -57,11 +57,12 @@ class Network:
         """Return the job file that its seconds are measured by."""
         script, *more = (word.format(data=data) for word in self.words)
         flags = ["--batch-size", "{batch_size}", "--epochs", "{epochs}"]
+        metric = "val_loss" if script == "lm.py" else "accuracy"
         known = {
             "name": self.name,
             "run": " ".join([sys.executable, str(STRANGERS / script), *more, *flags]),
             "examples": self.examples,
-            "pattern": r"epoch (?P<epoch>\S+) (?:accuracy|val_loss) (?P<accuracy>\S+)",
+            "pattern": rf"epoch (?P<epoch>\S+) {metric} (?P<{metric}>\S+)",
             "search": SPACE,
             "devices": {"slice": {"count": 8}},
             "engine": {"local": {"gpu_slices": 8}},

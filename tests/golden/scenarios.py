@@ -90,7 +90,7 @@ def _recordings() -> Iterator[Scenario]:
         "run-plan-of-store",
         f"plan {small} {_GOAL} --store s.db",
         f"run {small} --store s.db",
-        f"run {small} --store s.db --target accuracy=0.5",
+        f"run {small} --store s.db --target accuracy=0.52",
         "samples --store s.db",
         f"report {small} --store s.db",
         "record --job small --store s.db -o recorded",
