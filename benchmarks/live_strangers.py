@@ -9,7 +9,8 @@ A language model and a mixer on slices of a GPU, a convolutional network on the 
 for every batch, and nothing was ever chosen with them in sight: `--jobs second`, a recurrent language model and a
 residual network on slices and a vision transformer on the whole GPU; `--jobs third`, a convolutional language model, a
 dense network (SGD) and one of depthwise convolutions; `--jobs fourth`, one of long short-term memory, a perceptron
-(SGD) and inverted residuals. Each has two targets: what the median config of the table had
+(SGD) and inverted residuals; `--jobs fifth`, a wide recurrent model, a mixer on colour pictures (`cifar.npz`) and
+residual cells (SGD) on the whole GPU. Each has two targets: what the median config of the table had
 come to after half its seconds, and after four fifths. Each target has two deadlines:
 2.5 times what the fastest config of the table took (loose), and 1.4 times (tight), the engine's own start
 (`--engine-start`, as measured on the machine) added. So nothing of a goal is taken from a forecast. Cost is
@@ -41,6 +42,7 @@ STRANGERS = Path(__file__).parent.absolute() / "strangers"
 SLACKS = {"loose": 2.5, "tight": 1.4}
 UNMEASURED_SLACKS = {"loose": 4.0, "tight": 2.0}  # of runs that measure themselves inside their deadline
 SHARES = (0.5, 0.8)  # of the seconds of the table, after which the median config had come to a target
+JOBS = ("first", "second", "third", "fourth", "fifth")
 AT_ONCE = 4  # workers of the table that train at the same time, each on its slice of eight
 Row = tuple[int, int, str]
 SLICED: tuple[Row, ...] = (
@@ -71,7 +73,7 @@ class Stranger:
 
 
 def strangers(data: Path, which: str) -> list[Stranger]:
-    """Return the first, second, third or fourth three jobs."""
+    """Return the first, second, ... or fifth three jobs."""
     flags = "--batch-size {batch_size} --epochs {epochs} --precision {precision}"
     flags += " --lr {lr}" if which == "first" else ""
     text = f"{sys.executable} {STRANGERS}/lm.py --text {data}/text.txt --examples 8192 --per-epoch 2 {flags}"
@@ -96,6 +98,14 @@ def strangers(data: Path, which: str) -> list[Stranger]:
             Stranger("perceptron", f"{pictures} --net perceptron {sgd}", 12000, "accuracy", SLICED, 6.0, 8),
             Stranger("inverted", f"{pictures} --net inverted", 12000, "accuracy", WHOLE, 5.0, None),
         ]
+    if which == "fifth":
+        colour = f"{sys.executable} {STRANGERS}/vision.py --data {data}/cifar.npz {flags} --net mixer --lr 5e-4"
+        sgd = "--optimiser sgd --lr 0.02"
+        return [
+            Stranger("wide-gru", f"{text} --net gru --width 512 --depth 1 --lr 5e-4", 8192, "val_loss", SLICED, 7.0, 8),
+            Stranger("colour-mixer", colour, 6000, "accuracy", SLICED, 6.0, 8),
+            Stranger("residual-sgd", f"{pictures} --net residual {sgd}", 12000, "accuracy", WHOLE, 5.0, None),
+        ]
     return [
         Stranger("lm", f"{text} --width 192 --depth 4", 8192, "val_loss", SLICED, 10.0, 8),
         Stranger("mixer", f"{pictures} --net mixer", 12000, "accuracy", SLICED, 10.0, 8),
@@ -112,7 +122,9 @@ def main() -> None:
     parser.add_argument("--only", default=None, help="names of jobs, with commas")
     parser.add_argument("--engine-start", type=float, default=10.0, help="seconds until a job's code begins")
     parser.add_argument("--profile", default="45s", help="what measuring may take")
-    parser.add_argument("--jobs", default="first", choices=("first", "second", "third", "fourth"), help="which three")
+    parser.add_argument(
+        "--jobs", default="first", choices=("first", "second", "third", "fourth", "fifth"), help="which three"
+    )
     parser.add_argument("--cpu", action="store_true", help="cores instead of a GPU, to try this program")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)

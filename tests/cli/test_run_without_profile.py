@@ -74,6 +74,7 @@ def test_an_engine_that_takes_longer_to_come_up_than_probes_may_does_not_leave_t
     """The run goes on with it: the first probe was ended before its code began, and nothing was learnt."""
     (tmp_path / "sitecustomize.py").write_text(SLOW_TO_COME_UP)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     job(tmp_path, 0.3, "20s")
     with library.open(tmp_path / "cotune.yaml") as project:
         run = project.run()

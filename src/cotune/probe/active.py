@@ -201,8 +201,9 @@ class ActiveDesign:
         return seconds
 
     def _unstarted(self, samples: Sequence[Sample]) -> Config | None:
-        """Return a config with a value that was not yet started so, the most telling for its seconds."""
-        return self._spread_out.unstarted(samples, START_SECONDS + self._probe_epochs(samples) * self._seconds(samples))
+        """Return a config with a value that was not yet started so, the most telling for what its start costs."""
+        prices = self._rate * (START_SECONDS + self._probe_epochs(samples) * self._seconds(samples))
+        return self._spread_out.unstarted(samples, prices)
 
     def _far(self, samples: Sequence[Sample]) -> Config | None:
         """Return the config that tells the most of all seconds, of those that thirty steps are short for."""
