@@ -98,7 +98,7 @@ def test_a_wrong_value_is_told_with_the_flag_that_gave_it(folder: Path, tmp_path
         ((*on_a_recording, "--search", "tabu(rounds)"), "cannot read the settings 'rounds'; write each once, as"),
         ((*on_a_recording, "--max-cost", -3), "--max-cost: expected greater than 0, not -3.0"),
         (("plan", "--axis", "precision=2..1"), "--axis precision: expected a range that rises, such as 1..8"),
-        (("predict", "--model", "lenet5", "--batch-size", 0), "--batch-size: expected whole numbers of at least 1"),
+        (("model", "predict", "lenet5", "--batch-size", 0), "--batch-size: expected whole numbers of at least 1"),
         (("profile", "--budget", "soon"), "--budget: expected a positive duration such as 90s"),
     ):
         store = ("--store", tmp_path / "store.db")

@@ -289,14 +289,14 @@ def _rooms() -> Iterator[Scenario]:
         "import dlperf_v100 inputs/dlperf -o out",
         "predict --recording out/pollux-cifar10 --all-samples --all",
     )
-    model = "predict --model lenet5 --device t4 --examples 60000"
+    model = "model predict lenet5 --device t4 --examples 60000"
     yield _each(
         "model",
         f"{model} -b 32 --tier counts",
         f"{model} -w 1,4 -b 64 --epochs 3 --network 25gbit --price 0.5 --explain --tier counts",
         f"{model} -b 64 --tier paleo",
-        "inspect lenet5 --counts -b 32 --device cpu",
-        "predict --model nosuch --device t4",
+        "model inspect lenet5 --counts -b 32 --device cpu",
+        "model predict nosuch --device t4",
         needs="torch",
     )
     yield _each(
@@ -307,7 +307,7 @@ def _rooms() -> Iterator[Scenario]:
         "model memory nosuch --device a100",
         "bench memory nowhere",
     )
-    yield _shapes("random-layers", "profile --random-layers 1 --kinds dense", needs="torch")
+    yield _shapes("random-layers", "model layers 1 --kinds dense", needs="torch")
 
 
 SCENARIOS: tuple[Scenario, ...] = (*_recordings(), *_stores(), *_starting(), *_usage(), *_rooms())

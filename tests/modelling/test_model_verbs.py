@@ -1,4 +1,4 @@
-"""`predict --model`, `inspect` and `doctor --calibrate` on the command line, in a project of their own."""
+"""`model predict`, `model inspect` and `model calibrate` on the command line, in a project of their own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cotune(*words: str) -> Any:
 
 def test_a_model_is_predicted_on_a_device_that_is_not_here(project: Path) -> None:
     asked = ("--batch-size", "16,64", "--workers", "1,8", "--device", "a100", "--examples", "50000", "--epochs", "3")
-    found = cotune("predict", "--model", "lenet5", *asked, "--price", "2.5", "--explain")
+    found = cotune("model", "predict", "lenet5", *asked, "--price", "2.5", "--explain")
     assert found["schema"] == "cotune.predict.model"
     assert [(row["workers"], row["batch_size"]) for row in found["rows"]] == [(1, 16), (1, 64), (8, 16), (8, 64)]
     for row in found["rows"]:
@@ -75,16 +75,8 @@ def test_a_model_is_predicted_on_a_device_that_is_not_here(project: Path) -> Non
 def test_devices_are_compared_in_one_answer_as_each_would_be_alone(project: Path) -> None:
     (project / "cotune.yaml").write_text("devices: {t4: {price_per_hour: 0.36}, a100: {price_per_hour: 3.6}}\n")
     asked = (
-        "predict",
-        "--model",
-        "lenet5",
-        "--batch-size",
-        "16,64",
-        "--examples",
-        "50000",
-        "--epochs",
-        "3",
-        "--device",
+        *("model", "predict", "lenet5", "--batch-size", "16,64"),
+        *("--examples", "50000", "--epochs", "3", "--device"),
     )
     together = cotune(*asked, "t4,a100")
     assert together["devices"] == ["t4", "a100"]
@@ -101,43 +93,43 @@ def test_devices_that_cannot_be_told_apart_are_refused(project: Path, devices: s
 
 
 def test_an_unknown_device_has_wide_bounds_and_the_reason(project: Path) -> None:
-    (row,) = cotune("predict", "--model", "resnet18", "-b", "8", "--device", "z9")["rows"]
+    (row,) = cotune("model", "predict", "resnet18", "-b", "8", "--device", "z9")["rows"]
     assert row["step_seconds"]["high"] / row["step_seconds"]["low"] > 10
     assert any("nothing is known of 'z9'" in note for note in row["notes"])
     assert row["peak_bytes"]["mid"] > 0
 
 
 def test_this_machine_is_measured_once_and_remembered(project: Path) -> None:
-    (row,) = cotune("predict", "--model", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
+    (row,) = cotune("model", "predict", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
     assert row["tier"] == "steps"
     assert row["source"] == "measured"
-    (again,) = cotune("predict", "--model", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
+    (again,) = cotune("model", "predict", "some_nets:Small", "-b", "8", "--device", "cpu", "--input", "8")["rows"]
     assert again["step_seconds"]["mid"] == row["step_seconds"]["mid"]  # from the store: nothing ran
-    similar = cotune(
-        "predict", "--model", "some_nets:Small(width=9)", "-b", "8", "--device", "cpu", "--tier", "history"
-    )["rows"][0]
+    similar = cotune("model", "predict", "some_nets:Small(width=9)", "-b", "8", "--device", "cpu", "--tier", "history")[
+        "rows"
+    ][0]
     assert similar["tier"] == "history"
     assert "some_nets:Small" in similar["known_from"]
 
 
 def test_several_workers_are_probed_for_real(project: Path) -> None:
-    (row,) = cotune("predict", "--model", "lenet5", "-b", "8", "--workers", "2", "--tier", "probe")["rows"]
+    (row,) = cotune("model", "predict", "lenet5", "-b", "8", "--workers", "2", "--tier", "probe")["rows"]
     assert row["tier"] == "probe"
     assert "2 workers at batch 8" in row["known_from"]
 
 
 def test_the_jobs_own_model_is_found(project: Path) -> None:
     (project / "cotune.yaml").write_text("model: some_nets:Small\ninput: '8'\nexamples: 80\nepochs: 2\n")
-    (row,) = cotune("predict", "--model", "job", "-b", "8", "--device", "t4")["rows"]
+    (row,) = cotune("model", "predict", "job", "-b", "8", "--device", "t4")["rows"]
     assert row["seconds"]["mid"] == pytest.approx(20 * row["step_seconds"]["mid"])
     (project / "cotune.yaml").write_text(
         "run: python -m cotune.workloads.train --model cifar10dnn --batch-size {batch_size}\n"
     )
-    assert cotune("predict", "--model", "job", "-b", "8", "--device", "t4")["model"] == "cifar10dnn"
+    assert cotune("model", "predict", "job", "-b", "8", "--device", "t4")["model"] == "cifar10dnn"
 
 
 def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -> None:
-    found = cotune("predict", "--model", "some_nets:Choosing", "-b", "4", "--device", "t4")
+    found = cotune("model", "predict", "some_nets:Choosing", "-b", "4", "--device", "t4")
     assert found["counts"][0]["how"] == "run"
     assert any("cannot be traced" in note for note in found["rows"][0]["notes"])
 
@@ -145,23 +137,23 @@ def test_a_model_that_cannot_be_traced_is_counted_by_running_it(project: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("predict", "--model", "resnet19", "-b", "8"), 3, "did you mean 'resnet18'"),
-        (("predict", "--model", "nowhere.nets:Net"), 3, "no module 'nowhere'"),
-        (("predict", "--model", "some_nets:Smal"), 3, "did you mean 'Small'"),
-        (("predict", "--model", "some_nets:Broken", "--device", "t4"), 4, "it never worked"),
-        (("predict", "--model", "some_nets:Small", "--input", "9", "--device", "t4"), 4, "cannot be multiplied"),
-        (("predict", "--model", "lenet5", "--precision", "fp8"), 2, "--precision is one of"),
-        (("predict", "--model", "lenet5", "-b", "0"), 2, "batch_size"),
-        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
-        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
-        (("predict", "--model", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),
-        (("predict", "--model", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "not 'star'"),
-        (("predict", "--model", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
-        (("predict", "--model", "job"), 3, "model: package.module:callable"),
-        (("inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
-        (("inspect", "nothing"), 3, "no model named"),
-        (("inspect", "nothing.py:Net"), 3, "no file nothing.py"),
-        (("predict", "--model", "nothing.py:Net"), 3, "no file nothing.py"),
+        (("model", "predict", "resnet19", "-b", "8"), 3, "did you mean 'resnet18'"),
+        (("model", "predict", "nowhere.nets:Net"), 3, "no module 'nowhere'"),
+        (("model", "predict", "some_nets:Smal"), 3, "did you mean 'Small'"),
+        (("model", "predict", "some_nets:Broken", "--device", "t4"), 4, "it never worked"),
+        (("model", "predict", "some_nets:Small", "--input", "9", "--device", "t4"), 4, "cannot be multiplied"),
+        (("model", "predict", "lenet5", "--precision", "fp8"), 2, "--precision is one of"),
+        (("model", "predict", "lenet5", "-b", "0"), 2, "batch_size"),
+        (("model", "predict", "lenet5", "--device", "t4", "--tier", "steps"), 2, "machine at hand"),
+        (("model", "predict", "lenet5", "--device", "t4", "--tier", "scaled"), 2, "known GPU here"),
+        (("model", "predict", "lenet5", "--device", "z9", "--tier", "paleo"), 2, "not in the table"),
+        (("model", "predict", "lenet5", "--device", "t4", "--tier", "paleo(scheme=star)"), 2, "not 'star'"),
+        (("model", "predict", "memnet", "--device", "t4", "--tier", "paleo(schem=star)"), 2, "scheme"),
+        (("model", "predict", "job"), 3, "model: package.module:callable"),
+        (("model", "inspect", "lenet5", "--device", "tpu"), 2, "--device is one of"),
+        (("model", "inspect", "nothing"), 3, "no model named"),
+        (("model", "inspect", "nothing.py:Net"), 3, "no file nothing.py"),
+        (("model", "predict", "nothing.py:Net"), 3, "no file nothing.py"),
     ],
 )
 def test_what_goes_wrong_is_said_in_a_line_with_its_code(
@@ -177,7 +169,7 @@ def test_what_goes_wrong_is_said_in_a_line_with_its_code(
 def test_what_is_known_of_a_broken_model_is_in_the_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["cotune", "predict", "--model", "some_nets:Broken", "--device", "t4", "--json"]
+    words = ["cotune", "model", "predict", "some_nets:Broken", "--device", "t4", "--json"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as caught:
         main()
@@ -198,7 +190,7 @@ def test_a_profiled_step_is_carried_to_a_slower_gpu_and_back() -> None:
 
 
 def test_paleo_predicts_a_torch_model_by_any_of_its_schemes(project: Path) -> None:
-    asked = ("predict", "--model", "alexnet", "-b", "32", "--workers", "16", "--device", "k40", "--network", "10gbit")
+    asked = ("model", "predict", "alexnet", "-b", "32", "--workers", "16", "--device", "k40", "--network", "10gbit")
     rows = [
         cotune(*asked, "--tier", f"paleo(scheme={scheme})", "--explain")["rows"][0]
         for scheme in ("one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing")
@@ -209,23 +201,23 @@ def test_paleo_predicts_a_torch_model_by_any_of_its_schemes(project: Path) -> No
 
 
 def test_inspect_shows_operators_and_layers(project: Path) -> None:
-    found = cotune("inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu")
+    found = cotune("model", "inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu")
     assert found["operators"][0]["share"] >= found["operators"][1]["share"]
     assert 1 <= found["types_for"]["90%"] <= len(found["operators"])
     assert sum(layer["parameters"] for layer in found["layers"]) == 61_706
-    shown = CliRunner().invoke(app, ["inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu"]).output
+    shown = CliRunner().invoke(app, ["model", "inspect", "lenet5", "-b", "4", "--steps", "2", "--device", "cpu"]).output
     assert "make 90 % of the time" in shown
     assert "Conv2d" in shown
 
 
 def test_inspect_can_count_without_running(project: Path) -> None:
-    found = cotune("inspect", "resnet50", "-b", "64", "--counts")
+    found = cotune("model", "inspect", "resnet50", "-b", "64", "--counts")
     assert "operators" not in found
     assert found["counts"]["parameters"] == 25_557_032
 
 
 def test_doctor_measures_this_machine_and_keeps_it(project: Path) -> None:
-    found = cotune("doctor", "--calibrate")
+    found = cotune("model", "calibrate")
     assert found["calibrations"][0]["product"]["fp32"] > 1e8
     assert Path(found["calibrations"][0]["file"]).is_file()
 

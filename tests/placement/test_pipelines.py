@@ -42,7 +42,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
 def test_layers_are_measured_placed_and_run(tmp_path: Path) -> None:
     kinds = ("--type", "cpu(price_per_hour=0.04, limit=2)", "--type", "other(device=cpu, limit=1)")
     counts = ("--workers", "1,2", "--batch-size", "64,128", "--budget", "1s")
-    done = cotune(tmp_path, "profile", "--layers", MODEL, *kinds, *counts, "-o", "p.json")
+    done = cotune(tmp_path, "pipeline", "profile", MODEL, *kinds, *counts, "-o", "p.json")
     assert done.code == 0, done.err
     profile = json.loads((tmp_path / "p.json").read_text())
     assert [layer["name"] for layer in profile["layers"]] == ["embedding", "fc1+fc2", "fc3+loss"]
@@ -50,7 +50,7 @@ def test_layers_are_measured_placed_and_run(tmp_path: Path) -> None:
     placed = cotune(tmp_path, "place", "p.json", "--throughput", "10", "--json")
     assert placed.code == 0, placed.err
     (tmp_path / "plan.json").write_text(placed.out)
-    run = cotune(tmp_path, "run", "--placement", "plan.json", "--json", "--", "--batches", "12")
+    run = cotune(tmp_path, "pipeline", "run", "plan.json", "--json", "--", "--batches", "12")
     assert run.code == 0, run.err
     measured = run.json["measured"]
     assert len(measured["losses"]) == 12
@@ -59,7 +59,7 @@ def test_layers_are_measured_placed_and_run(tmp_path: Path) -> None:
 
 def test_a_plan_of_several_stages_runs_and_shows_planned_beside_measured(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
-    run = cotune(tmp_path, "run", "--placement", "plan.json", "--", "--batches", "12", "--mode", "sync")
+    run = cotune(tmp_path, "pipeline", "run", "plan.json", "--", "--batches", "12", "--mode", "sync")
     assert run.code == 0, run.err
     for word in ("planned per batch", "measured, 1,000 planned", "loss "):
         assert word in run.out
@@ -81,7 +81,7 @@ def test_what_any_search_found_can_be_run(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
-    command = [sys.executable, "-m", "cotune", "run", "--placement", "plan.json", "--", "--batches", "1000000"]
+    command = [sys.executable, "-m", "cotune", "pipeline", "run", "plan.json", "--", "--batches", "1000000"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment(tmp_path))
     assert running.stderr is not None
     assert any("loss" in line for line in running.stderr)  # training has begun

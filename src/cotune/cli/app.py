@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cotune import __version__
-from cotune.cli import help, spellings
+from cotune.cli import help
 from cotune.cli.numbers import within_bounds
 from cotune.errors import suggestion
 
@@ -43,7 +43,7 @@ class Verbs(TyperGroup):
     """The group of all verbs, each imported when it is asked for."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, help.asking(ctx, spellings.present(args)))
+        return super().parse_args(ctx, help.asking(ctx, args))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the parser's own signature
         return list(verbs())

@@ -66,12 +66,12 @@ def _too_large(*_: object, **__: object) -> torch.Tensor:
 
 
 def test_the_command_line_times_layers_and_judges_models_of_them(tmp_path: Path) -> None:
-    words = ("profile", "--random-layers", "1", "--kinds", "dense", "--json")
+    words = ("model", "layers", "1", "--kinds", "dense", "--json")
     done = cotune(tmp_path, *words)
     assert done.code == 0, done.err
     assert done.json["timed"] == 1
     assert cotune(tmp_path, *words).json["timed"] == 0
-    wrong = cotune(tmp_path, "profile", "--random-layers", "1", "--kinds", "dens")
+    wrong = cotune(tmp_path, "model", "layers", "1", "--kinds", "dens")
     assert (wrong.code, "did you mean 'dense'" in wrong.err) == (2, True)
     file = next((tmp_path / "layers").glob("dense_*.csv"))
     head, row = file.read_text().splitlines()
