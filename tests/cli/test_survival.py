@@ -160,11 +160,11 @@ def test_a_killed_server_is_replaced(tmp_path: Path, undisturbed: torch.Tensor) 
 
 FULL = """
 import os, sys
-from cotune.run.local import namespaces
-namespaces.enter(namespaces.MOUNTS)
+from cotune.run import processes
+processes.enter_namespaces(processes.MOUNTS)
 folder = os.environ["COTUNE_CHECKPOINT"]
-flags = namespaces.libc.mount(b"none", b"/", None, 16384 | 1 << 19, None)
-namespaces.check(namespaces.libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=64k"), "mount")
+flags = processes.libc.mount(b"none", b"/", None, 16384 | 1 << 19, None)
+processes.check(processes.libc.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=64k"), "mount")
 from cotune.workloads.train import main
 code = main(sys.argv[1:])
 print("left", os.listdir(folder))

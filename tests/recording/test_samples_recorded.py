@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cotune.recording import read
-from cotune.recording.from_samples import recorded_tables
+from cotune.recording.samples import recorded_tables
 from cotune.types import Cause, Config, Evaluation, Failure, Job, Sample
 
 EXAMPLES = 6000

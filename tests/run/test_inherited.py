@@ -12,7 +12,7 @@ import pytest
 
 THREADS = """
 import os, torch
-from cotune.run.local.inherited import set_threads
+from cotune.run.local.worker import set_threads
 
 set_threads(torch, 5, openmp_alone={alone})
 print(torch.get_num_threads(), len(os.listdir("/proc/self/task")))
@@ -36,7 +36,7 @@ def test_telling_openmp_alone_sets_the_threads_of_operators_and_makes_no_pool() 
 TWO_LIBRARIES = """
 import ctypes, shutil, sys, torch
 from pathlib import Path
-from cotune.run.local.inherited import _OPENMP, set_threads
+from cotune.run.local.worker import _OPENMP, set_threads
 
 own = _OPENMP.search(Path("/proc/self/maps").read_text())[1]
 ctypes.CDLL(shutil.copy(own, sys.argv[1]))
@@ -55,7 +55,7 @@ def test_threads_are_set_beside_the_openmp_of_another_library(tmp_path: Path) ->
 COLLAPSE = """
 import mmap
 from pathlib import Path
-from cotune.run.local.inherited import collapse_pages
+from cotune.run.local.worker import collapse_pages
 
 def huge():
     rows = Path("/proc/self/smaps_rollup").read_text().splitlines()

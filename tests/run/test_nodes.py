@@ -138,8 +138,8 @@ def test_more_workers_than_nodes_are_refused(nodes: Local, launch: Make) -> None
 FORBIDDEN = """
 import os, sys, json
 sys.path.insert(0, sys.argv[3])
-from cotune.run.local import namespaces
-namespaces.check(namespaces.libc.unshare(namespaces.USER), "unshare")
+from cotune.run import processes
+processes.check(processes.libc.unshare(processes.USER), "unshare")
 user, group = os.getuid(), os.getgid()
 for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
     open(f"/proc/self/{name}", "w").write(line)

@@ -21,7 +21,7 @@ from cotune.run.engines.ray import Ray
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.run.local.messages import Record
 from cotune.run.processes import descendants
-from cotune.run.ray.placing import bundle, fitting, offered
+from cotune.run.ray.cluster import bundle, fitting, offered
 from cotune.run.supervise import supervise
 from cotune.types import Config, Failure, Job, Sample
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from cotune.devices.present import visible_gpus
 from cotune.errors import UsageError
 from cotune.run.engines.local import Local
-from cotune.run.local.gpus import gpu_env
-from cotune.run.local.shares import Shares
-from cotune.run.slurm.nodes import cores_of_a_gpu
+from cotune.run.local.shares import Shares, gpu_env
+from cotune.run.slurm.queue import cores_of_a_gpu
 
 PIPE = Path("/tmp/mps")
 

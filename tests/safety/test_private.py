@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import cotune
-from cotune.run.local.claims import Claims
+from cotune.run.local.shares import Claims
 from cotune.safety import private
 from cotune.store import open_store
 

@@ -21,8 +21,7 @@ from cotune.probe.self_measuring_constants import SELF_MEASURING
 from cotune.probe.session import measure, told_when_interrupted
 from cotune.probe.timing import LEAST_SHARE, SHARE, SelfTiming, next_to_time
 from cotune.run.attempt import HERE
-from cotune.run.launch import Engine
-from cotune.run.opening import opened_engine
+from cotune.run.launch import Engine, opened_engine
 from cotune.types import Config, Sample
 from cotune.units import duration
 

@@ -17,8 +17,7 @@ from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
 from cotune.probe.session import measure, told_when_interrupted
 from cotune.run.engines.recorded import Recorded
-from cotune.run.launch import Engine
-from cotune.run.opening import opened_engine
+from cotune.run.launch import Engine, opened_engine
 from cotune.types import Sample
 from cotune.units import seconds
 

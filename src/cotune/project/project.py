@@ -40,8 +40,7 @@ from cotune.project.profile import next_probe, profiled
 from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
-from cotune.run.launch import Engine
-from cotune.run.opening import require_engine
+from cotune.run.launch import Engine, require_engine
 from cotune.space import Space, check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS

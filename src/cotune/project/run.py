@@ -30,8 +30,7 @@ from cotune.project.measured_itself import MeasuredItself, measured_itself
 from cotune.project.run_watch import OwnOdds, RunWatch, planned_odds
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
-from cotune.run.launch import Launch
-from cotune.run.opening import opened_engine
+from cotune.run.launch import Launch, opened_engine
 from cotune.run.supervise import supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
 from cotune.space import check_counts

@@ -1,4 +1,4 @@
-"""What every engine is asked and what it tells: the protocol that `run/engines/` fill in.
+"""What every engine is asked and what it tells: the protocol that `run/engines/` fill in, and what they share.
 
 An engine starts launches, tells what they do as events, and can stop them. It keeps
 all state; whoever drives it only reads events. Time is the engine's own (`now`), so a
@@ -7,8 +7,15 @@ recording is an engine whose clock jumps.
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+from cotune import registry
+from cotune.errors import UsageError
 
 if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be imported
     from pathlib import Path
@@ -16,6 +23,7 @@ if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be im
     from cotune.types import Config, Failure, Job
 
 
+Running = TypeVar("Running")
 UNHEARD_SECONDS = 0.5  # for a job that cannot know that it should stop to write what it keeps
 _PART_OF_EPOCH = 0.25  # by which such a job has written what it keeps of the epoch before
 
@@ -123,3 +131,64 @@ class Engine(Protocol):
     def close(self) -> None:
         """End everything this engine started."""
         ...
+
+
+def require_engine(engine: object) -> None:
+    """Refuse what is no engine: a name that none has, or an object that lacks what engines do."""
+    named = next(iter(engine), None) if isinstance(engine, Mapping) else engine
+    if isinstance(named, str):
+        registry.require("engine", named)
+    elif named is not None and not isinstance(named, Engine):
+        words = "an engine is a name, a name with settings, or has start, stop, wait, now and close"
+        raise UsageError(f"{words}; this is {type(engine).__name__}: {engine!r:.80}")
+
+
+@contextmanager
+def opened_engine(engine: str | Engine, settings: Mapping[str, Any]) -> Iterator[Engine]:
+    """Yield the engine of that name, or the one that is given; whatever happens, nothing it started stays behind."""
+    if not isinstance(engine, str):
+        yield engine  # whoever made it closes it
+        return
+    made: Engine = registry.make(registry.load("engine", engine), settings, f"engine {engine}")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class PolledEngine(Generic[Running]):
+    """An engine of real processes, which looks at its launches every `poll` seconds, or sooner where they are heard."""
+
+    poll: float
+
+    def __post_init__(self) -> None:
+        self._running: dict[str, Running] = {}
+        self._events: deque[Event] = deque()
+
+    def now(self) -> float:
+        """Return the system's monotonic time in seconds."""
+        return time.monotonic()
+
+    def wait(self, timeout: float) -> Event | None:
+        """Return the next event, or None after `timeout` seconds without one."""
+        until = self.now() + timeout
+        while not self._events:
+            left = until - self.now()
+            self._listen(max(0.0, min(left, self.poll)))
+            for running in list(self._running.values()):
+                self._attend(running)
+            if left <= 0:
+                break
+        return self._events.popleft() if self._events else None
+
+    def _refuse_twice(self, launch: str) -> None:
+        if launch in self._running:
+            raise ValueError(f"launch {launch!r} is already running")
+
+    def _listen(self, timeout: float) -> None:
+        """Wait for something to happen, at most so many seconds, and take in what has."""
+        raise NotImplementedError
+
+    def _attend(self, running: Running) -> None:
+        """Take in what a launch tells, and end it when it is over or when it is time."""
+        raise NotImplementedError

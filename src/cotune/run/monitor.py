@@ -26,8 +26,7 @@ from cotune.run.lease import Lease
 from cotune.run.local.messages import Record
 from cotune.run.logged import log_of, tool_of
 from cotune.run.memory import most
-from cotune.run.tail import Tail, begins_at_zero, from_log, from_report, told_no_number, warning_in
-from cotune.run.timed_search import TooSlow
+from cotune.run.tail import Tail, TooSlow, begins_at_zero, from_log, from_report, told_no_number, warning_in
 from cotune.types import Cause, Failure
 from cotune.units import duration
 from cotune.worker.report import as_word

@@ -1,8 +1,9 @@
-"""What Linux offers so that no process is left behind.
+"""What Linux offers so that no process is left behind, and namespaces for processes, mounts and network.
 
-A process may ask for a signal when its parent dies, and may adopt the orphans below
-it; so whoever sits at the top of a tree can always find, end and reap all of it.
-Only the standard library: this is imported before the namespace is entered.
+A process may ask for a signal when its parent dies, and may adopt the orphans below it; so whoever sits at the top of
+a tree can always find, end and reap all of it. Root may leave a namespace by itself; anybody else first needs a user
+namespace, in which it keeps its own numbers but may do what root may. Only the standard library: this is imported
+before numpy, whose threads would forbid a user namespace.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 0x4
+# Kinds of namespaces, as `unshare` numbers them.
+MOUNTS = 0x00020000
+USER = 0x10000000
+PROCESSES = 0x20000000
+NETWORK = 0x40000000
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -123,3 +129,29 @@ def close_all_but(kept: Collection[int]) -> None:
         if int(entry) > 2 and int(entry) not in kept:
             with contextlib.suppress(OSError):
                 os.close(int(entry))
+
+
+def enter_namespaces(kinds: int) -> None:
+    """Let this process enter new namespaces of some kinds; without root by a user namespace."""
+    if libc.unshare(kinds) == 0:
+        return
+    user, group = os.getuid(), os.getgid()
+    check(libc.unshare(USER | kinds), "unshare")
+    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        Path(f"/proc/self/{name}").write_text(line)
+
+
+def network_namespace() -> int:
+    """Return a file descriptor that stands for the network namespace of this process."""
+    return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def enter_network(namespace: int) -> None:
+    """Enter the network namespace that a file descriptor stands for."""
+    check(libc.setns(namespace, NETWORK), "setns")
+
+
+def check(result: int, call: str) -> None:
+    """Raise what the system says when a call has failed."""
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{call}: {os.strerror(ctypes.get_errno())}")

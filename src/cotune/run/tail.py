@@ -6,18 +6,23 @@ import json
 import math
 import os
 import re
+import signal
+import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, BinaryIO
 
 from cotune.jobfile.pattern import group_of
 from cotune.run.launch import Reported
-from cotune.run.timed_search import search
 from cotune.safety.printable import printable
 from cotune.worker.report import PROGRESS, TERMS
 
+SEARCH_SECONDS = 1.0
+_MOST_LETTERS = 10_000
+_MOST_UNTIMED = 200
 _NAME_LETTERS = 200  # of a metric
 _WARNING_LETTERS = 500
 _KNOWN_BY = 4096  # bytes of a file's beginning, and as many before a place
@@ -178,3 +183,29 @@ def begins_at_zero(line: str, pattern: re.Pattern[str]) -> bool:
     """Return whether a line tells epoch 0 as a whole number; `0.00` is the start of a count in parts of epochs."""
     match = search(pattern, line)
     return match is not None and set(match.groupdict().get("epoch") or "") == {"0"}
+
+
+class TooSlow(ValueError):
+    """A pattern that takes more than its time on one line."""
+
+
+def search(pattern: re.Pattern[str], line: str, seconds: float = SEARCH_SECONDS) -> re.Match[str] | None:
+    """Return the first match in the first 10,000 letters of a line, or raise `TooSlow`.
+
+    A pattern such as `(a+)+b` takes twice as long for each letter more; a line of 40 takes days. The alarm of the
+    system ends the search. Only a program's main thread can be told by it: in others a line is cut to 200 letters,
+    and searched without a limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return pattern.search(line[:_MOST_UNTIMED])
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the system's own signature
+        raise TooSlow(f"the pattern '{pattern.pattern[:80]}' takes more than {seconds:g} s on one line; simplify it")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return pattern.search(line[:_MOST_LETTERS])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

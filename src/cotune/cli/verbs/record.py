@@ -16,8 +16,8 @@ from cotune.errors import NotFound, suggestion
 from cotune.jobfile.metric import as_measured
 from cotune.predict.samples import trusted
 from cotune.recording import write
-from cotune.recording.from_samples import recorded_tables
 from cotune.recording.reader import ACCURACY, JOB, TIMES
+from cotune.recording.samples import recorded_tables
 from cotune.store import Store
 from cotune.types import Cluster, Device, Job, Sample
 from cotune.units import counted

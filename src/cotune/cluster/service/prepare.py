@@ -30,9 +30,8 @@ from cotune.documents import forecast_document
 from cotune.errors import CotuneError, EngineError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
-from cotune.run.launch import Engine, Launch
+from cotune.run.launch import Engine, Launch, opened_engine
 from cotune.run.lease import current
-from cotune.run.opening import opened_engine
 from cotune.store import open_store, rows
 from cotune.types import Cluster, Forecast, Sample
 from cotune.units import duration

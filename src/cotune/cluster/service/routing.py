@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from cotune.cluster.service.cluster_in_use import EngineDevice
-from cotune.run.launch import Ended, Engine, Event, Launch
-from cotune.run.opening import opened_engine
+from cotune.run.launch import Ended, Engine, Event, Launch, opened_engine
 
 _POLL = 0.05  # seconds for each of several engines
 

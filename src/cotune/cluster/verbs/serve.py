@@ -26,7 +26,7 @@ from cotune.cluster.service.states import State
 from cotune.documents import config_document, goal_document
 from cotune.errors import CotuneError, EngineError, Missed, UsageError
 from cotune.plan.rates import cost_of
-from cotune.run.opening import opened_engine
+from cotune.run.launch import opened_engine
 from cotune.types import RECORDED, Cluster
 from cotune.units import counted, duration, number, seconds
 

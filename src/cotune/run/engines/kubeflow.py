@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from cotune.errors import UsageError, missing_extra
 from cotune.run.kubeflow.client import TrainRequest
 from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
-from cotune.run.launch import Launch
-from cotune.run.polled import PolledEngine
+from cotune.run.launch import Launch, PolledEngine
 from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.safety import private
 from cotune.types import Cause, Failure

@@ -26,15 +26,13 @@ from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, free_ports, group_env, node_env, rank_env
-from cotune.run.launch import Launch, Started
+from cotune.run.launch import Launch, PolledEngine, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.connection import Connection
-from cotune.run.local.gpus import gpu_env, mps_daemon, needs_mps
 from cotune.run.local.launch_monitor import LocalLaunch
 from cotune.run.local.messages import Group, Node, Program, Slice
 from cotune.run.local.nodes import EmulatedNodes, Rate
-from cotune.run.local.shares import Shares
-from cotune.run.polled import PolledEngine
+from cotune.run.local.shares import Shares, gpu_env, mps_daemon, needs_mps
 from cotune.run.reasons import aborted, foreign, memory_kills, reason
 from cotune.types import Cause, Config, Failure
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cotune.errors import UsageError, missing_extra
-from cotune.run.launch import Launch
-from cotune.run.polled import PolledEngine
+from cotune.run.launch import Launch, PolledEngine
 from cotune.run.remote import prepared_launch
 from cotune.types import Failure
 

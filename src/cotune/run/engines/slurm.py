@@ -15,12 +15,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotune.errors import UsageError
-from cotune.run.launch import Launch
-from cotune.run.polled import PolledEngine
+from cotune.run.launch import Launch, PolledEngine
 from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
-from cotune.run.slurm.nodes import cores_of_a_gpu, described_nodes
-from cotune.run.slurm.queue import FINISHED, GONE, Asking, cancel, end_earlier, require_slurm, submit
+from cotune.run.slurm.queue import (
+    FINISHED,
+    GONE,
+    Asking,
+    cancel,
+    cores_of_a_gpu,
+    described_nodes,
+    end_earlier,
+    require_slurm,
+    submit,
+)
 from cotune.safety import private
 from cotune.types import Cause, Failure
 

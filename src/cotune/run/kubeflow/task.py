@@ -18,11 +18,10 @@ import sys
 import time
 from pathlib import Path
 
-from cotune.run.group_member import GroupMember
+from cotune.run.group_member import GroupMember, meet
 from cotune.run.host import host
 from cotune.run.lease import current
 from cotune.run.local.messages import Group
-from cotune.run.meeting import meet
 
 GROUP = "kubeflow.group.json"
 END = "kubeflow.end"  # asks whoever hosts all workers to end them

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 
-from cotune.run.local import namespaces
+from cotune.run import processes
 from cotune.run.processes import adopt_orphans, die_with_parent, end_descendants, libc
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_SLAVE = 2, 4, 8, 16384, 1 << 19
@@ -84,14 +84,14 @@ def can_isolate() -> bool:
 
 def _enter_namespace() -> None:
     """Let the next child be the init of a new PID namespace."""
-    namespaces.enter(namespaces.PROCESSES | namespaces.MOUNTS)
+    processes.enter_namespaces(processes.PROCESSES | processes.MOUNTS)
 
 
 def _mount_proc() -> None:
     """Show the namespace's own processes in /proc, so that numbers there are the ones to signal."""
-    namespaces.check(libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None), "mount")
+    processes.check(libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None), "mount")
     flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    namespaces.check(libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount")
+    processes.check(libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from cotune.run.local import namespaces
+from cotune.run import processes
 from cotune.run.local.netlink import Netlink
 
 LINK = "eth0"
@@ -48,8 +48,8 @@ class EmulatedNetwork:
     """
 
     def __init__(self, rates: Sequence[float | None], machines: Sequence[int] = (), trunk: float | None = None) -> None:
-        namespaces.enter(namespaces.NETWORK)
-        self._middle = namespaces.network()
+        processes.enter_namespaces(processes.NETWORK)
+        self._middle = processes.network_namespace()
         self._nodes: list[int] = []
         with Netlink() as kernel:
             kernel.up("lo")
@@ -63,7 +63,7 @@ class EmulatedNetwork:
 
     def enter(self, node: int) -> None:
         """Move this process to a node."""
-        namespaces.enter_network(self._nodes[node])
+        processes.enter_network(self._nodes[node])
 
     def _add_machine(self, kernel: Netlink, machine: int, trunk: float | None) -> None:
         bridge, ends = f"{_MACHINE}{machine}", (f"trunk{machine}", f"out{machine}")
@@ -76,9 +76,9 @@ class EmulatedNetwork:
             kernel.up(end)
 
     def _add(self, kernel: Netlink, node: int, rate: float | None, bridge: str) -> None:
-        namespaces.enter(namespaces.NETWORK)
-        self._nodes.append(namespaces.network())
-        namespaces.enter_network(self._middle)
+        processes.enter_namespaces(processes.NETWORK)
+        self._nodes.append(processes.network_namespace())
+        processes.enter_network(self._middle)
         port = f"node{node}"
         kernel.add_cable(port, LINK, self._nodes[node])
         kernel.plug_in(port, bridge)
@@ -90,7 +90,7 @@ class EmulatedNetwork:
             inside.address(LINK, address(node), _PREFIX)
             _limit(inside, LINK, rate)
             inside.up(LINK)
-        namespaces.enter_network(self._middle)
+        processes.enter_network(self._middle)
 
 
 def _limit(kernel: Netlink, link: str, rate: float | None) -> None:

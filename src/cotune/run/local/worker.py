@@ -4,15 +4,20 @@ It takes its share of the machine, its variables and a random state of its own, 
 runs the script as Python would, or becomes another program by exec. At the end it
 writes its record and exits hard: the destructors of gloo's process groups can abort
 or deadlock, so every group is held until then.
+
+A fork has the settings of malloc and of OpenMP that its parent started with, and its scattered pages: so a worker is
+told its settings and gathers its pages before its script runs, to have what a Python of its own would have.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import hashlib
 import os
 import random
+import re
 import runpy
 import signal
 import struct
@@ -21,17 +26,18 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from cotune.callbacks import injected
 from cotune.run.local.dilation import WARM_UP_STEPS, Dilation, install
-from cotune.run.local.inherited import collapse_pages, set_malloc, set_threads
 from cotune.run.local.messages import Group, Node, Program, Record, Slice
 from cotune.run.local.network import BRIDGE_ADDRESS
 from cotune.run.memory import of_this_process, tell_before_sigterm
+from cotune.run.processes import libc
 from cotune.safety.private import FILE_MODE
 from cotune.worker import input_wait
 
@@ -39,6 +45,10 @@ PORT = struct.Struct("!I")
 _MESSAGE_CHARACTERS = 500
 _NOT_DILATED = "no optimiser of torch took steps, so the share of a core was not kept"
 _SERVER = Program("module", "cotune.worker.servers", ())
+_MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_MMAP_THRESHOLD_": -3}
+_MADV_COLLAPSE = 25  # since Linux 6.1
+_HUGE_PAGE = 2 << 20
+_OPENMP = re.compile(r"(/.*/lib(?:gomp|iomp5|omp)[-.].*)")
 _held: list[object] = []
 
 
@@ -238,3 +248,37 @@ def _flush() -> None:
             stream.flush()
         except (ValueError, OSError):  # closed by the script, or a full disk
             continue
+
+
+def set_malloc(env: Mapping[str, str]) -> None:
+    """Do what the variables of glibc's malloc say."""
+    for name in _MALLOPT.keys() & env.keys():
+        libc.mallopt(_MALLOPT[name], int(env[name]))
+
+
+def set_threads(torch: ModuleType, count: int, *, openmp_alone: bool) -> None:
+    """Let operators run on so many threads.
+
+    `torch.set_num_threads` also makes a pool of its own, which every forked process of a `DataLoader` then makes anew:
+    some 10 ms each. Telling OpenMP alone is enough for the main thread; operators of other threads keep the machine's
+    number. A process may have several OpenMP libraries: where another one than torch's was told, torch is told itself.
+    """
+    if count == torch.get_num_threads():  # which torch settles when it is first asked
+        return
+    openmp = _OPENMP.search(Path("/proc/self/maps").read_text()) if openmp_alone else None
+    if openmp is not None:
+        ctypes.CDLL(openmp[1]).omp_set_num_threads(count)
+    if torch.get_num_threads() != count:
+        torch.set_num_threads(count)
+
+
+def collapse_pages() -> None:
+    """Gather small pages into huge ones, so that what this process forks has less to copy.
+
+    It is advice, which older kernels do not take.
+    """
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, access, _, _, inode, *_ = line.split(maxsplit=5)
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        if access == "rw-p" and inode == "0" and end - begin >= _HUGE_PAGE:
+            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_COLLAPSE)

@@ -26,8 +26,7 @@ from cotune.run.group_member import GroupMember, Peer
 from cotune.run.host import RELEASED
 from cotune.run.local.messages import Group, Record, write_whole
 from cotune.run.ray.actor import News, Place, Worker
-from cotune.run.ray.cluster import first_line, listens
-from cotune.run.ray.placing import bundle, fitting
+from cotune.run.ray.cluster import bundle, first_line, fitting, listens
 from cotune.run.reasons import last_line, reason
 from cotune.run.remote import STOP, RemoteLaunch
 from cotune.types import Cause, Config, Failure

@@ -1,4 +1,4 @@
-"""Slurm's own programs: sbatch to submit, squeue to notice death, scancel for what we submitted.
+"""Slurm's own programs: sbatch to submit, squeue to notice death, scancel for what we submitted, sinfo for its nodes.
 
 squeue is asked seldom and in the background: how a launch fares stands in its folder, and
 a busy controller must not hold up who waits for it. No accounting database is needed.
@@ -6,6 +6,7 @@ a busy controller must not hold up who waits for it. No accounting database is n
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -21,6 +22,7 @@ FINISHED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
     *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
+_GPUS = re.compile(r"gpu(?::([\w.-]+))?:(\d+)")
 GONE = "GONE"  # so long over that the controller has forgotten it
 
 
@@ -99,3 +101,28 @@ def _run(command: Sequence[str]) -> str:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
         raise EngineError(f"Slurm did not take the job: {said.removeprefix('sbatch: error: ')}")
     return done.stdout
+
+
+def described_nodes(partition: str | None) -> str:
+    """Return what sinfo says of the nodes: cores and generic resources, one line each; nothing without sinfo."""
+    if shutil.which("sinfo") is None:
+        return ""
+    where = [f"--partition={partition}"] if partition else []
+    command = ["sinfo", "--noheader", "--Node", "--format=%c|%G", *where]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ASK_SECONDS)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def cores_of_a_gpu(described: str, device: str) -> int:
+    """Return the cores of a node over its GPUs of that type, the least of all such nodes; 1 if none is known.
+
+    `64|gpu:a100:8(S:0-1)`, 64 cores and 8 GPUs, is 8 cores for each worker.
+    """
+    shares = [
+        int(cores) // int(count)
+        for line in described.splitlines()
+        for cores, _, listed in [line.partition("|")]
+        for kind, count in _GPUS.findall(listed)
+        if device in ("gpu", kind) and cores.strip().isdigit() and int(count) > 0
+    ]
+    return max(1, min(shares, default=1))

@@ -8,11 +8,10 @@ import socket
 import sys
 from pathlib import Path
 
-from cotune.run.group_member import GroupMember
+from cotune.run.group_member import GroupMember, meet
 from cotune.run.host import host
 from cotune.run.lease import current
 from cotune.run.local.messages import Group
-from cotune.run.meeting import meet
 from cotune.run.slurm.batch import GROUP
 
 
