@@ -147,13 +147,13 @@ def _stores() -> Iterator[Scenario]:
         "run --resume", "report", "resize 2", copied=_DIGITS,
     )  # fmt: skip
     yield _each(
-        "last-release",
-        "samples --store release-0.1.0.db",
-        "predict --store release-0.1.0.db --all",
-        "plan --store release-0.1.0.db --no-measure",
-        "report --store release-0.1.0.db",
-        "export slurm --store release-0.1.0.db",
-        copied=(*_DIGITS, "release-0.1.0.db.xz"),
+        "stored",
+        "samples --store stored.db",
+        "predict --store stored.db --all",
+        "plan --store stored.db --no-measure",
+        "report --store stored.db",
+        "export slurm --store stored.db",
+        copied=(*_DIGITS, "stored.db.xz"),
     )
     yield _shapes(
         "training",
@@ -188,10 +188,7 @@ def _starting() -> Iterator[Scenario]:
         "algorithms", *(f"algorithms {kind}" for kind in ("predictor", "search", "policy", "engine", "nothing"))
     )
     yield _shapes("algorithms-all", "algorithms")
-    yield _each(
-        "prices", "prices list a100", "prices import inputs/prices.csv", "prices list h100", "prices list abacus",
-        "prices import inputs/plain.csv", "prices import nowhere.csv",
-    )  # fmt: skip
+    yield _each("prices", "prices a100", "prices abacus")
     yield _shapes("doctor", "doctor")
 
 

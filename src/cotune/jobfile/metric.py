@@ -6,23 +6,15 @@ file must not make another job of it, whose samples are elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from cotune.display import note
 from cotune.jobfile.pattern import group_of, metrics_in
 from cotune.jobfile.settings import Settings
 from cotune.store import Store
-from cotune.store.moved import bring_along
 
 
-def as_measured(settings: Settings, store: Store, say: Callable[[str], None] = note) -> Settings:
-    """Return the settings with the metric by which the job is known to a store, where they name none themselves.
-
-    What the store of a project that was moved knows of the job comes along first.
-    """
-    if (words := bring_along(store, settings.job)) is not None:
-        say(words)
+def as_measured(settings: Settings, store: Store) -> Settings:
+    """Return the settings with the metric by which the job is known to a store, where they name none themselves."""
     if settings.metric_named:
         return settings
     job = settings.job

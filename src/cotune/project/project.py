@@ -110,7 +110,7 @@ class Project:
     @cached_property
     def settings(self) -> Settings:
         """Return what the job file says, with the metric that was measured and what is counted of its model."""
-        settings = self._settings if self.recorded else as_measured(self._settings, self.store, self.display.note)
+        settings = self._settings if self.recorded else as_measured(self._settings, self.store)
         if settings.model is None or settings.job.model is not None or settings.job.large is not None:
             return settings
         counted = self.store.counted_model(settings.job)

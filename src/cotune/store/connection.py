@@ -1,7 +1,7 @@
 """An open database: one transaction at a time, errors of one line, and patience with one that is away.
 
 A team's database may be away for a while: samples then wait on disk (`spool`), readers wait for it, and what waited is
-written before anything else is asked. A store of the last release is migrated as it is opened.
+written before anything else is asked. An empty database gets its tables as it is opened.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ class StoreConnection:
 
     def _prepare(self) -> None:
         with self.reading() as connection:
-            if schema.version(connection, self.label) == schema.VERSION:
+            if schema.is_ready(connection, self.label):
                 return
         if self.url.get_backend_name() == "sqlite":
             with one_line_errors(self.url):
                 write_ahead(self._engine)
         with self.writing() as connection:
-            schema.migrate(connection, self.label)
+            schema.create(connection, self.label)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

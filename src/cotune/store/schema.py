@@ -1,14 +1,6 @@
-"""The tables of this version, and how a store of an older release becomes one.
+"""The tables of a store. An empty database gets them in one transaction; one of another schema is refused.
 
-    version 8   cotune 0.1.0
-    version 9   samples know what else their machine did meanwhile; the queue of the service
-    version 10  samples know the epochs that they were told to train
-    version 11  the rules of the service
-    version 12  samples know whether their workers were copies that never met
-
-An empty store gets the tables as they are; one of an older release the tables and columns that it lacks, all in one
-transaction. A new table or column is a new version; a column must be nullable or have a default of the server. Versions
-below 8 were never released.
+Whoever changes a table raises VERSION. There is no way from one schema to the next until the first release.
 """
 
 from __future__ import annotations
@@ -33,9 +25,7 @@ from sqlalchemy import (
     func,
     inspect,
     select,
-    text,
 )
-from sqlalchemy.schema import CreateColumn
 
 from cotune.errors import InvalidFile
 
@@ -205,45 +195,31 @@ applied = Table(
 
 
 VERSION = 12
-_MIGRATED = range(8, VERSION)  # versions that lack tables and columns of this one, and nothing else
 
 
-def version(connection: Connection, label: str) -> int:
-    """Return the version of a store, 0 for an empty one; refuse what cannot be read safely."""
+def is_ready(connection: Connection, label: str) -> bool:
+    """Return whether a store has its tables; refuse a database of another schema, or of somebody else."""
     present = set(inspect(connection).get_table_names())
     if applied.name not in present:
         foreign = sorted(present & set(METADATA.tables))
         if foreign:
             raise InvalidFile(f"{label} has a table {foreign[0]!r} that cotune did not make; name another store")
-        return 0
+        return False
     found = connection.scalar(select(func.max(applied.c.version))) or 0
-    if found > VERSION:
+    if found and found != VERSION:
         raise InvalidFile(
-            f"{label} has schema version {found}, this cotune knows up to {VERSION}; "
-            "upgrade cotune or name another store (COTUNE_STORE)"
+            f"{label} has schema version {found}, this cotune uses {VERSION}: name another store (COTUNE_STORE), "
+            "or open it with the cotune that wrote it"
         )
-    if found and found != VERSION and found not in _MIGRATED:
-        raise InvalidFile(f"{label} has schema version {found}, which no release of cotune wrote; name another store")
-    return int(found)
+    return bool(found)
 
 
-def migrate(connection: Connection, label: str) -> None:
-    """Bring an empty store, or one of an older release, up to this version within the caller's transaction."""
+def create(connection: Connection, label: str) -> None:
+    """Give an empty store its tables within the caller's transaction."""
     if connection.dialect.name == "postgresql":  # SQLite's writers already wait for one another
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(applied.name))))
-    known = version(connection, label)
+    if is_ready(connection, label):  # somebody else made them meanwhile
+        return
     applied.create(connection, checkfirst=True)
     METADATA.create_all(connection)
-    for table in METADATA.sorted_tables if known else ():
-        _add_columns(connection, table)
-    if known < VERSION:
-        connection.execute(applied.insert().values(version=VERSION, applied=datetime.now(UTC).isoformat()))
-
-
-def _add_columns(connection: Connection, table: Table) -> None:
-    """Give a table of an older version the columns that it lacks."""
-    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
-    for column in table.columns:
-        if column.name not in there:
-            defined = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {defined}"))
+    connection.execute(applied.insert().values(version=VERSION, applied=datetime.now(UTC).isoformat()))

@@ -1,7 +1,7 @@
-"""A store that the last release wrote opens as one of this version, with the same samples, and can be added to.
+"""A store that was written earlier is read with the same samples, and can be added to.
 
-`inputs/release-0.1.0.db.xz` holds imported logs, two trainings, a replayed recording, plans, a simulation and
-a placement, as 0.1.0 kept them.
+`inputs/stored.db.xz` holds imported logs, two trainings, a replayed recording, plans, a simulation and
+a placement.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from golden.commands import Command, Scenario, expected, outcomes
 from golden.scenarios import SCENARIOS
 from golden.values import differences
 
-_COPIED = ("digits/cotune.yaml", "digits/train.py", "release-0.1.0.db.xz")
-_SAMPLES = "samples --store release-0.1.0.db"
-_IMPORT = "import ray-tune inputs/logs/ray_tune --store release-0.1.0.db"
-_PLAN = "plan --recording inputs/tiny --target 0.4 --deadline 1h --store release-0.1.0.db"
+_COPIED = ("digits/cotune.yaml", "digits/train.py", "stored.db.xz")
+_SAMPLES = "samples --store stored.db"
+_IMPORT = "import ray-tune inputs/logs/ray_tune --store stored.db"
+_PLAN = "plan --recording inputs/tiny --target 0.4 --deadline 1h --store stored.db"
 
 
 @pytest.fixture(scope="module")
 def golden() -> list[dict[str, object]]:
-    (scenario,) = (scenario for scenario in SCENARIOS if scenario.name == "last-release")
+    (scenario,) = (scenario for scenario in SCENARIOS if scenario.name == "stored")
     read: list[dict[str, object]] = expected(scenario)[0]["document"]["samples"]
     return read
 
