@@ -99,7 +99,7 @@ def test_it_simulates(bin_folder: Path, tmp_path: Path) -> None:
 
 
 def test_its_own_data_is_in_it(bin_folder: Path, tmp_path: Path) -> None:
-    done = cotune(bin_folder, tmp_path, "prices", "list", "--json")
+    done = cotune(bin_folder, tmp_path, "prices", "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["prices"]) > 5
 

@@ -352,7 +352,7 @@ def test_a_resumed_run_goes_on_where_its_checkpoint_is(tmp_path: Path) -> None:
 def test_every_verb_explains_itself(verb: str) -> None:
     words = (
         verb,
-        *{"bench": ("planning",), "prices": ("list",), "model": ("predict",), "pipeline": ("run",)}.get(verb, ()),
+        *{"bench": ("planning",), "model": ("predict",), "pipeline": ("run",)}.get(verb, ()),
     )
     done = CliRunner().invoke(app, [*words, "--help"])
     assert done.exit_code == 0

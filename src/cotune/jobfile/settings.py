@@ -147,7 +147,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     )
     cluster = Cluster(
         tuple(
-            _device(name, section, file.currency, folder)
+            _device(name, section, file.currency)
             for name, section in (file.devices or _present(engine, settings)).items()
         ),
         file.currency,
@@ -216,7 +216,7 @@ def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSectio
     return {"gpu": DeviceSection(count=len(there) * slices)} if there else {"cpu": DeviceSection()}
 
 
-def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> Device:
+def _device(name: str, section: DeviceSection, currency: str) -> Device:
     price = section.price_per_hour
     given = Device(name, section.count, None, section.per_node, section.bill)
     if price == "none" or (price is None and name == "cpu"):
@@ -224,9 +224,8 @@ def _device(name: str, section: DeviceSection, currency: str, folder: Path) -> D
     if price is not None:
         return replace(given, price_per_hour=price)
     from cotune.jobfile.prices import lookup
-    from cotune.store.location import work_folder
 
-    found = lookup(name, currency, work_folder(folder))
+    found = lookup(name, currency)
     return replace(given, price_per_hour=found.price_per_hour, price_source=str(found)) if found else given
 
 
