@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cotune.cli.app import app
-from cotune.errors import CotuneError, UsageError
+from cotune.errors import CotuneError
 
 TRACE = """job_id,submit_s,gpus,duration_s,deadline_s
 long,0,4,100,400
@@ -89,25 +89,6 @@ def test_jobs_that_never_end_have_no_mean_to_compare(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["simulate", *arguments])
     assert shown.exit_code == 0
     assert shown.stdout.count("srtf") == 2
-
-
-def test_nodes_are_drawn_with_the_job_that_held_them(trace: str) -> None:
-    arguments = ["simulate", trace, "--cluster", "2x4", "--policy", "fifo", "--picture", "nodes"]
-    result = CliRunner().invoke(app, arguments)
-    first, second = (line.split("|")[1] for line in result.stdout.splitlines() if line.lstrip().startswith("gpu "))
-    # long alone on the first node, then wide, short and late: both nodes, one GPU, both nodes
-    assert set(first[:56]) == {"A"}
-    assert set(second[:57]) == {"·"}
-    assert first[60] == second[60] != "A"
-    with pytest.raises(UsageError, match="only counted"):
-        raise CliRunner().invoke(app, ["simulate", trace, "--cluster", "8", "--picture", "nodes"]).exception or OSError
-
-
-@pytest.mark.parametrize("picture", ["gantt", "cdf", "use"])
-def test_pictures_are_drawn_in_a_terminal(trace: str, picture: str) -> None:
-    result = CliRunner().invoke(app, ["simulate", trace, "--cluster", "2x4", "--policy", "srtf", "--picture", picture])
-    assert result.exit_code == 0
-    assert "█" in result.stdout
 
 
 @pytest.mark.parametrize(

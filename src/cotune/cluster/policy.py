@@ -101,7 +101,6 @@ class Submission:
     model: str = ""
     skewed: bool = False
     row: int = 0
-    share: float = 1.0  # of its one GPU, where it asked for a part of one; see `simulate.fractions`
     restart: float | None = None  # seconds that every start of it takes, where that is known of this job
 
     @property

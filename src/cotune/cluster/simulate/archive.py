@@ -14,7 +14,6 @@ import numpy as np
 from cotune.cluster.policy import capacity
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.outcome import Outcome
-from cotune.cluster.simulate.pictures import use_over_time
 from cotune.cluster.simulate.why import blocker
 from cotune.types import Floats
 
@@ -26,7 +25,7 @@ _POINTS = 200
 def kept(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as a document; it must have kept its spells."""
     waits = np.sort(outcome.waited[outcome.finished])
-    edges, held = use_over_time(outcome, _POINTS)
+    edges, held = use_over_time(outcome)
     rows = _chosen(outcome)
     spells = _by_job(outcome, rows)
     reasons = _Reasons(outcome)
@@ -49,6 +48,23 @@ def kept(outcome: Outcome) -> dict[str, Any]:
             for row in rows
         ],
     }
+
+
+def use_over_time(outcome: Outcome) -> tuple[Floats, Floats]:
+    """Return the edges of equal stretches of time, and the share of the GPUs held in each."""
+    begin = min(job.submit for job in outcome.jobs)
+    end = max((spell.end for spell in outcome.spells), default=begin + 1.0)
+    edges = np.linspace(begin, end, _POINTS + 1)
+    if not outcome.spells:
+        return edges, np.zeros(_POINTS)
+    spells = np.array([(spell.start, spell.end, spell.gpus) for spell in outcome.spells]).reshape(-1, 3)
+    held = np.concatenate([spells[:, 2], -spells[:, 2]])
+    times = np.concatenate([spells[:, 0], spells[:, 1]])
+    order = np.argsort(times, kind="stable")
+    area = np.concatenate([[0.0], np.cumsum(np.cumsum(held[order])[:-1] * np.diff(times[order]))])
+    until = np.interp(edges, times[order], area)
+    total = sum(capacity(outcome.cluster).values())
+    return edges, np.diff(until) / np.maximum(np.diff(edges), 1e-9) / total
 
 
 def _chosen(outcome: Outcome) -> list[int]:

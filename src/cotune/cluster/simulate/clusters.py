@@ -1,7 +1,6 @@
 """A cluster as people write it: `104` GPUs, `13x8` nodes x GPUs, or a YAML file of devices.
 
 A device of the file may say how fast it is: `speed: 0.4` is 0.4 times as fast as what the trace was recorded on.
-A range of clusters, `64..256` or `8x8..32x8`, is a question: which of them is enough?
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from cotune.safety import yaml_text
 from cotune.types import Cluster, Device
 
 _NODES = re.compile(r"(\d+)\s*[x×]\s*(\d+)")
-_RANGE = re.compile(r"(\d+)(?:\s*[x×]\s*(\d+))?\s*\.\.\s*(\d+)(?:\s*[x×]\s*(\d+))?")
 
 
 class _DeviceFile(BaseModel):
@@ -40,8 +38,6 @@ def parse_cluster(spec: str) -> Cluster:
         return Cluster((Device("gpu", int(spec)),))
     if (nodes := _NODES.fullmatch(spec.strip())) and int(nodes[1]) and int(nodes[2]):
         return Cluster((Device("gpu", int(nodes[1]) * int(nodes[2]), per_node=int(nodes[2])),))
-    if is_range(spec):
-        raise UsageError(f"--cluster {spec} is a range: ask with --find which of them is enough, --find 'met >= 0.95'")
     found = _file(spec)
     devices = tuple(
         Device(name, device.count, device.price_per_hour, device.per_node, nodes_per_rack=device.nodes_per_rack)
@@ -52,26 +48,10 @@ def parse_cluster(spec: str) -> Cluster:
 
 def parse_speeds(spec: str) -> dict[str, float]:
     """Return how fast each device is, against what the trace was recorded on; nothing where no file says so."""
-    if spec.isdigit() or _NODES.fullmatch(spec.strip()) or is_range(spec):
+    if spec.isdigit() or _NODES.fullmatch(spec.strip()):
         return {}
     speeds = {name: device.speed for name, device in _file(spec).devices.items()}
     return speeds if set(speeds.values()) != {1.0} else {}
-
-
-def is_range(spec: str) -> bool:
-    """Return whether a word names several clusters."""
-    return _RANGE.fullmatch(spec.strip()) is not None
-
-
-def parse_range(spec: str) -> list[str]:
-    """Return the clusters of '64..256' or '8x8..32x8' ('8..32x8' is the same), from the smallest up."""
-    found = _RANGE.fullmatch(spec.strip())
-    if found is None:
-        raise UsageError(f"cannot read the range {spec!r}; write 64..256 (GPUs) or 8x8..32x8 (nodes x GPUs)")
-    low, size_below, high, size = (int(part) if part else None for part in found.groups())
-    if not low or not high or low > high or (size_below not in (None, size)) or size == 0:
-        raise UsageError(f"cannot read the range {spec!r}; it goes from few to many, of nodes of one size")
-    return [f"{count}x{size}" if size else str(count) for count in range(low, high + 1)]
 
 
 def _file(spec: str) -> _ClusterFile:

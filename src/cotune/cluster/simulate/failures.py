@@ -105,9 +105,9 @@ class Outages:
             away[place[0]] += self._sizes[place]
         return less(self.cluster, away)
 
-    def document(self, parts: int = 1) -> Mapping[str, float]:
-        """Return what happened, where so many parts of GPUs were counted for one."""
-        return {"nodes_failed": self.failed, "jobs_stopped": self.stopped, "lost_gpu_seconds": self.lost / parts}
+    def document(self) -> Mapping[str, float]:
+        """Return what happened."""
+        return {"nodes_failed": self.failed, "jobs_stopped": self.stopped, "lost_gpu_seconds": self.lost}
 
 
 def outages(failures: Failures | None, cluster: Cluster, placer: Placer, seed: int) -> Outages | None:

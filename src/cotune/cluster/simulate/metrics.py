@@ -14,14 +14,14 @@ from cotune.cluster.policy import capacity
 from cotune.cluster.simulate.outcome import Outcome
 from cotune.types import Floats
 
-_CLASSES = ((0, 0.999), (1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60))
+_CLASSES = ((1, 1), (2, 4), (5, 8), (9, 16), (17, 32), (33, 1 << 60))
 
 
 def metrics(outcome: Outcome) -> dict[str, Any]:
     """Return every metric of an outcome by name."""
     jobs, done = outcome.jobs, outcome.finished
     submit, jct = outcome.submit, outcome.completion
-    gpus = np.array([job.gpus * job.share for job in jobs])
+    gpus = np.array([job.gpus for job in jobs])
     alone = np.array([job.seconds for job in jobs])
     declined = int(outcome.declined.sum())
     slowdown = np.maximum(jct, 1.0) / np.maximum(alone[done], 1.0)
@@ -76,7 +76,7 @@ def _by_class(jct: Floats, gpus: Floats) -> dict[str, dict[str, float]]:
     for low, high in _CLASSES:
         chosen = jct[(gpus >= low) & (gpus <= high)]
         if len(chosen):
-            name = "part" if not low else str(low) if low == high else f"{low}-{high}" if high < 1 << 60 else f"{low}+"
+            name = str(low) if low == high else f"{low}-{high}" if high < 1 << 60 else f"{low}+"
             found[name] = {"jobs": len(chosen), "jct_mean": float(chosen.mean()), "jct_p99": percentile(chosen, 0.99)}
     return found
 

@@ -15,7 +15,6 @@ from cotune.cluster.loop import Changes, InForce, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
 from cotune.cluster.simulate.failures import Failures, outages
-from cotune.cluster.simulate.fractions import cluster_in_parts, job_in_parts, parts_per_gpu, policy_in_parts
 from cotune.cluster.simulate.world import Believe, Simulated, exactly
 from cotune.types import Cluster, Floats, Mask
 
@@ -29,8 +28,8 @@ class Spell:
     number: int
     start: float
     end: float
-    gpus: float
-    nodes: tuple[tuple[int, float], ...] = ()  # node and GPUs on it
+    gpus: int
+    nodes: tuple[tuple[int, int], ...] = ()  # node and GPUs on it
     device: str = "gpu"
 
 
@@ -149,47 +148,34 @@ def simulate(
 ) -> Outcome:
     """Run a trace under a policy and return what became of it; `seed` is of the failures."""
     ordered = sorted(jobs, key=lambda job: job.submit)  # stable: ties stay in the order of the file
-    parts = parts_per_gpu(ordered)
-    there, decides = cluster, policy
-    asking: Sequence[Submission] = ordered
-    if parts > 1:
-        asking = [job_in_parts(job, parts) for job in ordered]
-        there, decides = cluster_in_parts(cluster, parts), policy_in_parts(policy, parts)
-    sizes = np.array([job.gpus for job in asking] or [1], dtype=np.int64)
-    places = placer(placement, there, sizes)
-    out = outages(failures, there, places, seed)
-    world = Simulated(asking, believe, restart, until, out)
-    record = _Record(len(ordered), there, keep_spells, places)
-    in_force = None if out is None else lambda: InForce(decides, out.there(), cluster)
+    sizes = np.array([job.gpus for job in ordered] or [1], dtype=np.int64)
+    places = placer(placement, cluster, sizes)
+    out = outages(failures, cluster, places, seed)
+    world = Simulated(ordered, believe, restart, until, out)
+    record = _Record(len(ordered), cluster, keep_spells, places)
+    in_force = None if out is None else lambda: InForce(policy, out.there(), cluster)
 
     def watch(changes: Changes) -> None:
         record.watch(changes, len(world.present))
 
     with collecting_rarely():
-        for active in drive(decides, there, world, places, watch, in_force=in_force):
+        for active in drive(policy, cluster, world, places, watch, in_force=in_force):
             record.left(active, world.now())
             if not active.declined:
                 record.columns["end"][active.number] = world.now()
     for active in world.present.values():
         world.sync(active)
         record.left(active, world.now())
-    for name in ("service", "lost"):
-        record.columns[name] /= parts
     return Outcome(
         ordered,
         cluster,
         latency=np.array(record.latency),
-        idle_while_waiting=record.idle_while_waiting / parts,
-        spells=tuple(record.spells) if parts == 1 else tuple(_in_gpus(spell, parts) for spell in record.spells),
+        idle_while_waiting=record.idle_while_waiting,
+        spells=tuple(record.spells),
         present=tuple(world.present.values()),
-        failures=None if out is None else out.document(parts),
+        failures=None if out is None else out.document(),
         **record.columns,
     )
-
-
-def _in_gpus(spell: Spell, parts: int) -> Spell:
-    """Return a spell of parts in GPUs."""
-    return replace(spell, gpus=spell.gpus / parts, nodes=tuple((node, held / parts) for node, held in spell.nodes))
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def _line(outcome: Outcome, row: int) -> list[object]:
         job.name,
         job.team,
         job.model,
-        job.gpus if job.share == 1 else job.share,
+        job.gpus,
         _plain(job.submit),
         _plain(start) if np.isfinite(start) else "",
         _plain(end) if ended else "",

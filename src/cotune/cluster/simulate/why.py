@@ -16,7 +16,6 @@ import numpy as np
 
 from cotune.cluster.ordered import Ordered
 from cotune.cluster.policy import Active, Policy, Submission, capacity
-from cotune.cluster.simulate.fractions import parts_per_gpu
 from cotune.cluster.simulate.metrics import percentile
 from cotune.cluster.simulate.outcome import Outcome, simulate
 from cotune.cluster.simulate.setting import SimulationSetting
@@ -51,8 +50,8 @@ class Explanation:
 
 def explain(setting: SimulationSetting, name: str, at: float, policy: Policy, noise: float) -> Explanation:
     """Return where a job stands at a time, and why."""
-    if parts_per_gpu(setting.jobs) > 1 or setting.failures is not None:
-        raise UsageError("--why knows whole GPUs that do not fail: leave out --failures, and parts of GPUs")
+    if setting.failures is not None:
+        raise UsageError("--why knows GPUs that do not fail: leave out --failures")
     known = {job.name: job for job in setting.jobs}
     if name not in known:
         raise NotFound(f"no job {name!r} in the trace{suggestion(name, known)}")

@@ -94,15 +94,6 @@ def count(text: str, name: str) -> int:
     return int(value)
 
 
-def part(text: str) -> float | None:
-    """Return the part of one GPU that is asked for, in thousandths; None for whole ones, and for what is no number."""
-    try:
-        value = round(float(text), 3)
-    except ValueError:
-        return None
-    return value if 0 < value < 1 else None
-
-
 def number(text: str, name: str) -> float:
     """Return a number, whatever its sign."""
     try:

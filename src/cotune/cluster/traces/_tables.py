@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cotune.cluster.parameter_servers import ParameterServerWork
 from cotune.cluster.policy import Submission
-from cotune.cluster.traces._lines import Make, Reader, TraceLine, count, duration, number, part, seconds
+from cotune.cluster.traces._lines import Make, Reader, TraceLine, count, duration, number, seconds
 from cotune.cluster.work import Steady
 from cotune.errors import suggestion
 
@@ -51,7 +51,7 @@ class TraceColumns(Reader):
             job = Submission(
                 fields[name],
                 seconds(fields[submit], header[submit]),
-                1 if (share := part(fields[gpus])) else count(fields[gpus], header[gpus]),
+                count(fields[gpus], header[gpus]),
                 duration(fields[run], header[run]),
                 deadline=seconds(given["deadline"], "deadline_s") if "deadline" in given else None,
                 device=given.get("device"),
@@ -62,7 +62,6 @@ class TraceColumns(Reader):
                 model=given.get("model", ""),
                 skewed=given.get("skewed", "0") in ("1", "true", "True"),
                 row=line.number,
-                share=share or 1.0,
             )
             if "law" in given:
                 return _served(job, given)

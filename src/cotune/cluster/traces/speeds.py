@@ -59,7 +59,7 @@ def _with_work(
         for factor, by_model in [tables[device.name]]
     }
     recorded = next((steps[job.gpus] for _, steps in measured.values() if steps.get(job.gpus)), 0.0)
-    if not recorded or not 0 < job.seconds < float("inf") or job.share < 1:
+    if not recorded or not 0 < job.seconds < float("inf"):
         return job
     rates = {
         rigid_config(gpus, max(job.batch_size // gpus, 1), device.name): factor * steps[gpus] / recorded

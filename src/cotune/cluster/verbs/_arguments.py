@@ -29,7 +29,7 @@ def policy_of(text: str, trace: Trace) -> Policy:
         raise UsageError(f"{text}: {error}") from None
     # Without a history of its own a policy knows how long the jobs of this trace are, but not which is which.
     if hasattr(policy, "history") and not policy.history:
-        policy = replace(policy, history=tuple(job.gpus * job.share * job.seconds for job in trace.jobs))
+        policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace.jobs))
     found: Policy = policy
     return found
 

@@ -10,11 +10,11 @@ import typer
 
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Seed, StoreUrl, open_store
-from cotune.cli.output import emit_json, note, show, writing
+from cotune.cli.output import emit_json, note, writing
 from cotune.cluster.policy import Policy
-from cotune.cluster.simulate import Outcome, page, pictures
+from cotune.cluster.simulate import Outcome
 from cotune.cluster.simulate.archive import kept
-from cotune.cluster.simulate.clusters import parse_cluster, parse_range, parse_speeds
+from cotune.cluster.simulate.clusters import parse_cluster, parse_speeds
 from cotune.cluster.simulate.failures import Failures
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.setting import SimulationSetting
@@ -26,7 +26,6 @@ from cotune.cluster.traces.shaping import loaded, windowed
 from cotune.cluster.traces.speeds import at_speeds, malleable
 from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
 from cotune.cluster.verbs._comparison import print_comparison, print_why
-from cotune.cluster.verbs._find import print_smallest
 from cotune.errors import UsageError
 
 _LEFT_OUT_SHOWN = 20
@@ -34,7 +33,7 @@ _LEFT_OUT_SHOWN = 20
 
 def simulate(
     trace: Annotated[Path, typer.Argument(help="Plain CSV, ITP, Philly, Pollux, Tiresias, sacct; or -.")],
-    cluster: Annotated[str, flag(SPACE, "--cluster", help="104 (GPUs), 13x8 (nodes), 64..256 or a YAML file.")],
+    cluster: Annotated[str, flag(SPACE, "--cluster", help="104 (GPUs), 13x8 (nodes) or a YAML file.")],
     policy: Annotated[
         list[str] | None,
         flag(GOAL, "--policy", help="fifo,srtf,las(variant=pollux); given twice adds.", show_default=False),
@@ -66,9 +65,6 @@ def simulate(
     noise: Annotated[
         str | None, rare_flag(GOAL, "--noise", help="Errors of what policies believe: 0.1,0.3,1.0.")
     ] = None,
-    find: Annotated[
-        str | None, flag(GOAL, "--find", help="The smallest cluster of a range with 'met >= 0.95'.")
-    ] = None,
     why: Annotated[str | None, flag(GOAL, "--why", help="Explain this job, at the time of --at.")] = None,
     at: Annotated[float | None, flag(GOAL, "--at", help="Seconds on the trace's clock, for --why.")] = None,
     seed: Seed = 0,
@@ -76,8 +72,6 @@ def simulate(
     per_job: Annotated[
         Path | None, rare_flag(OUTPUT, "--per-job", help="Write a line for each job to a CSV file.")
     ] = None,
-    picture: Annotated[str | None, rare_flag(OUTPUT, "--picture", help="Draw gantt (jobs), nodes, cdf or use.")] = None,
-    html: Annotated[Path | None, flag(OUTPUT, "--html", help="Write table and pictures to a page.")] = None,
     keep: Annotated[
         bool, rare_flag(OUTPUT, "--keep", help="Keep the results in the store, for the dashboard.")
     ] = False,
@@ -87,40 +81,33 @@ def simulate(
     """Compare scheduling policies on a trace of jobs, on a simulated cluster.
 
     cotune simulate trace.csv --cluster 8x8 --policy fifo,srtf,las
-    cotune simulate trace.csv --cluster 64..256 --find "met >= 0.95"
     cotune simulate trace.csv --cluster 64 --why job7 --at 3600
     """
     if (why is None) != (at is None):
         raise UsageError("--why JOB and --at SECONDS, a time on the trace's clock, go together")
-    if find is not None and (why or picture or html or keep or per_team or per_job):
-        raise UsageError("--find answers with one table; look closer at the cluster that it finds in a second call")
-    sizes = parse_range(cluster) if find is not None else [cluster]
+    there = parse_cluster(cluster)
     jobs = _read(trace, only, window, load, team_column, skip_bad=skip_bad)
-    jobs = fitting(jobs, parse_cluster(sizes[-1]), skip_bad=skip_bad)
-    jobs = _extended(jobs, sizes[-1], speeds, deadlines, seed, targets=targets)
+    jobs = fitting(jobs, there, skip_bad=skip_bad)
+    jobs = _extended(jobs, cluster, speeds, deadlines, seed, targets=targets)
     policies = {text: policy_of(text, jobs) for text in policy_names(policy)}
     levels = noise_levels(noise)
     for line in jobs.left_out[:_LEFT_OUT_SHOWN] if why is None else ():
         note(f"left out {line}")
     setting = SimulationSetting(
         jobs.jobs,
-        parse_cluster(sizes[-1]),
+        there,
         placement,
         seconds_of(restart),
         None if failures is None else Failures.parse(failures),
         seed,
     )
-    if find is not None:
-        print_smallest(setting, sizes, find, levels[-1], policies, jobs, json=json)
-        return
     if why is not None and at is not None:
         print_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
-    outcomes = {text: setting.play(one, keep_spells=bool(picture or html or keep)) for text, one in policies.items()}
+    outcomes = {text: setting.play(one, keep_spells=keep) for text, one in policies.items()}
     document = _document(jobs, setting.cluster, outcomes, per_team=per_team)
     if levels != [0.0]:
         document |= _robustness(setting, policies, levels, outcomes)
-    _draw(document, outcomes, picture, html, quiet=json)
     if per_job is not None:
         _write_jobs(per_job, outcomes)
     if keep:
@@ -190,19 +177,6 @@ def _robustness(
             for level, better, was in flips({level: found["jct_mean"] for level, found in same.items()})
         ],
     }
-
-
-def _draw(
-    document: Mapping[str, Any], outcomes: dict[str, Outcome], picture: str | None, html: Path | None, *, quiet: bool
-) -> None:
-    if picture is not None and not quiet:
-        show(pictures.text(picture, outcomes))
-    if html is not None:
-        gpus = " + ".join(f"{count} {name}" for name, count in document["cluster"].items())
-        title = f"{Path(document['trace']).name}: {document['jobs']} jobs on {gpus}"
-        with writing(html):
-            html.write_text(page.page(title, document["results"], outcomes), encoding="utf-8")
-        note(f"table and pictures are in {html}")
 
 
 def _write_jobs(path: Path, outcomes: dict[str, Outcome]) -> None:
