@@ -1,4 +1,4 @@
-"""Jobs handed in to `cotune serve`, each with what its samples tell of every config."""
+"""Jobs submitted to `cotune serve`, each with what its samples tell of every config."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Stores(ExitStack):
 
 
 class Intake:
-    """Where jobs are handed in: those named at first, and those that come into the queue's folder."""
+    """Where jobs are submitted: those named at first, and those that come into the queue's folder."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Intake:
         self.pool = alike(self.slots)
 
     def arrivals(self, now: float) -> list[LiveJob] | None:
-        """Return the jobs that were handed in since; None when none will be."""
+        """Return the jobs that were submitted since; None when none will be."""
         self._look()
         if not self._waiting and self._queue is None:
             return None
@@ -140,14 +140,14 @@ class Intake:
         return LiveJob.arriving(planned, submission, Path(before.folder), (before,))
 
     def _before(self, job: Job, name: str) -> Sample | None:
-        """Return a run that was cut short and left a checkpoint; a job handed in twice goes on from it once."""
+        """Return a run that was cut short and left a checkpoint; a job submitted twice resumes from it once."""
         left = self._stores.of(job).unfinished_runs(job)
         cut_short = (run for run in left if not run.failed and run.id not in self._gone_on)
         own = (runs_folder(), work_folder(Path(job.folder)) / RUNS)
         before = next((run for run in cut_short if is_own(run.folder, *own) and has_checkpoint(run.folder)), None)
         if before is not None:
             self._gone_on.add(before.id)
-            note(f"{name} goes on from run {before.id}, which trained {before.epochs:.3g} epochs")
+            note(f"{name} resumes from run {before.id}, which trained {before.epochs:.3g} epochs")
         return before
 
 

@@ -1,4 +1,4 @@
-"""Many jobs on one engine in real time: what a policy decides is started, stopped and gone on with.
+"""Many jobs on one engine in real time: what a policy decides is started, stopped and resumed.
 
     jobs ─arrive▶ LiveWorld ─drive▶ policy ─▶ engine ─▶ samples
 
@@ -42,7 +42,7 @@ class LiveWorld:
         journal: Journal | None = None,
         placer: Placer | None = None,
     ) -> None:
-        """Take jobs from `arrivals`, which returns those handed in since, or None when no more will be.
+        """Take jobs from `arrivals`, which returns those submitted since, or None when no more will be.
 
         The placer is the one of the loop: it says on which nodes a job stands that is started. An engine that `replays`
         what was recorded needs no checkpoints.
@@ -131,7 +131,7 @@ class LiveWorld:
             self._leave(job)
 
     def halt(self, words: str) -> None:
-        """Stop all jobs at their checkpoints and take no more; they may be gone on with another time."""
+        """Stop all jobs at their checkpoints and take no more; they may be resumed another time."""
         self._open, self._halted = False, True
         for job in self.jobs.values():
             self._ask_to_stop(job, words)

@@ -4,7 +4,7 @@ Work is the share of the whole training, since another global batch may need oth
 
     done = sum over starts of epochs trained / epochs needed at that start's global batch
 
-A job that is stopped keeps its folder and goes on from its checkpoint; without one it begins anew.
+A job that is stopped keeps its folder and resumes from its checkpoint; without one it begins anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LiveJob:
     planned: PlannedJob
     active: Active
     folder: Path
-    earlier: tuple[Sample, ...] = ()  # starts before it came here; the last left a checkpoint to go on from
+    earlier: tuple[Sample, ...] = ()  # starts before it came here; the last left a checkpoint to resume from
     starts: list[Sample] = field(default_factory=list)
     growing: Growing | None = None
     done_before: float = 0.0  # by the starts before the present one

@@ -65,7 +65,7 @@ class StoreConnection:
             self.close()
 
     def close(self) -> None:
-        """Let go of the database; what still waits for it is written by whoever opens it next."""
+        """Let go of the database; what still waits for it is written by the next process that opens it."""
         self._engine.dispose()
 
     def _catch_up(self, patience: float | None = None) -> None:

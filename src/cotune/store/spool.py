@@ -147,4 +147,6 @@ class Spool:
     def _given_up(self, error: OutOfReach) -> OutOfReach:
         if not self._own:
             return error
-        return OutOfReach(f"{error}; {len(self._own)} samples wait in {self._folder} for whoever opens it next")
+        return OutOfReach(
+            f"{error}; {len(self._own)} samples wait in {self._folder} for the next process that opens it"
+        )

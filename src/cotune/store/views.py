@@ -129,7 +129,7 @@ class SampleLimits:
 
 
 def telling_samples(store: Store, job: Owner, asked: SampleLimits) -> tuple[Sample, ...]:
-    """Return the samples of a job that tell the most, oldest first, with those that they went on from."""
+    """Return the samples of a job that tell the most, oldest first, with those that they resumed from."""
     nth_of_config = func.row_number().over(partition_by=cast(samples.c.config, Text), order_by=samples.c.number.desc())
     has_curve = samples.c.accuracy.is_not(None)
     nth_of_batch = func.row_number().over(

@@ -97,7 +97,7 @@ def test_a_submitter_hands_in_holds_and_cancels_jobs_of_its_team(browser: Any, s
         page.get_by_label("Path of the job file").fill(str(served.folder))
         page.get_by_label("Deadline").fill("2h")
         page.get_by_role("button", name="Submit", exact=True).click()
-        page.wait_for_selector("#handed:has-text('digits was handed in as')")
+        page.wait_for_selector("#handed:has-text('digits was submitted as')")
         first, _, new = served.queue.jobs()
         assert (new.team, new.deadline, new.file.user) == ("vision", 7200.0, "ada")
         page.locator(f"#hold-{first.id}").click()

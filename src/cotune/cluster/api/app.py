@@ -66,7 +66,7 @@ def create(queue: Queue, tokens: TokenFile | None, roots: tuple[Path, ...], *, l
 
     app = FastAPI(
         title="cotune",
-        description="The queue of a cotune service: hand in training jobs, look at them, hold and cancel them.",
+        description="The queue of a cotune service: submit training jobs, look at them, hold and cancel them.",
         version=__version__,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
@@ -146,7 +146,7 @@ def _looking(app: FastAPI, access: QueueAccess) -> None:
 
     @app.get("/api/v1/occupancy", tags=["service"], dependencies=[_bearer])
     def occupancy(caller: Reader, seconds: Annotated[float, Query(ge=60, le=30 * 86_400)] = 3600.0) -> Response:
-        """Tell how many units were held over the last seconds, by type of device, over all teams."""
+        """Return how many units were held over the last seconds, by type of device, over all teams."""
         return _answer("occupancy", access.occupancy(caller, seconds))
 
     @app.get("/api/v1/jobs", tags=["jobs"], dependencies=[_bearer])
@@ -161,12 +161,12 @@ def _looking(app: FastAPI, access: QueueAccess) -> None:
 
     @app.get("/api/v1/jobs/{id}", tags=["jobs"], dependencies=[_bearer])
     def status(caller: Reader, id: JobId) -> Response:
-        """Tell all that is known of a job, as `cotune status --json` does."""
+        """Return all that is known of a job, as `cotune status --json` does."""
         return _answer("status", access.status(caller, id))
 
     @app.get("/api/v1/jobs/{id}/why", tags=["jobs"], dependencies=[_bearer])
     def why(caller: Reader, id: JobId) -> Response:
-        """Tell why a job stands where it does, as `cotune why --json` does."""
+        """Return why a job stands where it does, as `cotune why --json` does."""
         return _answer("why", access.why(caller, id))
 
     @app.get("/api/v1/jobs/{id}/logs", tags=["jobs"], dependencies=[_bearer])
@@ -176,24 +176,24 @@ def _looking(app: FastAPI, access: QueueAccess) -> None:
         rank: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
         last: Annotated[int, Query(ge=0, le=10_000)] = 1000,
     ) -> Response:
-        """Tell the events of a job, and the last lines of its measuring and of a worker, as `cotune logs --json`."""
+        """Return the events of a job, and the last lines of its measuring and of a worker, as `cotune logs --json`."""
         return _answer("logs", access.logs(caller, id, rank, last))
 
     @app.get("/api/v1/rules", tags=["service"], dependencies=[_bearer])
     def rules(caller: Reader) -> Response:
-        """Tell the policy and the teams' quotas, as `cotune rules --json` does."""
+        """Return the policy and the teams' quotas, as `cotune rules --json` does."""
         return _answer("rules", access.rules(caller))
 
 
 def _changing(app: FastAPI, access: QueueAccess) -> None:
     @app.post("/api/v1/jobs", tags=["jobs"], status_code=201, dependencies=[_bearer])
     def submit(caller: Submitter, new: NewJob) -> Response:
-        """Hand in a job, as `cotune submit --json` does; its deadline counts from now."""
+        """Submit a job, as `cotune submit --json` does; its deadline counts from now."""
         return _answer("submit", access.submit(caller, new), 201)
 
     @app.post("/api/v1/dry-run", tags=["jobs"], dependencies=[_bearer])
     def dry_run(caller: Submitter, new: NewJob) -> Response:
-        """Tell when a job would start and end, as `cotune submit --dry-run --json` does; nothing is handed in."""
+        """Return when a job would start and end, as `cotune submit --dry-run --json` does; nothing is submitted."""
         return _answer("submit.dry_run", access.foresee(caller, new))
 
     @app.patch("/api/v1/rules", tags=["service"], dependencies=[_bearer])

@@ -80,7 +80,7 @@ class QueueAccess:
         return self.rules(caller)
 
     def submit(self, caller: Caller, given: NewJob) -> dict[str, Any]:
-        """Hand in a job for the caller; return its id."""
+        """Submit a job for the caller; return its id."""
         snapshot = self._snapshot(caller, given)
         adopt_samples(self.queue.store, snapshot)
         id = self.queue.submit(snapshot, held=given.held)
@@ -96,7 +96,7 @@ class QueueAccess:
     def _snapshot(self, caller: Caller, given: NewJob) -> JobSnapshot:
         """Return a job as the caller may hand it in."""
         if (given.text is None) == (given.path is None):
-            raise UsageError("a job is handed in by its `text`, or by the `path` of its file on the service's machine")
+            raise UsageError("a job is submitted by its `text`, or by the `path` of its file on the service's machine")
         if given.path is not None:
             file = self._inside(given.path)
             file = self._inside(str(file / FILE_NAME)) if file.is_dir() else file
@@ -105,7 +105,7 @@ class QueueAccess:
             folder = self._inside(given.folder or ".")
             snapshot = JobSnapshot.written(given.text or "", folder, str(folder / FILE_NAME), given.asked)
         if caller.team and snapshot.team not in ("", caller.team):
-            raise Forbidden(f"this token hands in jobs of team {caller.team}, not of {snapshot.team}")
+            raise Forbidden(f"this token submits jobs of team {caller.team}, not of {snapshot.team}")
         asked = {**snapshot.asked, "team": caller.team} if caller.team else snapshot.asked
         return replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
 

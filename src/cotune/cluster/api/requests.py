@@ -1,4 +1,4 @@
-"""What may be asked over HTTP, within bounds: a job to be handed in, its priority, and the rules of the service."""
+"""What may be asked over HTTP, within bounds: a job to be submitted, its priority, and the rules of the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Strict(BaseModel):
 
 
 class NewJob(_Strict):
-    """A job to be handed in: the text of its file, or the path of one, and what is asked beside it."""
+    """A job to be submitted: the text of its file, or the path of one, and what is asked beside it."""
 
     text: Annotated[Text, Field(max_length=MOST_BYTES)] | None = Field(None, description="The job file itself.")
     path: Annotated[Text, Field(max_length=4096)] | None = Field(None, description="Of a job file, or its folder.")
@@ -65,6 +65,6 @@ class NewRules(_Strict):
 
 
 class NewPriority(_Strict):
-    """What may be changed of a job that was handed in."""
+    """What may be changed of a job that was submitted."""
 
     priority: Priority

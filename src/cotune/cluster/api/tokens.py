@@ -3,7 +3,7 @@
     {"name": "ci", "scope": "submit", "team": "vision", "sha256": "..."}      one line each
 
     read      look at jobs, and follow what happens to them
-    submit    also hand in, hold, release and cancel
+    submit    also submit, hold, release and cancel
     admin     also change priorities, and the rules of the service
 
 A token of a team sees and touches the jobs of that team alone. Tokens are 32 random bytes, so that a plain hash is

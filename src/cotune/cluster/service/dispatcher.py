@@ -62,7 +62,7 @@ class Dispatcher:
         self._best_effort: set[str] = set()
 
     def begin(self, world: LiveWorld) -> None:
-        """Take over: what ran under another leader is ended or put back, and goes on from its checkpoint."""
+        """Take over: what ran under another leader is ended or put back, and resumes from its checkpoint."""
         self._world = world
         for queued in self._queue.jobs(states=STARTED):
             ended = completed(self._queue.store, queued)

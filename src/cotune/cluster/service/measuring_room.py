@@ -5,7 +5,7 @@
               └─ else it waits, and what comes free next is kept for it
 
 The policy says who makes room, the lowest priority first. So units are taken from the jobs of a type only where each
-of them that might be stopped has a checkpoint to go on from.
+of them that might be stopped has a checkpoint to resume from.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MeasuringNeed:
 
 @dataclass(frozen=True, slots=True)
 class HeldUnits:
-    """What a running job holds of one type, and whether it could go on from where it is."""
+    """What a running job holds of one type, and whether it could resume from where it is."""
 
     kind: str
     units: int

@@ -1,6 +1,6 @@
 """The processes that plan and measure jobs for the service: one that plans, and one or a few that measure.
 
-While a job is measured the policy has so many units fewer of each type that the job may have, so that its probes are
+While a job is measured the policy has fewer units of each type that the job may have, so that its probes are
 not slowed by the others' work. To plan by samples that there are takes none.
 """
 

@@ -1,4 +1,4 @@
-"""The queue of jobs in a store: whoever hands in, looks, holds or cancels does it here, with or without a service.
+"""The queue of jobs in a store: whoever submits, looks, holds or cancels does it here, with or without a service.
 
     Queue(store).submit(snapshot) ─▶ id        .jobs() .get(id) .events(id) .cancel(id) .hold(id) .release(id)
 

@@ -34,7 +34,7 @@ class QueueJournal(Journal):
         self._fruitless: dict[str, int] = {}  # and how often it has not come further since
 
     def starting(self, job: LiveJob, config: Config) -> int | None:
-        words = f"{config}" + (f", going on from {job.done:.0%}" if job.done > 0 else "")
+        words = f"{config}" + (f", resuming from {job.done:.0%}" if job.done > 0 else "")
         above = current(job.folder)
         try:
             begun = self._queue.change(
@@ -63,7 +63,7 @@ class QueueJournal(Journal):
         if smaller:
             self._log("smaller", units=self._cluster.units)
         kept = has_checkpoint(job.folder)
-        after = "it goes on from its checkpoint" if kept else "it begins anew, without a checkpoint"
+        after = "it resumes from its checkpoint" if kept else "it begins anew, without a checkpoint"
         self._queue.change(job.id, states.lost, f"{failure}; {after}")
         return AfterLoss.WAITS if smaller or failure.room is not None else AfterLoss.STARTS
 

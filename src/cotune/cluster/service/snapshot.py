@@ -120,7 +120,7 @@ def _loaded(text: str, asked: Mapping[str, Any], source: str, folder: Path) -> S
 
 
 def _require_script(job: Job, file: Path) -> None:
-    """Refuse a job whose Python script is not there: whoever hands it in can say what was meant."""
+    """Refuse a job whose Python script is not there: whoever submits it can say what was meant."""
     script = python_target(job.command[1:])[0] if is_python(job.command[0]) else None
     if script is not None and "{" not in script and not (Path(job.folder) / script).is_file():
         raise NotFound(f"no script {script!r} in {job.folder}; paths in {file.name} are relative to its own folder")

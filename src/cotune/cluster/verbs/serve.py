@@ -128,7 +128,7 @@ def serve(
                     note(f"[{world.now():.1f} s] {active.job.name}: {_outcome(world.jobs[active.number])[1]}")
             except KeyboardInterrupt:
                 world.interrupt()
-                note("interrupted: what was measured is kept, and the same command goes on from there")
+                note("interrupted: what was measured is kept, and the same command resumes from there")
                 raise
     ended = [_document(job) for job in world.jobs.values()]
     if json:

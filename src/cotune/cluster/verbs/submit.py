@@ -1,4 +1,4 @@
-"""`cotune submit`: hand in a job file to be measured, planned and run by the service."""
+"""`cotune submit`: queue a job file to be measured, planned and run by the service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def submit(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Hand in a job. Its deadline counts from now. Needs no running service.
+    """Submit a job. Its deadline counts from now. Needs no running service.
 
     cotune submit cotune.yaml --deadline 2h
     cotune submit cotune.yaml --dry-run

@@ -229,7 +229,7 @@ async function send(form, said, dry) {
   if ("priority" in given) given.priority = Number(given.priority);
   try {
     const told = await request(dry ? "dry-run" : "jobs", given);
-    said.textContent = dry ? foreseen(told) : `${told.name} was handed in as ${told.job}`;
+    said.textContent = dry ? foreseen(told) : `${told.name} was submitted as ${told.job}`;
     said.className = "";
   } catch (error) {
     said.textContent = error.message;
