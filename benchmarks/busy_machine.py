@@ -30,6 +30,8 @@ JOB = """\
 name: busy
 run: {python} {script} --batch-size {{batch_size}} --epochs {{epochs}} --lr 0.02 --seed {{seed}}
 examples: 8000
+lr: {{at: 0.02, global_batch: 16, rule: fixed}}
+schedule: constant
 pattern: 'epoch (?P<epoch>[\\d.]+) val_acc (?P<val_acc>[\\d.]+)'
 target: {{metric: val_acc, at_least: {target}}}
 deadline: {deadline}s

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cotune.errors import UsageError
-from cotune.jobfile.command import line, require_settable, shares_work, without_launcher
+from cotune.jobfile.command import line, require_settable, without_launcher
 from cotune.types import Job
 
 
@@ -60,23 +60,9 @@ def test_a_misspelt_placeholder_is_named_unless_it_is_an_axis_of_the_search(
     assert words in str(refused.value)
 
 
-def test_a_module_or_a_script_that_asks_for_its_rank_may_share_the_work(tmp_path: Path) -> None:
-    (tmp_path / "alone.py").write_text("print('epoch 1')")
-    (tmp_path / "shared.py").write_text("import os; rank = os.environ['RANK']")
-    for command, shares in {
-        "python alone.py": False,
-        "python -u alone.py -m fast": False,
-        "python alone.py --workers {workers}": True,
-        "python shared.py": True,
-        "python -m package.train": True,
-        "python -u -m package.train": True,
-    }.items():
-        assert shares_work(Job("job", tuple(command.split()), folder=str(tmp_path))) is shares, command
-
-
-def test_a_module_of_the_folder_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os; batch = os.environ['COTUNE_BATCH_SIZE']")
-    require_settable(Job("job", ("python", "-m", "train"), folder=str(tmp_path)), "cotune.yaml")
+@pytest.mark.parametrize("said", [{"reads": ("batch_size",)}, {"framework": "transformers"}])
+def test_a_batch_that_the_script_reads_or_its_framework_sets_needs_no_placeholder(said: dict[str, Any]) -> None:
+    require_settable(Job("job", ("python", "-m", "train"), **said), "cotune.yaml")
 
 
 def test_a_batch_in_a_variable_is_answered_with_the_command_that_sets_it() -> None:

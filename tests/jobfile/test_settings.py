@@ -114,8 +114,8 @@ def test_a_command_without_a_place_for_the_batch_is_told_what_to_write() -> None
 
 
 def test_a_script_that_reads_the_batch_from_its_environment_needs_no_placeholder(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import os; batch = int(os.environ['COTUNE_BATCH_SIZE'])")
-    settings = job_settings.load(written(tmp_path, "run: python train.py\nglobal_batch: 64"), {})
+    text = "run: python train.py\nreads: [batch_size]\nglobal_batch: 64"
+    settings = job_settings.load(written(tmp_path, text), {})
     assert settings.space.global_batch == 64
 
 
@@ -210,16 +210,12 @@ def test_a_job_that_names_no_devices_gets_the_gpus_of_this_machine(
     assert (had.name, had.count) == (device, count)
 
 
-SERVED = "import cotune.torch\nmodel = cotune.torch.parallel(model, optimiser)\n"
-
-
-def asynchronous(folder: Path, search: str, script: str = SERVED) -> job_settings.Settings:
-    (folder / "train.py").write_text(script)
-    text = f"run: python train.py {{batch_size}}\nsearch: {{workers: [2], batch_size: [8], {search}}}"
+def asynchronous(folder: Path, search: str, reads: str = "asynchronous") -> job_settings.Settings:
+    text = f"run: python train.py {{batch_size}}\nreads: [{reads}]\nsearch: {{workers: [2], batch_size: [8], {search}}}"
     return job_settings.load(written(folder, text), {})
 
 
-def test_servers_that_do_not_wait_are_an_axis_of_a_script_that_uses_them(tmp_path: Path) -> None:
+def test_servers_that_do_not_wait_are_an_axis_of_a_script_that_reads_them(tmp_path: Path) -> None:
     configs = list(asynchronous(tmp_path, "servers: [1], asynchronous: [true]").space.configs())
     assert [(config.servers, config.waits) for config in configs] == [(1, False)]
 
@@ -231,19 +227,19 @@ def test_without_servers_there_is_one_config_and_not_one_that_waits_and_a_twin(t
 
 
 @pytest.mark.parametrize(
-    ("search", "script", "words"),
+    ("search", "reads", "words"),
     [
-        ("asynchronous: [true]", SERVED, "without parameter servers workers always wait for each other"),
-        ("servers: [0], asynchronous: [true]", SERVED, "say search.servers too, such as [1]"),
-        ("servers: [1], asynchronous: [on]", SERVED, "expected true or false, not 'on'"),
-        ("servers: [1], asynchronous: [true]", "print(1)", "no script of it calls cotune.torch.parallel"),
+        ("asynchronous: [true]", "asynchronous", "without parameter servers workers always wait for each other"),
+        ("servers: [0], asynchronous: [true]", "asynchronous", "say search.servers too, such as [1]"),
+        ("servers: [1], asynchronous: [on]", "asynchronous", "expected true or false, not 'on'"),
+        ("servers: [1], asynchronous: [true]", "", "`reads: [asynchronous]` says that the script takes it"),
     ],
 )
 def test_an_axis_of_waiting_that_would_change_nothing_is_refused(
-    tmp_path: Path, search: str, script: str, words: str
+    tmp_path: Path, search: str, reads: str, words: str
 ) -> None:
     with pytest.raises(InvalidFile, match=re.escape(words)):
-        asynchronous(tmp_path, search, script)
+        asynchronous(tmp_path, search, reads)
 
 
 @pytest.mark.parametrize("target", ["accuracy", "accuracy>0.9", "accuracy==0.9", "accuracy=91%", "=3", "accuracy=0,98"])

@@ -372,21 +372,6 @@ def test_a_forecast_on_more_devices_than_there_are_is_refused(folder: Path) -> N
         project.predict(workers=8, batch_size=32)
 
 
-ALONE = "import sys\nimport cotune\nfor epoch in range(1, 3):\n    cotune.report(epoch=epoch, accuracy=epoch / 4)\n"
-
-
-def test_a_plan_of_several_workers_says_that_their_script_has_nothing_to_meet_by(folder: Path) -> None:
-    (folder / "train.py").write_text(ALONE)
-    with cotune.open("cotune.yaml") as project:
-        assert any("train.py has nothing by which workers meet" in note for note in project.plan(workers=4).notes)
-        assert not any("meet" in note for note in project.plan(workers=1, deadline="2h").notes)
-    said = io.StringIO()
-    argv = mock.patch.object(sys, "argv", ["cotune", "plan", "-w", "4"])
-    with argv, redirect_stdout(io.StringIO()), redirect_stderr(said), pytest.raises(SystemExit, match="0"):
-        main()
-    assert "train.py has nothing by which workers meet" in said.getvalue()
-
-
 def test_what_copies_that_never_met_have_learnt_is_no_part_of_any_forecast(folder: Path) -> None:
     """Each trained alone, so a run of four that was cut short made a batch-128 recipe look hopeless."""
     config = Config.data_parallel(32, 4, "t4")

@@ -161,8 +161,8 @@ def test_a_probe_whose_workers_each_train_alone_fails_and_a_run_says_so(play: Pl
 
 
 def test_workers_that_may_share_the_work_by_other_means_are_trusted(play: Play) -> None:
-    sharing = APART.replace("import torch", "import torch, os, sys; os.environ['WORLD_SIZE']; import sys")
-    assert play(sharing, workers=2, probe_epochs=2.0).ended.failure is None
+    sharing = Job("test", reads=("workers",))
+    assert play(APART, job=sharing, workers=2, probe_epochs=2.0).ended.failure is None
     assert play(APART, workers=1, probe_epochs=2.0, name="one").ended.failure is None
 
 

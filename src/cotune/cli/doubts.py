@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 from cotune.cli.output import note
 from cotune.errors import Infeasible
-from cotune.jobfile.command import copied_script, may_take_seed
+from cotune.jobfile.command import may_take_seed
 from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
-from cotune.jobfile.script import read
-from cotune.jobfile.script_digest import changed_since, digests
-from cotune.jobfile.script_talk import NOT_MEETING
+from cotune.jobfile.scripts import changed_since, digests
 from cotune.jobfile.settings import Settings
 from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import asked_in_per_cent, out_of_reach
@@ -124,29 +122,15 @@ def doubt_unit(settings: Settings) -> None:
 
 
 def doubt_open_target(settings: Settings) -> None:
-    """Say that a target is left open by a job that tells how good it is: speed alone is measured for it."""
-    job, script = settings.job, read(settings.job.command, Path(settings.job.folder))
-    tells = job.pattern is not None or (script is not None and (script.reports or bool(script.metrics)))
-    if tells and settings.goal.target is None and settings.goal.epochs is None and job.large is None:
+    """Say that a target is left open: speed alone is measured for it."""
+    job = settings.job
+    if job.command and settings.goal.target is None and settings.goal.epochs is None and job.large is None:
         note(f"no target is given, so this measures speed first; --target {open_target(job)} measures what it takes")
 
 
 def open_target(job: Job) -> str:
     """Return a target of a job whose level is for the user to fill in."""
     return f"'{job.metric}{'>=' if job.better == 'higher' else '<='}LEVEL'"
-
-
-def doubt_configs(job: Job, configs: Configs) -> None:
-    """Say what of the configs to be tried may not train as it should."""
-    doubt_batches(job, configs)
-    _doubt_copies(job, configs)
-
-
-def _doubt_copies(job: Job, configs: Configs) -> None:
-    """Say that several workers would be copies, where their script has nothing by which they could meet."""
-    several = bool((configs.workers[configs.valid] > 1).any())
-    if several and (script := copied_script(job)) is not None:
-        note(f"{script} has {NOT_MEETING}: search workers 1 (`search: {{workers: 1}}`, or --workers 1)")
 
 
 def doubt_seed(job: Job, seed: int | None) -> None:
@@ -171,7 +155,7 @@ def doubt_script(job: Job, samples: Sequence[Sample]) -> None:
         )
 
 
-def doubt_batches(job: Job, configs: Configs) -> None:
+def doubt_configs(job: Job, configs: Configs) -> None:
     """Say which global batches hold more examples than an epoch has, as a loader may make less or nothing of them."""
     batches = sorted(set(configs.global_batch[configs.valid].tolist()))
     of_epoch = (job.examples or 0) * job.counting.parts

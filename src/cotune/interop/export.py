@@ -22,7 +22,6 @@ import yaml
 
 from cotune import progress, registry
 from cotune.errors import NotFound, UsageError, suggestion
-from cotune.jobfile.command import reads_environment
 from cotune.jobfile.names import require_exportable
 from cotune.run.command import fill, is_python, numbers, python_target
 from cotune.run.launch import Launch
@@ -125,8 +124,7 @@ def order(
             f"the command holds a secret ({shlex.join(redact.command(command))}), which must not be written to a file; "
             "let the script take it from an environment variable, named under `env:` in cotune.yaml"
         )
-    read = {f"COTUNE_{name.upper()}": value for name, value in told.items()}
-    variables = {name: value for name, value in read.items() if reads_environment(job, name)} | dict(job.env)
+    variables = {f"COTUNE_{name.upper()}": value for name, value in told.items() if name in job.reads} | dict(job.env)
     require_exportable(job, variables)
     secret = {name for name, value in variables.items() if redact.secret(name, value) or redact.text(value) != value}
     most = per_node or next((d.per_node for d in cluster.devices if d.name == config.device), None)

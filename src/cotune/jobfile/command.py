@@ -1,4 +1,4 @@
-"""What a job's command lets cotune set: by placeholders, or by variables that its scripts read."""
+"""What a job lets cotune set: by placeholders of its command, variables that it reads, or its framework's arguments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from cotune.errors import UsageError, suggestion
-from cotune.jobfile import script
-from cotune.types import ASYNCHRONOUS, Job
+from cotune.types import ASYNCHRONOUS, Framework, Job
 
 _BATCH_FLAG = re.compile(r"(?:--batch[-_]?size|--bs|-b)(?:=|$)")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(\w+)\}")
@@ -21,12 +20,10 @@ _NUMBERS = (  # that every start has
 _STEPS = re.compile(r"iter|step|update", re.IGNORECASE)
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
-_SHARING = ("WORLD_SIZE", "RANK", "TF_CONFIG", "MultiWorker", "jax.distributed", "mpi4py", "horovod")
-_SERVED = ("cotune.torch", "cotune import torch")  # what reads the axis `asynchronous` for a script
-_KEEPING = ("COTUNE_CHECKPOINT", "cotune.callbacks", "cotune.workloads")
 REPORT = "report"
-_CHECKPOINTING = ("transformers", "lightning")  # whose checkpoints a start that cotune stops leaves and goes on from
-_SETTABLE: dict[script.Framework, tuple[str, ...]] = {  # through a framework's own arguments
+_OWN_WORKLOADS = "cotune.workloads."  # which read every variable, and leave checkpoints
+_CHECKPOINTING = ("transformers", "lightning")  # whose checkpoints a start that cotune stops leaves and resumes from
+_SETTABLE: dict[Framework, tuple[str, ...]] = {  # through a framework's own arguments
     "transformers": ("batch_size", "accumulate", "lr", "length", "precision"),
     "lightning": ("batch_size", "accumulate", "lr", "length", "precision"),
     "accelerate": ("accumulate", "precision"),
@@ -38,73 +35,44 @@ _LAUNCHER_FLAGS = {  # of torchrun and of accelerate, that take no value
 
 
 def takes(job: Job, name: str) -> bool:
-    """Return whether a value of this name reaches the job."""
-    if name == ASYNCHRONOUS and (_is_module(job) or reads_environment(job, *_SERVED)):
-        return True
-    return _is_taken(job, name) or name in set_by_trainer(job)
+    """Return whether a value of this name reaches the job: by a placeholder, a variable or its framework."""
+    return _is_taken(job, name) or name in set_by_framework(job)
 
 
 def _is_taken(job: Job, name: str) -> bool:
-    """Return whether the command has a placeholder of this name, or a script of it reads the variable."""
-    return any("{" + name + "}" in word for word in job.command) or reads_environment(job, f"COTUNE_{name.upper()}")
+    """Return whether the command has a placeholder of this name, or the job file says that its script reads it."""
+    own = name == ASYNCHRONOUS and _is_ours(job)
+    return own or name in job.reads or any("{" + name + "}" in word for word in job.command)
 
 
-def instead(name: str) -> str:
-    """Return what else would take the value of a named axis, where something would."""
-    return ", and no script of it calls cotune.torch.parallel, which reads it" if name == ASYNCHRONOUS else ""
-
-
-def shares_work(job: Job) -> bool:
-    """Return whether workers may share the work by other means than torch's process groups, as far as can be read."""
-    return _is_module(job) or takes(job, "workers") or reads_environment(job, *_SHARING)
-
-
-def copied_script(job: Job) -> str | None:
-    """Return the name of the script whose workers would be copies, as it has nothing by which they could meet."""
-    found = _script(job)
-    return None if found is None or found.meets or shares_work(job) else found.name
+def _is_ours(job: Job) -> bool:
+    return any(word.startswith(_OWN_WORKLOADS) for word in job.command)
 
 
 def may_take_seed(job: Job) -> bool:
-    """Return whether a seed may reach what a script seeds itself, as far as can be read."""
-    return _is_module(job) or takes(job, "seed") or reads_environment(job, "import cotune", "from cotune")
+    """Return whether a seed may reach what a script seeds itself."""
+    return takes(job, "seed") or _is_ours(job)
 
 
 def may_keep_checkpoints(job: Job) -> bool:
-    """Return whether a job that is told to stop may leave a checkpoint then, as far as can be read."""
-    found = _script(job)
-    trainer = found is not None and found.framework in _CHECKPOINTING
-    return job.hears and (trainer or _is_module(job) or reads_environment(job, *_KEEPING))
-
-
-def _is_module(job: Job) -> bool:
-    """Return whether the command runs a module, of whose package not all is looked into."""
-    flags = itertools.takewhile(lambda word: word.startswith("-"), job.command[1:])
-    return "-m" in flags
+    """Return whether a job that is asked to stop may leave a checkpoint then."""
+    return job.hears and (job.framework in _CHECKPOINTING or takes(job, "checkpoint") or _is_ours(job))
 
 
 def put_in(job: Job) -> tuple[str, ...]:
     """Return what cotune puts into the framework of a script (`callbacks.injected`): its callback, and numbers.
 
-    The callback goes where nothing else tells what happens: no pattern, and no word of cotune in the script.
+    The callback goes where neither a pattern nor log files report what happens.
     """
-    found = _script(job)
-    speaks = found is not None and reads_environment(job, "cotune.report", "cotune.callbacks", "import cotune")
-    report = (REPORT,) if job.hears and not speaks else ()
-    return (*report, *set_by_trainer(job))
+    return (*((REPORT,) if job.hears and job.framework else ()), *set_by_framework(job))
 
 
-def set_by_trainer(job: Job) -> tuple[str, ...]:
+def set_by_framework(job: Job) -> tuple[str, ...]:
     """Return the numbers that reach a script as its framework's own arguments: those that the command does not take."""
-    found = _script(job)
-    settable = _SETTABLE.get(found.framework, ()) if found is not None and found.framework else ()
     length = "steps" if job.counting.unit == "steps" else "epochs"
+    settable = _SETTABLE[job.framework] if job.framework else ()
     names = (length if name == "length" else name for name in settable)
     return tuple(name for name in names if not _is_taken(job, name))
-
-
-def _script(job: Job) -> script.Script | None:
-    return script.read(job.command, Path(job.folder))
 
 
 def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
@@ -126,7 +94,8 @@ def require_settable(job: Job, source: str, axes: Collection[str] = ()) -> None:
     what = "env is handed on as it is, and the command" if variable else "the command"
     raise UsageError(
         f"{source}: {what} has no {{batch_size}}, so cotune cannot set the batch; "
-        f"write: {line(instead)} (or let the script read COTUNE_BATCH_SIZE)"
+        f"write: {line(instead)} (or, in cotune.yaml, `reads: [batch_size]` for a script that reads COTUNE_BATCH_SIZE, "
+        "`framework: transformers` for its Trainer; `cotune init` finds both)"
     )
 
 
@@ -167,7 +136,7 @@ def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def epochs_are_steps(command: Sequence[str]) -> bool:
-    """Return whether what the command is told by {epochs} is called steps or iterations: `--iterations {epochs}`."""
+    """Return whether what the command is given by {epochs} is called steps or iterations: `--iterations {epochs}`."""
     words = [part for word in command for part in word.split("=", 1)]
     return any(after == "{epochs}" and _STEPS.search(flag) for flag, after in itertools.pairwise(words))
 
@@ -190,10 +159,3 @@ def _with_batch(command: Sequence[str]) -> list[str]:
                 words[place + 1] = "{batch_size}"
             return words
     return [*words, "--batch-size={batch_size}"]
-
-
-def reads_environment(job: Job, *names: str) -> bool:
-    """Return whether a script of the command takes a number from one of these variables."""
-    files = script.script_files(job.command, Path(job.folder))
-    texts = (file.read_text(errors="replace") for file in files)
-    return any(name in text for text in texts for name in names)

@@ -17,7 +17,7 @@ from cotune.jobfile import names
 from cotune.jobfile.length import parsed
 from cotune.safety import yaml_text
 from cotune.safety.printable import printable
-from cotune.types import STOP_GRACE, Prefer, Schedule, Value, rule_power
+from cotune.types import STOP_GRACE, Framework, Prefer, Schedule, Value, rule_power
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-][\w./ -]*?)\s*(<=|>=|=)\s*([^<>=]+)")
@@ -155,7 +155,7 @@ class TargetSection(_Section):
 
 
 class LearningRateSection(_Section):
-    """A learning rate known at one global batch, and how it scales: without a rule by the script's optimiser."""
+    """A learning rate known at one global batch, and how it scales: without a rule linearly."""
 
     at: float = Field(gt=0)
     global_batch: int = Field(gt=0, le=MOST_WHOLE)
@@ -183,10 +183,13 @@ class JobFile(_Section):
 
     name: Name | None = Field(default=None, min_length=1)
     run: Word | list[Word] | None = None
+    framework: Framework | None = None
+    reads: list[Name] = []
     examples: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     log: str | dict[str, str] | None = None
     env: dict[Variable, Word] = {}
+    metric: Name | None = None
     better: Literal["higher", "lower"] | None = None
     target: Annotated[TargetSection | None, BeforeValidator(_readable_target)] = None
     deadline: Duration | None = None
@@ -199,7 +202,7 @@ class JobFile(_Section):
     global_batch: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     search: dict[Name, Values] = {}
     lr: LearningRateSection | None = None
-    schedule: Schedule | None = None
+    schedule: Schedule | Literal["unknown"] | None = None
     budget: BudgetSection = BudgetSection()
     timeout: Duration | None = None
     stop_grace: Duration = STOP_GRACE

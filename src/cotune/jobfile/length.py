@@ -25,7 +25,7 @@ _TIMES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """So many steps (of a global batch), tokens or epochs."""
+    """A number of steps (of a global batch), tokens or epochs."""
 
     count: float
     unit: Unit

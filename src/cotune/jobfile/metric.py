@@ -1,4 +1,4 @@
-"""The metric of a job whose file names no target: the one that it was measured by, where its pattern still tells it.
+"""The metric of a job whose file names no target: the one that it was measured by, where its pattern still names it.
 
 A metric is part of what a job is, since its samples hold that number. Taking the target out of the
 file must not make another job of it, whose samples are elsewhere.

@@ -1,7 +1,7 @@
-"""What the name of a metric says: which way is better, and whether it is a share, told as 0.98 or as 98 %.
+"""What the name of a metric says: which way is better, and whether it is a share, reported as 0.98 or as 98 %.
 
 A name is read word by word from its end (`eval/cer_loss` is a loss): `val_loss` falls, `test-accuracy` rises. A name
-that says neither is not guessed at: whoever needs to know asks.
+that says neither is not guessed at: the user is asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def better(name: str) -> Better | None:
 
 
 def is_share(name: str) -> bool:
-    """Return whether a metric of this name is a share of a whole, which some tell in per cent."""
+    """Return whether a metric of this name is a share of a whole, which some report in per cent."""
     known = next((word for word in reversed(_words(name)) if word in _FALLING or word in _RISING), "")
     squared = {"mean", "squared", "absolute", "root"} & set(_words(name))
     return known in _SHARES_RISING or (known in _SHARES_FALLING and not squared)

@@ -3,9 +3,9 @@
     epoch (?P<epoch>\\d+) loss (?P<loss>\\S+) accuracy (?P<accuracy>\\S+)
 
 `epoch` (or `step`, or `tokens`) and the metric of the target must be named, with `_` for what no name can hold
-(`eval_loss` for `eval/loss`); `accuracy` stands for `val_accuracy` and the like. Without a target the only metric that
+(`eval_loss` for `eval/loss`); `accuracy` may be `val_accuracy` and the like. Without a target the only metric that
 is named is the job's, or the only one of held-out data. A line that gives the number another name, such as `loss: 0.2`
-for accuracy, is not believed. What is told on lines of its own stands between `|`: an evaluation then belongs to the
+for accuracy, is not believed. Evaluations on separate lines stand between `|`: an evaluation then belongs to the
 last count before it.
 
     Epoch (?P<epoch>\\d+)|Test.*Accuracy: \\d+/\\d+ \\((?P<accuracy>[\\d.]+)%
@@ -58,7 +58,7 @@ def pattern_of(job: Job) -> re.Pattern[str] | None:
 
 
 def counts_apart(pattern: re.Pattern[str]) -> bool:
-    """Return whether progress stands on lines of its own: no alternative of the pattern names a metric with it."""
+    """Return whether progress stands on separate lines: no alternative of the pattern names a metric with it."""
     try:
         parts = [re.compile(part).groupindex.keys() for part in _alternatives(pattern.pattern)]
     except re.error:  # one of them refers to another
@@ -78,7 +78,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def metric_in(pattern: str) -> str | None:
-    """Return the metric that a pattern tells by itself: the only one it names, or the only one of held-out data."""
+    """Return the metric that a pattern names alone: the only one it names, or the only one of held-out data."""
     named = metrics_in(pattern)
     if "accuracy" in named or len(named) == 1:
         return "accuracy" if "accuracy" in named else named[0]
@@ -92,7 +92,7 @@ def metrics_in(pattern: str) -> list[str]:
 
 
 def _require_metric(job: Job, named: set[str]) -> None:
-    """Refuse a pattern that does not tell the job's metric."""
+    """Refuse a pattern that does not name the job's metric."""
     if group_of(job.metric, named) is not None:
         return
     if named:
@@ -109,18 +109,18 @@ def group_of(metric: str, named: Collection[str]) -> str | None:
 
 
 def per_cent(job: Job) -> str | None:
-    """Return the part of a pattern that shows that the metric is told in per cent: a `%` right after its group."""
+    """Return the part of a pattern that shows that the metric is reported in per cent: a `%` right after its group."""
     group = group_of(job.metric, metrics_in(job.pattern)) if job.pattern else None
     found = re.search(rf"\(\?P<{group}>{_BODY}\)(?:\s|\\s[*+?]?)*\\?%", job.pattern or "") if group else None
     return found[0] if found else None
 
 
 def require_unit(job: Job, target: float | None) -> None:
-    """Refuse a target in parts of one where the pattern shows that the job tells per cent: anything would meet it."""
+    """Refuse a target in parts of one where the pattern shows that the job reports per cent: anything would meet it."""
     if target is None or target > 1 or job.better == "lower" or not metric_names.is_share(job.metric):
         return
-    if (told := per_cent(job)) is not None:
-        words = f"{job.metric} {target:g} is {target:.3g} %, as the job tells per cent ({told})"
+    if (shown := per_cent(job)) is not None:
+        words = f"{job.metric} {target:g} is {target:.3g} %, as the job reports per cent ({shown})"
         raise UsageError(f"{words}: write {job.metric}={100 * target:g}")
 
 

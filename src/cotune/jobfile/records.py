@@ -53,7 +53,8 @@ def _job(job: Job | str | Sequence[str] | Mapping[str, Any] | None) -> dict[str,
         raise UsageError(f"a job is a Job, its command or what a job file would say of it, not {job!r:.80}")
     if not isinstance(job, Job):
         return {"run": job if job is None or isinstance(job, str) else list(job)}
-    return {"name": job.name, "run": list(job.command) or None, "examples": job.examples, "env": dict(job.env) or None}
+    given = {"name": job.name, "run": list(job.command) or None, "examples": job.examples, "env": dict(job.env) or None}
+    return given | {"framework": job.framework, "reads": list(job.reads)}
 
 
 def _device(device: Device) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What may be chosen by a job file: the axes of its `search`, or every layout of a large model that is right.
 
 Axes that the file leaves out have defaults: as many workers as there are devices, powers of two as batch sizes.
-What the command cannot be told is refused here, before anything is measured.
+What the command cannot take is refused here, before anything is measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.errors import InvalidFile, suggestion
-from cotune.jobfile.command import instead, require_settable, takes
+from cotune.jobfile.command import require_settable, takes
 from cotune.jobfile.file import MOST_VALUES, JobFile
 from cotune.layouts import layout_space
 from cotune.space import LAYOUT, Axis, Space
@@ -96,9 +96,8 @@ def _most_workers(file: JobFile, cluster: Cluster) -> int:
 def check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
     """Refuse an axis that the command does not take, and values that it cannot have."""
     if name not in LAYOUT and not takes(job, name):
-        raise InvalidFile(
-            f"{source}: search.{name}: the command has no {{{name}}}{instead(name) or suggestion(name, LAYOUT)}"
-        )
+        near = suggestion(name, LAYOUT) or f"; `reads: [{name}]` says that the script takes it from a variable"
+        raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
     least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
     for value in values:
         if least is not None and (type(value) is not int or value < least):
@@ -120,7 +119,7 @@ def _check_asynchronous(axes: Mapping[str, tuple[Value, ...]], source: str) -> N
 
 
 def _distinct(space: Space) -> Space:
-    """Return a space without the configs that are another one's twins: none to wait for, and told not to wait."""
+    """Return a space without the configs that are another one's twins: none to wait for, and set not to wait."""
     configs = space.configs()
     told = configs.named.get(ASYNCHRONOUS)
     if told is None or len(set(map(str, told))) == 1 or configs.servers.all():

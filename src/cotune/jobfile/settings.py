@@ -6,26 +6,24 @@ import json
 import platform
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
-from cotune.jobfile import metric_names, names, script
+from cotune.jobfile import metric_names, names
 from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
 from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
-from cotune.jobfile.rate import rule_for, scaling_of
-from cotune.jobfile.schedule import schedule_of
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
 from cotune.space import Space
-from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit
+from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit, rule_power
 
 FILE_NAME = "cotune.yaml"
-LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be told
+LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +121,10 @@ def _read(path: Path) -> str:
 def _records(file: JobFile, folder: Path, source: str) -> Settings:
     command = _split(file.run, source)
     engine, settings = _engine(file, source)
-    rule = rule_for(script.read(command, folder) if file.lr and file.lr.rule is None else None)
-    metric = (file.target and file.target.metric) or (file.pattern and metric_in(file.pattern))
-    metric = metric or _usual_metric(command, folder)
+    metric = (file.target and file.target.metric) or file.metric or (file.pattern and metric_in(file.pattern))
+    metric = metric or "accuracy"
     length = _length(file, command, source)
-    schedule = None if file.schedule else schedule_of(command, folder)
-    rate = LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or rule.name) if file.lr else None
+    rate = LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or "linear") if file.lr else None
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
@@ -142,8 +138,10 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         where=_where(engine, settings),
         log=_log(file, source),
         counting=length.counting,
-        schedule=file.schedule or (schedule.name if schedule else None),
-        scaling=scaling_of(rate, command, folder),
+        schedule=None if file.schedule == "unknown" else file.schedule,
+        scaling="unknown" if rate is None else "scaled" if rule_power(rate.rule) > 0 else "fixed",
+        framework=file.framework,
+        reads=tuple(file.reads),
     )
     cluster = Cluster(
         tuple(
@@ -178,7 +176,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         inputs,
         file.stop_grace,
         metric_named=file.target is not None or file.better is not None,
-        notes=((str(rule),) if file.lr and file.lr.rule is None else ()) + ((str(schedule),) if schedule else ()),
+        notes=tuple(_open_questions(file)),
         team=file.team or "",
         priority=file.priority,
     )
@@ -272,7 +270,7 @@ def _better(file: JobFile, metric: str) -> Literal["higher", "lower"]:
     if found is not None:
         return found
     if file.pattern and group_of(metric, metrics_in(file.pattern)) is None:
-        return "higher"  # it is refused as a metric that is never told, with the names that are
+        return "higher"  # it is refused as a metric that is never reported, with the names that are
     if target is None:
         raise UsageError(f"is a higher or a lower {metric} better? write `better: higher` or `better: lower`")
     level = f"{target.at_least_as_good:g}"
@@ -280,11 +278,20 @@ def _better(file: JobFile, metric: str) -> Literal["higher", "lower"]:
     raise UsageError(f"is a higher or a lower {metric} better? write {metric}>={level} or {metric}<={level}{near}")
 
 
-def _usual_metric(command: tuple[str, ...], folder: Path) -> str:
-    """Return what a job tells that names no metric: the first that its framework will tell, as far as can be read."""
-    found = script.read(command, folder)
-    told = found.metrics if found else ()
-    return next((name for name in told if metric_names.better(name) is not None), "accuracy")
+def _open_questions(file: JobFile) -> Iterator[str]:
+    """Yield what a job file leaves open about the learning rate, and what is assumed of it."""
+    if file.lr is not None and file.lr.rule is None:
+        yield "lr has no rule, so the learning rate is assumed to follow the global batch linearly (rule: linear)"
+    if file.lr is None and file.target is not None and file.run and file.global_batch is None:
+        yield (
+            "lr is not given, so whether the learning rate grows with the batch is unknown; "
+            "lr: {at: 0.1, global_batch: 64, rule: fixed} says that it does not"
+        )
+    if file.schedule in (None, "unknown") and file.target is not None and file.run:
+        yield (
+            "the schedule of the learning rate is unknown, so forecasts assume that a short run is the beginning of a "
+            "longer one, until runs show otherwise; schedule: constant, cosine, linear or one_cycle says which it is"
+        )
 
 
 def _level(target: TargetSection | None) -> float | None:

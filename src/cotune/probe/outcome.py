@@ -9,21 +9,15 @@ from pathlib import Path
 
 from cotune.errors import CotuneError, EngineError, OverBudget
 from cotune.jobfile.command import epochs_are_steps
-from cotune.jobfile.finder import SuggestedPattern, epochs_in_brackets, only_value, score, suggested
+from cotune.jobfile.finder import suggested
 from cotune.jobfile.metric_names import better
-from cotune.jobfile.script import Framework
-from cotune.jobfile.script import read as read_script
 from cotune.predict.samples import timed
 from cotune.probe.measure import Limits
 from cotune.run.reasons import last_lines
 from cotune.types import Job, Sample
 from cotune.units import counted, duration
+from cotune.worker.report import as_word
 
-_FRAMEWORKS: dict[Framework, str] = {
-    "transformers": "transformers' Trainer",
-    "lightning": "Lightning",
-    "accelerate": "Accelerate",
-}
 _LAST, _MOST_SHOWN = 3, 120  # lines of a start of which nothing was heard, and letters of each
 MOST_LINES = 10_000  # of a log, in which a metric should have shown itself
 
@@ -97,31 +91,18 @@ def readable(job: Job, sample: Sample) -> str:
     except OSError:
         return ""
     named, bare = job.metric != "accuracy", "step" if job.counting.unit == "steps" else "epoch"
-    for doubtful in (False, True):
-        match = suggested(lines, job.metric, bare=bare, named=named, doubtful=doubtful)
-        if match is not None:
-            match = match.in_epochs if epochs_are_steps(job.command) else match
-            read = f"would read as {match.metric} {match.value:g}"
-            provided = ", if that is of held-out data" if doubtful else ""
-            return (
-                f"; it printed {match.line!r}, which the pattern '{match.pattern}' {read}{provided} "
-                "(`pattern:` in the job file)"
-            )
-    if not named and (match := _score(lines, bare) or only_value(lines)) is not None:
-        match = match.in_epochs if epochs_are_steps(job.command) else match
-        target = f"{match.metric}{'<=' if better(match.metric) == 'lower' else '>='}LEVEL"
+    match = suggested(lines, job.metric, bare=bare, named=named)
+    if match is None:
+        shown = [line[:_MOST_SHOWN] for line in last_lines(Path(sample.folder), 0, _LAST)]
+        return f"; its last lines were {', '.join(map(repr, shown))}" if shown and sample.unheard else ""
+    match = match.in_epochs if epochs_are_steps(job.command) else match
+    if as_word(job.metric) == match.metric:
         return (
-            f"; it printed {match.line!r}: where {match.metric} is what counts, write pattern: '{match.pattern}' "
-            f"and target: {target} in the job file"
+            f"; it printed {match.line!r}, which the pattern '{match.pattern}' would read as {match.metric} "
+            f"{match.value:g} (`pattern:` in the job file)"
         )
-    script = read_script(job.command, Path(job.folder))
-    if script is not None and script.framework is not None and not job.hears:
-        trainer = _FRAMEWORKS[script.framework]
-        return f"; it trains with {trainer}: leave out pattern and log, and cotune puts its callback in"
-    shown = [line[:_MOST_SHOWN] for line in last_lines(Path(sample.folder), 0, _LAST)]
-    return f"; its last lines were {', '.join(map(repr, shown))}" if shown and sample.unheard else ""
-
-
-def _score(lines: list[str], bare: str) -> SuggestedPattern | None:
-    """Return a pattern for a score on lines that count by name, or by brackets as epochs do."""
-    return score(lines, counted=bare == "epoch" and epochs_in_brackets(lines), bare=bare)
+    target = f"{match.metric}{'<=' if better(match.metric) == 'lower' else '>='}LEVEL"
+    return (
+        f"; it printed {match.line!r}: where {match.metric} is what counts, write pattern: '{match.pattern}' "
+        f"and target: {target} in the job file"
+    )

@@ -22,10 +22,8 @@ from typing import Any, Self, Unpack
 from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
-from cotune.jobfile.command import copied_script
 from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
-from cotune.jobfile.script_talk import NOT_MEETING
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.plan import Search
 from cotune.predict import AccuracyPredictor, SecondsPredictor
@@ -247,15 +245,10 @@ class Project:
         except Infeasible:
             project.save_refusal()
             raise
-        more = (*project._copy_notes(plan.config), *_price_notes(project.settings.cluster))
+        more = _price_notes(project.settings.cluster)
         plan = replace(plan, notes=(*plan.notes, *more))
         project.save(plan)
         return plan
-
-    def _copy_notes(self, config: Config) -> tuple[str, ...]:
-        """Return that a plan's workers would be copies, where their script has nothing by which they could meet."""
-        script = None if self.recorded or config.workers == 1 else copied_script(self.settings.job)
-        return () if script is None else (f"{script} has {NOT_MEETING}: plan for workers=1",)
 
     def run(
         self,

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final, Literal
 
 from cotune import progress
-from cotune.jobfile.script_digest import note_digests
+from cotune.jobfile.scripts import note_digests
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.load import LoadWatch
 from cotune.run.logged import written_log

@@ -19,7 +19,7 @@ from typing import Literal
 from cotune import checkpoints, progress
 from cotune.errors import CotuneError
 from cotune.jobfile import metric_names
-from cotune.jobfile.command import shares_work
+from cotune.jobfile.command import takes
 from cotune.jobfile.pattern import counts_apart, other_name, pattern_of
 from cotune.run.launch import Ended, Launch, Reported, checkpoint_seconds
 from cotune.run.lease import Lease
@@ -39,7 +39,10 @@ _TRAINED_ON = (
 )
 _MOST_NAMED = 5  # metrics in a warning
 _LEFT_BEHIND = "rank 0 had ended, but others were still busy and were ended"
-_APART = "never met (no process group, and nothing reads WORLD_SIZE), so each trained alone: search workers 1"
+_APART = (
+    "never met (no process group), so each trained alone: search workers 1, "
+    "or say `reads: [workers]` in the job file where they share the work by other means"
+)
 
 
 @dataclass(kw_only=True)
@@ -176,7 +179,7 @@ class LaunchMonitor:
     @property
     def _copies(self) -> bool:
         """Say whether the workers never met, so that each trained alone."""
-        return self.learnt and self.apart and not shares_work(self.launch.job)
+        return self.learnt and self.apart and not takes(self.launch.job, "workers")
 
     def _cut_short(self) -> str | None:
         """Return what to say of a launch that was ended although nothing was left to train."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from cotune import progress
 from cotune.errors import NotFound, UsageError
-from cotune.jobfile.command import instead, takes
+from cotune.jobfile.command import takes
 from cotune.space import LAYOUT, Space, check_counts
 from cotune.types import Config, Goal, Job, Plan, Sample, Stage, Value, axes_of, split_over
 from cotune.units import duration, number
@@ -80,7 +80,7 @@ def require_taken(job: Job, axes: Mapping[str, Value]) -> None:
     """Refuse an axis that would change nothing: no value of it reaches the job's command."""
     for name in axes if job.command else ():
         if not takes(job, name):
-            raise UsageError(f"axis {name}: the command has no {{{name}}}{instead(name)}")
+            raise UsageError(f"axis {name}: the command has no {{{name}}}, and `reads` has no {name}")
 
 
 def seconds_limit(plan: Plan) -> float:

@@ -15,6 +15,7 @@ from cotune.types.sample import Sample
 _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Unit = Literal["epochs", "steps", "tokens"]
 Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
+Framework = Literal["transformers", "lightning", "accelerate"]  # whose training loop a script runs
 RateScaling = Literal["scaled", "fixed", "unknown"]  # whether the learning rate grows with the global batch
 _SEED = re.compile(r"[\w.-]+=\{seed\}")
 RECORDED = "recorded"  # the engine that replays a recording
@@ -114,6 +115,8 @@ class Job:
     `large` is the model whose layout is chosen (`layout: auto`).
     `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
     `schedule` is how its learning rate goes; None where that is not known.
+    `framework` takes numbers as arguments of its own, and cotune's callback; `reads` are the numbers that the script
+    takes from variables (`COTUNE_BATCH_SIZE`), and `workers` where they meet by other means than process groups.
     `scaling` says whether that rate grows with the global batch: at a fixed one large batches take many more epochs.
     """
 
@@ -135,6 +138,8 @@ class Job:
     schedule: Schedule | None = None
     large: LargeModel | None = None
     scaling: RateScaling = "unknown"
+    framework: Framework | None = None
+    reads: tuple[str, ...] = ()
 
     def recipe(self, config: Config) -> Recipe:
         """Return what accuracy depends on in a config: two that share it learn alike."""

@@ -10,9 +10,9 @@ from cotune.cli.help import OUTPUT, flag
 from cotune.cli.options import Command, Examples, Json, Name
 from cotune.cli.output import emit_json, refuse_overwriting, say, writing
 from cotune.errors import UsageError
+from cotune.init.draft import draft, missing_script
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.command import line, without_launcher
-from cotune.jobfile.draft import draft, missing_script
 from cotune.safety.private import make_folder
 from cotune.store.location import PROJECT_FOLDER
 
@@ -49,8 +49,7 @@ def init(
     if json:
         emit_json("init", {"file": str(file), "run": list(words), "store": str(folder)})
     else:
-        pattern = "" if drafted.framework else ", and at pattern if the script never calls cotune.report"
-        say(f"wrote {file.name}: look at target and search{pattern}")
+        say(f"wrote {file.name}: look at target, search and schedule, and at pattern if it never calls cotune.report")
         for remark in drafted.remarks:
             say(remark)
         if own != given:

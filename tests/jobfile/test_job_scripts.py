@@ -1,4 +1,4 @@
-"""Shell scripts that start a training script: what is behind them is read, and an edit of it is noticed."""
+"""The files behind a command: an edit of them is noticed, and changes no plan."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cotune.jobfile.draft import draft
-from cotune.jobfile.script import file_of
-from cotune.jobfile.script_digest import changed_since, digests, note_digests
-from cotune.jobfile.wrapper import called_scripts
+import cotune
+from budget import flows
+from cotune.init.draft import draft
+from cotune.jobfile.scripts import called_scripts, changed_since, digests, note_digests, python_script
 from cotune.types import Job
 
 TRAIN = """
@@ -52,8 +52,8 @@ def test_what_a_shell_script_calls_is_found(folder: Path, line: str, called: lis
 def test_a_shell_script_is_known_by_its_first_line_too(folder: Path) -> None:
     (folder / "go").write_text("#!/usr/bin/env bash\npython train.py\n")
     (folder / "data").write_text("python train.py\n")
-    assert file_of(("./go", "64"), folder) == folder / "train.py"
-    assert file_of(("./data", "64"), folder) is None
+    assert python_script(("./go", "64"), folder) == folder / "train.py"
+    assert python_script(("./data", "64"), folder) is None
 
 
 def test_shell_scripts_that_call_each_other_come_to_an_end(folder: Path) -> None:
@@ -89,3 +89,23 @@ def test_flags_are_put_in_only_where_the_shell_script_hands_them_on(folder: Path
     assert draft(("./run.sh",), folder, "wrapped", None, 2).command == ("./run.sh",)
     (folder / "run.sh").write_text('python train.py "$@"\n')
     assert "--batch-size {batch_size}" in " ".join(draft(("./run.sh",), folder, "wrapped", None, 2).command)
+
+
+def test_what_a_script_says_changes_no_plan(tmp_path: Path) -> None:
+    flows.prepare(tmp_path)
+    script = tmp_path / "train.py"
+    told = (
+        "# CosineAnnealingLR(optimiser, T_max=epochs); lr = lr * world_size\n"
+        "from transformers import Trainer\n"
+        "import os; os.environ['COTUNE_PRECISION']\n"
+    )
+
+    def planned() -> object:
+        with cotune.open(tmp_path / "cotune.yaml") as project:
+            return project.plan(target="accuracy=0.98", deadline="2h"), project.settings
+
+    before = planned()
+    script.write_text(told + script.read_text())
+    assert planned() == before
+    script.unlink()
+    assert planned() == before
