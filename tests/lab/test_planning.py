@@ -40,11 +40,6 @@ def test_goals_are_the_points_of_the_true_frontier_with_a_quarter_more_time(trut
         assert sorted(asked) == pytest.approx(sorted({1.25 * s for s in frontier}))
 
 
-def test_targets_go_from_easy_to_hard_and_each_is_met_by_some_config(truth: Truth) -> None:
-    assert truth.targets == sorted(truth.targets)
-    assert all(np.isfinite(truth.epochs_to(target)).any() for target in truth.targets)
-
-
 def test_the_oracle_is_the_cheapest_of_all_that_meet_the_goal(truth: Truth) -> None:
     for goal in truth.goals():
         outcomes = [truth.outcome(config, goal.max_epochs, goal) for config in truth.configs]
@@ -89,11 +84,15 @@ def test_the_oracle_scores_one_and_a_row_tells_what_it_says(folder: Path) -> Non
 
 
 def test_a_summary_counts_what_its_name_says() -> None:
-    row = PlanningRow("r", 0.9, 10.0, "s", 1, 8, 3, True, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
-    rows = [row, replace(row, met=False, score=5.0, score_with_profile=6.0)]
-    total = planning_summaries(rows)[0]
-    assert (total.goals, total.met, total.median, total.mean, total.profile_samples) == (2, 0.5, 3.0, 3.0, 4.0)
-    assert (total.median_with_profile, total.mean_with_profile) == (3.75, 3.75)
+    row = PlanningRow("r", 0.9, 10.0, "s", 1, 8, 3, True, 0.9, 2.0, 2.0, 1.0, 4, 1.0, 0.0, 1.5, "device-seconds")
+    dear = replace(row, probability=1.0, score=2.0, score_with_profile=3.5)
+    missed = replace(row, met=False, probability=0.95, score=5.0, score_with_profile=6.0)
+    refused = replace(missed, workers=None, batch_size=None, epochs=0, probability=None, score=2.0)
+    total = planning_summaries([row, dear, missed, refused])[0]
+    assert (total.goals, total.planned, total.met) == (4, 0.75, pytest.approx(2 / 3))
+    assert (total.probability, total.profile_samples) == (pytest.approx(0.95), 4.0)
+    assert (total.median, total.mean, total.median_with_profile, total.mean_with_profile) == (1.5, 1.5, 2.5, 2.5)
+    assert planning_summaries([refused])[0].met is None
 
 
 def test_recordings_with_few_best_configs_are_listed_and_left_out(folder: Path, tmp_path: Path) -> None:
@@ -137,18 +136,20 @@ def test_joint_is_near_the_oracle_and_pays_little_for_it(folder: Path) -> None:
     joint, manual = (
         next(t for t in planning_summaries(found.rows) if t.strategy == name) for name in ("joint", "manual")
     )
-    assert joint.met >= 0.9
-    assert joint.median <= 1.2
-    assert joint.median_with_profile < manual.median_with_profile / 3
+    assert joint.planned * (joint.met or 0.0) >= 0.5
+    assert (joint.median or 9.0) <= 1.5
+    assert (joint.median_with_profile or 99.0) < (manual.median_with_profile or 0.0) / 3
     assert max(row.profile_samples for row in found.rows if row.strategy == "joint") <= 16
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_what_a_probe_met_is_met_again_only_where_a_recording_holds_one_run(tmp_path: Path, seeds: int) -> None:
+def test_joint_refuses_what_only_a_point_forecast_or_a_probe_s_own_run_meets(tmp_path: Path, seeds: int) -> None:
     seen, truth = read(world(tmp_path / "world", seeds)).halves()
     judging = Truth(truth)
     goal = replace(judging.goals()[-1], confidence=0.999)  # surer than any training from scratch is
-    lab = RecordedLab(seen, judging, goal)
-    decision = registry.create("strategy", "joint").decide(lab)
-    assert decision.config is not None
-    assert ("to go on with this" in decision.reason) == (seeds == 1)
+    decided = [
+        registry.create("strategy", name).decide(RecordedLab(seen, judging, goal)) for name in ("joint", "pollux")
+    ]
+    # Where a recording holds one run of a recipe, what a probe met is met again.
+    assert ("to go on with this" in decided[0].reason) == (decided[0].config is not None) == (seeds == 1)
+    assert seeds == 1 or 0.5 <= decided[1].probability < goal.confidence

@@ -25,6 +25,7 @@ class Decision:
     config: Config | None
     epochs: int
     reason: str
+    probability: float | None = None  # P(met) of the plan, by a strategy that forecasts it
 
 
 class Lab(Question, Protocol):

@@ -1,11 +1,17 @@
 """How well each strategy plans, judged on measured truth.
 
+    planned = share of the goals that get a plan     every goal can be kept by some config: it lies on the frontier
+    met     = share of these plans that meet it      as the truth says, beside the mean P(met) that they promised
+    cost    = cost / the oracle's cost               of the plans that meet it
+
+and the cost again with measuring added: what was spent on it, less what trained the chosen recipe and is continued by
+the run. Probes see other repeats and seeds than the truth where there are several. `joint` refuses a goal where
+`cotune plan` does (exit 5, at the default confidence): what is judged is what users get.
+
+A row also has one figure for both, for choosing constants:
+
     score = cost / oracle's cost           when the goal is met
           = 2 + spent / oracle's cost      when it is not; a goal that is refused spends nothing
-
-and the same again with profiling added: what was spent on measuring, less what trained the
-chosen recipe and is continued by the run. Probes see other repeats and seeds than the
-truth where there are several.
 
 A job that was `seen` before brings the samples of earlier goals: those of a recording are
 asked one after another, in a random order, and each finds what was measured and run for
@@ -18,9 +24,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +51,7 @@ class PlanningRow:
     batch_size: int | None
     epochs: int
     met: bool
+    probability: float | None  # P(met) of the plan; None where the goal is refused or the strategy forecasts none
     cost: float
     oracle_cost: float
     score: float
@@ -56,17 +64,17 @@ class PlanningRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanningSummary:
-    """All goals of one strategy."""
+    """All goals of one strategy; None where no goal was planned or met, or no P(met) is forecast."""
 
     strategy: str
     goals: int
-    met: float
-    median: float
-    mean: float
-    p90: float
-    median_with_profile: float
-    mean_with_profile: float
-    p90_with_profile: float
+    planned: float  # share of the goals
+    met: float | None  # share of the planned goals
+    probability: float | None  # mean P(met) of the plans
+    median: float | None  # cost over the best, of the plans that met their goal
+    mean: float | None
+    median_with_profile: float | None
+    mean_with_profile: float | None
     profile_samples: float
 
 
@@ -130,26 +138,33 @@ def bench_planning(
 
 
 def planning_summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
-    """Return the summary of each strategy, the best score with profiling first."""
+    """Return the summary of each strategy, those that meet the most goals first, then the cheapest with measuring."""
     found = [_summary(strategy, own) for strategy, own in grouped(rows, lambda row: row.strategy).items()]
-    return sorted(found, key=lambda summary: summary.mean_with_profile)
+    return sorted(found, key=lambda one: (-one.planned * (one.met or 0.0), one.mean_with_profile or np.inf))
 
 
 def _summary(strategy: str, rows: Sequence[PlanningRow]) -> PlanningSummary:
-    plain = np.array([row.score for row in rows])
-    full = np.array([row.score_with_profile for row in rows])
+    planned = [row for row in rows if row.workers is not None]
+    met = [row for row in planned if row.met]
+    told = [row.probability for row in planned if row.probability is not None]
+    # What is met has no penalty in its score, which is then the cost over the best.
+    plain, full = [row.score for row in met], [row.score_with_profile for row in met]
     return PlanningSummary(
         strategy=strategy,
         goals=len(rows),
-        met=float(np.mean([row.met for row in rows])),
-        median=float(np.median(plain)),
-        mean=float(plain.mean()),
-        p90=float(np.quantile(plain, 0.9)),
-        median_with_profile=float(np.median(full)),
-        mean_with_profile=float(full.mean()),
-        p90_with_profile=float(np.quantile(full, 0.9)),
+        planned=len(planned) / len(rows),
+        met=len(met) / len(planned) if planned else None,
+        probability=_of(np.mean, told),
+        median=_of(np.median, plain),
+        mean=_of(np.mean, plain),
+        median_with_profile=_of(np.median, full),
+        mean_with_profile=_of(np.mean, full),
         profile_samples=float(np.mean([row.profile_samples for row in rows])),
     )
+
+
+def _of(measure: Callable[[Sequence[float]], Any], values: Sequence[float]) -> float | None:
+    return float(measure(values)) if values else None
 
 
 def useful(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
@@ -226,6 +241,7 @@ def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[PlanningRow, De
         batch_size=decision.config.batch_size if decision.config else None,
         epochs=decision.epochs,
         met=met,
+        probability=decision.probability,
         cost=cost,
         oracle_cost=oracle,
         score=extra + cost / oracle,

@@ -7,7 +7,8 @@
     pollux    max goodput(b, r) = throughput(b, r) x efficiency(b r), which is the least time to the target
 
 Pollux's throughput law is used as published. The efficiency of a global batch, the progress that one example makes in
-it, is what the learning curves say instead of the gradient noise.
+it, is what the learning curves say instead of the gradient noise. `joint` refuses what `cotune plan` refuses. The
+papers of the others have no confidence: they take the best config that is forecast to meet the goal.
 
 Reference: Liang et al., joint configuration of resources and batch size, Chinese Journal of Computers 45(2), 2022.
 Reference: Zheng et al., Cynthia: cost-efficient cloud resource provisioning for DNN training, ICPP 2019.
@@ -20,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotune.bounds import Count
-from cotune.lab.restricted import nearest_batch, planned
+from cotune.lab.restricted import POINT_FORECAST, nearest_batch, planned
 from cotune.lab.strategy import Decision, Lab
 from cotune.predict import LAWS
 
@@ -47,7 +48,7 @@ class Cynthia:
 
     def decide(self, lab: Lab) -> Decision:
         part = nearest_batch(lab.space, self.batch_size)
-        return planned(lab, part, lab.forecaster(lab.profile(part), "cynthia"))
+        return planned(lab, part, lab.forecaster(lab.profile(part), "cynthia"), confidence=POINT_FORECAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Optimus:
 
     def decide(self, lab: Lab) -> Decision:
         part = nearest_batch(lab.space, self.batch_size)
-        return planned(lab, part, lab.forecaster(lab.profile(part), "optimus"))
+        return planned(lab, part, lab.forecaster(lab.profile(part), "optimus"), confidence=POINT_FORECAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +67,5 @@ class Pollux:
     """Take the config with the highest goodput, whatever it costs."""
 
     def decide(self, lab: Lab) -> Decision:
-        return planned(lab, lab.space, lab.forecaster(lab.profile(lab.space), "pollux"), prefer="fast")
+        forecast = lab.forecaster(lab.profile(lab.space), "pollux")
+        return planned(lab, lab.space, forecast, "fast", POINT_FORECAST)

@@ -64,18 +64,23 @@ def planning(
     if json:
         emit_json("bench.planning", documents(rows=found.rows, summary=totals) | _left_out(found.left_out))
         return
-    columns = ("strategy", "goals", "met", "median", "mean", "p90", "with profiling: median", "mean", "p90", "samples")
+    costs = ("cost / best: median", "mean", "with measuring: median", "mean")
+    columns = ("strategy", "goals", "planned", "of these met", "P(met), mean", *costs, "samples")
     rows = [
         (
-            total.strategy, total.goals, f"{total.met:.1%}",
-            *(f"{value:.2f}" for value in (total.median, total.mean, total.p90)),
-            *(f"{value:.2f}" for value in (total.median_with_profile, total.mean_with_profile, total.p90_with_profile)),
+            total.strategy, total.goals, f"{total.planned:.1%}", "" if total.met is None else f"{total.met:.1%}",
+            *(
+                "" if value is None else f"{value:.2f}"
+                for value in (
+                    total.probability, total.median, total.mean, total.median_with_profile, total.mean_with_profile
+                )
+            ),
             f"{total.profile_samples:.1f}",
         )
         for total in totals
     ]  # fmt: skip
     if rows:
-        table(columns, rows, title="score: cost / oracle's cost when met, 2 + spent / oracle's cost when not")
+        table(columns, rows, title="costs are those of plans that met their goal, over the cost of the best config")
         say()
     _say_left_out(found.left_out)
 
