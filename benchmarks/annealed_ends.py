@@ -1,6 +1,6 @@
 """How well are the ends of longer annealed runs foretold from a few short ones? Two networks, five schedules.
 
-    python benchmarks/annealed_ends.py [CURVES.jsonl]
+    python benchmarks/annealed_ends.py [CURVES.jsonl] [--json]
 
 Every schedule (cosine, linear, each with and without an epoch of warm-up, one cycle) is trained with lengths of 2 to 12
 epochs, three batches and two seeds (five minutes; kept in CURVES.jsonl, and read from there). Of one seed a profile is
@@ -59,7 +59,9 @@ class Judged:
 
 def main() -> int:
     """Train or read the curves, and print how far ends are off."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    words = [word for word in sys.argv[1:] if word != "--json"]
+    path = Path(words[0]) if words else None
+    summary = []
     known = [_read(line) for line in path.read_text().splitlines()] if path is not None and path.exists() else []
     runs = {_key(run): run for run in (known or _trained(path))}
     print("| seen | schedule | ends | off, mean | off, size | inside 80 % |\n| --- | --- | --- | --- | --- | --- |")
@@ -70,7 +72,12 @@ def main() -> int:
             off = np.array([one.off for one in own])
             inside = np.mean([one.inside for one in own])
             seen = f"{SEEN_OF_LONGEST} of {LENGTHS[-1]} epochs" if cut else "6 of 6 epochs"
+            summary.append(
+                {"seen": seen, "schedule": shape, "size": float(np.abs(off).mean()), "inside": float(inside)}
+            )
             print(f"| {seen} | {shape} | {len(own)} | {off.mean():+.3f} | {np.abs(off).mean():.3f} | {inside:.0%} |")
+    if len(words) < len(sys.argv) - 1:
+        print(json.dumps({"summary": summary}))
     return 0
 
 

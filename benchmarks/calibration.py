@@ -1,6 +1,6 @@
 """Do intervals hold, and is P(met) what it says?
 
-    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves | --fixed | --met]
+    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves [--json] | --fixed | --met]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constant of
 `predict/seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
@@ -34,6 +34,7 @@ that lie anywhere between the times of the quickest config and of the median one
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -181,12 +182,17 @@ def share_of_runs(truth: Truth, goal: Goal, most: Ints) -> Floats:
     return np.array([(needed[recipe] <= last).mean() for recipe, last in zip(recipes, allowed, strict=True)])
 
 
+def with_curves(folders: list[Path]) -> list[Recording]:
+    """Return the recordings that have both tables; those of the same curves are one."""
+    return list({str(one.curves): one for one in map(read, folders) if one.times and one.curves}.values())
+
+
 def curves_table(folders: list[Path]) -> None:
-    recordings = {str(one.curves): one for one in map(read, folders) if one.times and one.curves}
+    recordings = with_curves(folders)
     print(f"{'constant':14s}{'value':>8s}{'score':>9s}   best without so many of {len(recordings)} data sets")
     for name, values in CONSTANTS.items():
         shipped = getattr(_accuracy, name)
-        scores = np.array([scored(list(recordings.values()), name, value) for value in values])
+        scores = np.array([scored(recordings, name, value) for value in values])
         setattr(_accuracy, name, shipped)
         others = scores.sum(axis=1, keepdims=True) - scores
         best = np.bincount(others.argmin(axis=0), minlength=len(values))
@@ -327,10 +333,14 @@ def main() -> None:
     parser.add_argument("--seconds", action="store_true", help="only the intervals of seconds")
     parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
     parser.add_argument("--curves", action="store_true", help="only the epochs to a target")
+    parser.add_argument("--json", action="store_true", help="only the score of these as shipped, as JSON")
     parser.add_argument("--fixed", action="store_true", help="only the epochs to a target at a fixed learning rate")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
+    if asked.json:
+        print(json.dumps({"score": float(np.mean([epochs_score(one) for one in with_curves(folders)]))}))
+        return
     tables = {
         seconds_table: asked.seconds,
         outside_table: asked.outside,

@@ -129,6 +129,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--traces", type=Path, help="write what the runs reported to this file")
     parser.add_argument("--replay", type=Path, help="judge what a former call wrote")
     parser.add_argument("--only", help="runs whose name holds this word")
+    parser.add_argument("--json", action="store_true", help="print the means as JSON at the end")
     return parser.parse_args()
 
 
@@ -176,6 +177,10 @@ def main() -> int:
         counted = f"{sum(held[share])} of {len(held[share])}"
         print(f"after {share:4.0%}: error mean {mean(errors[share]):.1%}, median {median(errors[share]):.1%}, ", end="")
         print(f"worst {max(errors[share]):.1%}; 80 % interval held in {counted}")
+    if asked.json:
+        means = [{"share": share, "error": mean(errors[share]), "held": mean(held[share])} for share in SHARES]
+        print(json.dumps({"summary": means}))
+        return 0
     every = [one for share in SHARES for one in held[share]]
     print(f"in all the interval held in {mean(every):.0%} of {len(every)}; load {os.getloadavg()[0]:.1f} at the end")
     return 0

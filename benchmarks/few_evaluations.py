@@ -1,6 +1,6 @@
 """What two, three, five or eight evaluations tell of later ones: do intervals of the best so far hold?
 
-    python benchmarks/few_evaluations.py RECORDINGS...
+    python benchmarks/few_evaluations.py RECORDINGS... [--json]
 
 One to three batches of a recording are cut after so many evaluations; the best of one of them is forecast twice, four
 and eight times later, and held against another run of it where there is one. The score of an 80 % interval is
@@ -13,6 +13,7 @@ Every source weighs the same, every cell of it too. Bias is how far the truth li
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -57,17 +58,26 @@ def main() -> None:
     """Print one row for each source and number of evaluations, and the mean over sources."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", type=Path, nargs="+")
-    folders = recording_folders(parser.parse_args().recordings)
+    parser.add_argument("--json", action="store_true", help="print the means of each source alone, as JSON")
+    asked = parser.parse_args()
+    folders = recording_folders(asked.recordings)
     with ProcessPoolExecutor(2) as pool:
         found = [one for rows in pool.map(judged, folders) for one in rows]
     cells = grouped(found, lambda one: (one.source, one.shown, one.later))
     told = [(source, *summary(rows)) for (source, _, _), rows in cells.items()]
+    by_source = {source: np.mean([row[1:] for row in rows], axis=0) for source, rows in grouped(told, first).items()}
+    means = [*by_source.items(), ("all", np.mean(list(by_source.values()), axis=0))]
+    if asked.json:
+        names = ("bias", "inside", "score")
+        print(
+            json.dumps({"summary": [{"source": source} | dict(zip(names, row, strict=True)) for source, row in means]})
+        )
+        return
     for (source, shown, later), rows in sorted(cells.items()):
         bias, inside, score = summary(rows)
         print(f"{source:10} {shown} shown, {later} times later: {len(rows):5} runs, bias {bias:+.3f}, ", end="")
         print(f"inside {inside:.0%}, score {score:.2f}")
-    by_source = {source: np.mean([row[1:] for row in rows], axis=0) for source, rows in grouped(told, first).items()}
-    for name, values in [*by_source.items(), ("all", np.mean(list(by_source.values()), axis=0))]:
+    for name, values in means:
         print(f"{name:10} bias {values[0]:+.3f}, inside {values[1]:.0%}, score {values[2]:.3f}")
 
 
@@ -135,9 +145,10 @@ def forecast(
             epoch = shown * later
             if epoch > last or epoch not in best:
                 continue
-            middle = learning.best[0, epoch - 1]
-            least = middle + low * learning.fall[0, epoch - 1]
-            most = min(middle + high * learning.spread[0, epoch - 1], learning.ceiling)
+            column = int(learning.column(0, np.array([float(epoch)]))[0])
+            middle = learning.best[0, column]
+            least = middle + low * learning.fall[0, column]
+            most = min(middle + high * learning.spread[0, column], learning.ceiling)
             off = (best[epoch] - middle, most - least, least - best[epoch], best[epoch] - most)
             bias, width, below, above = (value / span for value in off)
             yield Judged(source, shown, later, bias, width, max(below, 0.0), max(above, 0.0))

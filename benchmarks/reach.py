@@ -1,6 +1,6 @@
 """Is "reaches a target that no run has shown, by epoch e" as likely as is said?
 
-    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40]
+    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40] [--json]
 
 Learning curves of many sources are cut early, at 15, 30 and 50 % of their evaluations; what is left of one is all that
 a job has shown. Targets lie beyond its best by 2 to 80 % of the range of what it has shown, epochs at 1.25 to 5 times
@@ -14,11 +14,12 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -209,16 +210,34 @@ def table(answers: Sequence[Answer]) -> None:
         )
 
 
+def summaries(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Return how many questions each source asks, what was told of them and came in the mean, and Brier's score."""
+    parts = {
+        source: [one for one in answers if one.source == source] for source in sorted({one.source for one in answers})
+    }
+    found = []
+    for source, own in {**parts, "all": answers}.items():
+        told, came = (np.array([getattr(one, name) for one in own], dtype=float) for name in ("told", "came"))
+        scores = {"told": told.mean(), "came": came.mean(), "brier": ((told - came) ** 2).mean()}
+        found.append({"source": source, "asked": len(own), **scores})
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--turning", type=Path)
     parser.add_argument("--each", type=int, default=40)
+    parser.add_argument("--json", action="store_true", help="print means of all questions alone, as JSON")
     options = parser.parse_args()
     found = list(recorded(recording_folders(options.recordings)))
     found += published(Path(os.environ["COTUNE_DATA"]))
     found += turning(options.turning) if options.turning else []
-    table([answer for whole in chosen(found, options.each) for answer in asked(whole)])
+    answers = [answer for whole in chosen(found, options.each) for answer in asked(whole)]
+    if options.json:
+        print(json.dumps({"summary": summaries(answers)}))
+    else:
+        table(answers)
 
 
 if __name__ == "__main__":

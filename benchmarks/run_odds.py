@@ -1,6 +1,6 @@
 """Is P(met) of a run under way true? One seed of a recording is the probe, another is the run.
 
-    python benchmarks/run_odds.py recordings [IMPORTED]
+    python benchmarks/run_odds.py recordings [IMPORTED] [--json]
 
 Targets lie anywhere on the probe's curve, and the run may take 0.9 to 1.6 times the epochs that the probe needed. After
 each of its first evaluations P(met) is held against whether the run met its target: the mean squared difference
@@ -9,6 +9,7 @@ each of its first evaluations P(met) is held against whether the run met its tar
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def followed(law: RunLaw, run: Floats, target: float) -> Iterator[float]:
         yield (law.believe(curve, place + 1.0).odds(TIMELESS) - met) ** 2
 
 
-def main(folders: list[Path]) -> None:
+def main(folders: list[Path], *, as_json: bool) -> None:
     rng = np.random.default_rng(0)
     means = []
     for folder in recording_folders(folders):
@@ -79,7 +80,9 @@ def main(folders: list[Path]) -> None:
             means.append(float(np.mean(found)))
             print(f"{folder.name:45s}{means[-1]:8.4f}{len(found):6d}", flush=True)
     print(f"{'mean':45s}{np.mean(means):8.4f}")
+    if as_json:
+        print(json.dumps({"brier": float(np.mean(means)), "recordings": len(means)}))
 
 
 if __name__ == "__main__":
-    main([Path(word) for word in sys.argv[1:]])
+    main([Path(word) for word in sys.argv[1:] if word != "--json"], as_json="--json" in sys.argv)
