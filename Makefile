@@ -29,7 +29,6 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/engine_stress.py
 	$(BIN)/python benchmarks/store.py
-	$(BIN)/python benchmarks/prediction.py
 
 docs: $(VENV)/.installed
 	$(BIN)/mkdocs build --strict --site-dir build/site

@@ -66,18 +66,18 @@ class Row:
     repeats: int = 1  # the figure `seconds` is the median of them
 
 
-def planning(name: str, folder: str) -> Iterator[Row]:
-    """Yield the rows of a set of recordings that `cotune bench` judges plans and runs on."""
+def planning(name: str, folder: str, every: int = 1) -> Iterator[Row]:
+    """Yield the rows of plans for the goals of a set of recordings; other seeds judge each n-th goal."""
     bench, folders = f"cotune bench planning --recordings {folder} --processes 1 --json", ("strategy",)
     yield Row(f"planning-{name}", f"{bench} --strategy joint", PLANNING, folders)
-    yield Row(f"other-seeds-{name}", f"{bench} --other-seeds", SEEDS, ("confidence",))
+    yield Row(f"other-seeds-{name}", f"{bench} --other-seeds --every {every}", SEEDS, ("confidence",))
 
 
 ROWS = (
-    *planning("own", "recordings"),
+    *planning("own", "recordings", every=2),
     *planning("published", "recordings/published"),
     *planning("second", "recordings/second"),
-    *planning("recent", "{recent}"),
+    *planning("recent", "{recent}", every=12),
     Row(
         "running-own",
         f"cotune bench running {OWN} --method self,profile --processes 1 --json",

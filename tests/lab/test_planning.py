@@ -88,11 +88,10 @@ def test_a_summary_counts_what_its_name_says() -> None:
     dear = replace(row, probability=1.0, score=2.0, score_with_profile=3.5)
     missed = replace(row, met=False, probability=0.95, score=5.0, score_with_profile=6.0)
     refused = replace(missed, workers=None, batch_size=None, epochs=0, probability=None, score=2.0)
-    total = planning_summaries([row, dear, missed, refused])[0]
-    assert (total.goals, total.planned, total.met) == (4, 0.75, pytest.approx(2 / 3))
+    total, nothing = (planning_summaries(rows)[0] for rows in ([row, dear, missed, refused], [refused]))
+    assert (total.goals, total.planned, total.met, nothing.met) == (4, 0.75, pytest.approx(2 / 3), None)
     assert (total.probability, total.profile_samples) == (pytest.approx(0.95), 4.0)
     assert (total.median, total.mean, total.median_with_profile, total.mean_with_profile) == (1.5, 1.5, 2.5, 2.5)
-    assert planning_summaries([refused])[0].met is None
 
 
 def test_recordings_with_few_best_configs_are_listed_and_left_out(folder: Path, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class WayPrior:
 
 
 PRIOR = WayPrior()
-# Where the learning rate does not grow with the batch: `benchmarks/self_measuring.py --networks`. Such curves go flat
+# Where the learning rate does not grow with the batch, chosen with networks left out. Such curves go flat
 # below their targets: what was told 0.8 and more came true in half of the runs, after many evaluations too.
 FIXED_RATE = WayPrior(critical=0.05, by_examples=True, surest=0.6)
 _EPOCHS = 61

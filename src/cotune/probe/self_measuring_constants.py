@@ -17,7 +17,7 @@ class TimingConstants:
     added for a goal that is missed. `presumed` was first tried as 0.05, which made our own runs half as dear again, and
     as 0, which made Pollux's four times as dear. `half` was tried as 0, 0.3 and 1 on what begins untimed: of our own
     0.3 and 1 meet more, of GPT-3 0 and 0.3. `untimed` lies between what those of our own (0.5) and of recent MLPerf
-    (0.77) met, told 0.95. The others by `benchmarks/self_measuring.py`.
+    (0.77) met, told 0.95. The others were chosen with sources of recordings left out.
     """
 
     most: int = 7  # probes
@@ -37,7 +37,7 @@ class TimingConstants:
 
 @dataclass(frozen=True, slots=True)
 class SelfMeasuringConstants:
-    """All that a run that measures itself takes from elsewhere; `benchmarks/self_measuring.py` chooses them."""
+    """All that a run that measures itself takes from elsewhere."""
 
     way: WayPrior = PRIOR
     fixed_way: WayPrior = FIXED_RATE

@@ -7,10 +7,10 @@ each recipe. The plan is then held against every other run of its config:
 
 Goals are those of the planning benchmark, made from the runs that judge: a deadline is 1.25 x the time of the run
 that at least half of them equal or beat. A goal that no config meets with the confidence asked for is refused, and
-counted apart. Every goal weighs the same.
+counted separately. Every goal weighs the same.
 
 Plans are chosen: of all configs that are sure enough the cheapest, which is mostly surer than was asked. Whether P(met)
-itself is true is told by all configs of the space, those told much the same in one row (`ToldSummary`).
+itself is true is shown by all configs of the space, those with similar predictions in one row (`ToldSummary`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from cotune.types import Goal, Plan
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 FEWEST_SEEDS = 3
-TOLD = (0.0, 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0)  # borders of what all configs are told
-MOST_SHOWN = 3  # seeds that are shown in turn: where a recording holds many, more take time and tell the same
+TOLD = (0.0, 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0)  # borders of the predictions for all configs
+MOST_SHOWN = 3  # seeds that are shown in turn: where a recording holds many, more take time and show the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SeedRow:
     workers: int | None
     batch_size: int | None
     epochs: int
-    probability: float  # as told
+    probability: float  # as predicted
     met: float  # share of the runs that judge
 
 
@@ -63,25 +63,25 @@ class SeedSummary:
     confidence: float
     goals: int
     refused: int
-    probability: float  # mean of what was told
+    probability: float  # mean of the predictions
     met: float
 
 
 @dataclass(frozen=True, slots=True)
 class ToldRow:
-    """Configs that were told much the same of one goal after one profile, planned for or not."""
+    """Configs with similar predictions for one goal after one profile, planned for or not."""
 
     recording: str
     low: float
     high: float
     configs: int
-    probability: float  # mean of what was told
+    probability: float  # mean of the predictions
     met: float  # mean share of the runs that judge
 
 
 @dataclass(frozen=True, slots=True)
 class ToldSummary:
-    """All goals and profiles with configs that were told so much."""
+    """All goals and profiles with configs in one range of predictions."""
 
     low: float
     high: float
@@ -116,9 +116,10 @@ def bench_other_seeds(
     confidences: Sequence[float] = CONFIDENCES,
     max_samples: int = 16,
     seed: int = 0,
+    every: int = 1,
     processes: int = 2,
 ) -> SeedBenchmark:
-    """Return every goal of every recording with enough seeds, one seed shown at a time."""
+    """Return every goal (or each n-th) of every recording with enough seeds, one seed shown at a time."""
     tasks: list[_SeedTask] = []
     left_out: list[tuple[str, str]] = []
     for folder in folders:
@@ -127,7 +128,7 @@ def bench_other_seeds(
             left_out.append((recording.name, reason))
             continue
         for shown in range(min(recording.fewest_seeds, MOST_SHOWN)):
-            goals = _apart(folder, shown)[1].goals()
+            goals = _apart(folder, shown)[1].goals()[::every]
             for _, some in itertools.groupby(goals, key=lambda goal: goal.target):
                 tasks.append(_SeedTask(folder, shown, tuple(some), tuple(confidences), max_samples, seed))
     answered = list(worked_off(_answer, tasks, processes))
@@ -154,7 +155,7 @@ def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
 
 
 def told_summaries(rows: Iterable[ToldRow]) -> list[ToldSummary]:
-    """Return one summary for each part of what configs were told; every profile weighs the same."""
+    """Return one summary for each range of predictions; every profile weighs the same."""
     return [
         ToldSummary(
             *part,
@@ -205,7 +206,7 @@ def _plan(lab: RecordedLab, found: Assessment) -> Plan | None:
 
 
 def _told(lab: RecordedLab, found: Assessment) -> Iterator[ToldRow]:
-    """Yield what the runs that judge say of all configs, those that were told much the same together."""
+    """Yield what the runs that judge say of all configs, those with similar predictions together."""
     caps = zip(found.outlook.configs, found.epochs.tolist(), strict=True)
     met = np.array([lab.truth.share_met(config, cap, lab.goal) for config, cap in caps])
     place = np.clip(np.searchsorted(TOLD, found.probability, side="right"), 1, len(TOLD) - 1)

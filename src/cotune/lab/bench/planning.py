@@ -1,6 +1,6 @@
 """How well each strategy plans, judged on measured truth.
 
-    planned = share of the goals that get a plan     every goal can be kept by some config: it lies on the frontier
+    planned = share of the goals that get a plan     some config meets every goal: it lies on the frontier
     met     = share of these plans that meet it      as the truth says, beside the mean P(met) that they promised
     cost    = cost / the oracle's cost               of the plans that meet it
 
@@ -27,7 +27,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ class PlanningSummary:
 
 @dataclass(frozen=True, slots=True)
 class PlanningTask:
-    """All strategies on some goals of one recording: what two of them would measure alike is measured once."""
+    """All strategies on some goals of one recording: what two of them would both measure is measured once."""
 
     folder: Path
     goals: tuple[Goal, ...]
@@ -115,7 +114,7 @@ def bench_planning(
 ) -> Benchmark:
     """Return every goal (or each n-th) as answered by every strategy, for jobs never seen or `seen` before."""
     for strategy in strategies:
-        registry.create("strategy", strategy)  # a wrong name is told before any work is done
+        registry.create("strategy", strategy)  # a wrong name is reported before any work is done
     chosen, left_out = useful(folders)
     tasks = [
         PlanningTask(folder, tuple(goals), tuple(strategies), max_samples, seed)
@@ -163,7 +162,7 @@ def _summary(strategy: str, rows: Sequence[PlanningRow]) -> PlanningSummary:
     )
 
 
-def _of(measure: Callable[[Sequence[float]], Any], values: Sequence[float]) -> float | None:
+def _of(measure: Callable[..., float], values: Sequence[float]) -> float | None:
     return float(measure(values)) if values else None
 
 

@@ -1,14 +1,14 @@
 """Measuring and training together, inside the deadline: a new job, no profile, everything paid from one account.
 
-Goals are those of the planning benchmark, their deadlines so many times (`slack`) the frontier's time. Every method
+Goals are those of the planning benchmark, their deadlines a multiple (`slack`) of the frontier's time. Every method
 starts with nothing and has the deadline for measuring and training together:
 
     self       starts at once, tunes while it trains (`probe.self_measuring`)
-    profile    `profile`, then `plan` for the time that is left, then the run, which goes on from its probe;
+    profile    `profile`, then `plan` for the time that is left, then the run, which resumes its probe;
                a probe that meets the target itself ends it
     pollux     the same with the config of the highest goodput
-    optuna     three trials of TPE, a quarter of the deadline each; the best of them goes on
-    asha       nine configs, one epoch; the best third goes on for three, then the best, to the end
+    optuna     three trials of TPE, a quarter of the deadline each; the best of them continues
+    asha       nine configs, one epoch; the best third continues for three, then the best, to the end
     manual     one config that somebody picks, to the end
 
 Spent is everything, over what the static oracle pays: the cheapest config that meets the goal, known beforehand, with
@@ -62,7 +62,7 @@ class RunningRow:
     moves: int
     oracle: float
     unit: str
-    told: float | None = None  # P(met) at the beginning, by a method that tells it
+    told: float | None = None  # P(met) at the beginning, by a method that predicts it
 
     @property
     def ratio(self) -> float:
@@ -231,7 +231,7 @@ def self_trained(
 
 def _planned(strategy: str) -> Callable[[Recording, Truth, Goal, int], Account]:
     def run(probed: Recording, truth: Truth, goal: Goal, seed: int) -> Account:
-        """Measure, then plan for the time that is left, then run; probes that trained the recipe are gone on from."""
+        """Measure, then plan for the time that is left, then run; the run resumes a probe that trained the recipe."""
         lab = RecordedLab(probed, truth, goal, seed=seed)
         lab.profile(lab.space)
         if (already := _met_by_a_probe(lab)) is not None:

@@ -1,7 +1,7 @@
-"""What people do without a forecast, inside one deadline: trials of configs, one after another, the best gone on with.
+"""What people do without a forecast, inside one deadline: trials of configs in turn, of which the best continues.
 
-A trial trains until it meets the target, its curve ends or its time is over, and can be gone on with later from where
-it stopped. Whoever meets the target first ends it all; what was spent on all trials counts.
+A trial trains until it meets the target, its curve ends or its time is over, and can be resumed later from where
+it stopped. The first that meets the target ends it all; what was spent on all trials counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotune.space import Configs
 from cotune.types import Config, Goal
 
 QUARTERS = 4  # Optuna: as many parts of the deadline, the last of which is for the best trial
-RUNGS = ((9, 1), (3, 3))  # ASHA: so many configs, and the epochs that they are trained to
+RUNGS = ((9, 1), (3, 3))  # ASHA: number of configs, and the epochs that they are trained to
 _WORST = -1e9  # of a trial that was never evaluated
 
 
@@ -33,7 +33,7 @@ class Account:
     cost: float
     measuring: float
     moves: int
-    told: float | None = None  # P(met) at the beginning, by a method that tells it
+    told: float | None = None  # P(met) at the beginning, by a method that predicts it
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Bench:
     seed: int
     seconds: float = 0.0
     cost: float = 0.0
-    last: float = 0.0  # cost of the trial that goes on last
+    last: float = 0.0  # cost of the last trial
     trained: dict[Config, float] = field(default_factory=dict)  # epochs
 
     def __post_init__(self) -> None:

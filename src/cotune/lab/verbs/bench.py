@@ -17,7 +17,7 @@ from cotune.cli.output import emit_json, note, say, table
 from cotune.errors import UsageError
 from cotune.lab.bench.layers import MODELS, LayerRefusal, LayerRow, bench_layers
 from cotune.lab.bench.memory import bench_memory
-from cotune.lab.bench.other_seeds import bench_other_seeds, seed_summaries, told_summaries
+from cotune.lab.bench.other_seeds import SeedBenchmark, bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.planning import bench_planning, planning_summaries
 from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
@@ -30,6 +30,7 @@ from cotune.registry import several
 Recordings = Annotated[
     list[Path], typer.Option("--recordings", help="Recordings, or folders of them. May be given several times.")
 ]
+Every = Annotated[int, typer.Option("--every", min=1, help="Ask each n-th goal only, for a quick look.")]
 Processes = Annotated[int, typer.Option("--processes", min=1, help="How many work at once.")]
 
 bench = typer.Typer(no_args_is_help=True, help="Compare strategies and predictors on recordings.")
@@ -46,6 +47,7 @@ def planning(
     other_seeds: Annotated[
         bool, typer.Option("--other-seeds", help="Is P(met) true? Probes see one seed of a recording, others judge.")
     ] = False,
+    every: Every = 1,
     processes: Processes = 2,
     seed: Seed = 0,
     json: Json = False,
@@ -57,12 +59,15 @@ def planning(
     if other_seeds:
         if strategy or seen:
             raise UsageError("--other-seeds judges `joint` on jobs never seen: leave out --strategy and --seen")
-        _show_other_seeds(folders, max_samples, seed, processes, json)
+        found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, every=every, processes=processes)
+        _show_other_seeds(found, json)
         return
-    found = bench_planning(folders, names, max_samples=max_samples, seed=seed, seen=seen, processes=processes)
-    totals = planning_summaries(found.rows)
+    judged = bench_planning(
+        folders, names, max_samples=max_samples, seed=seed, seen=seen, every=every, processes=processes
+    )
+    totals = planning_summaries(judged.rows)
     if json:
-        emit_json("bench.planning", documents(rows=found.rows, summary=totals) | _left_out(found.left_out))
+        emit_json("bench.planning", documents(rows=judged.rows, summary=totals) | _left_out(judged.left_out))
         return
     costs = ("cost / best: median", "mean", "with measuring: median", "mean")
     columns = ("strategy", "goals", "planned", "of these met", "P(met), mean", *costs, "samples")
@@ -82,7 +87,7 @@ def planning(
     if rows:
         table(columns, rows, title="costs are those of plans that met their goal, over the cost of the best config")
         say()
-    _say_left_out(found.left_out)
+    _say_left_out(judged.left_out)
 
 
 @bench.command()
@@ -92,7 +97,7 @@ def running(
     slack: Annotated[
         list[float] | None, typer.Option("--slack", min=1, help="Deadlines over the frontier's time (2 and 1.25).")
     ] = None,
-    every: Annotated[int, typer.Option("--every", min=1, help="Ask each n-th goal only, for a quick look.")] = 1,
+    every: Every = 1,
     seen: Annotated[bool, typer.Option("--seen", help="Jobs that were run before, for another goal.")] = False,
     processes: Processes = 2,
     seed: Seed = 0,
@@ -123,9 +128,8 @@ def running(
     _say_left_out(left_out)
 
 
-def _show_other_seeds(folders: list[Path], max_samples: int, seed: int, processes: int, json: bool) -> None:
+def _show_other_seeds(found: SeedBenchmark, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
-    found = bench_other_seeds(folders, max_samples=max_samples, seed=seed, processes=processes)
     if json:
         document = documents(rows=found.rows, summary=seed_summaries(found.rows), told=told_summaries(found.told))
         emit_json("bench.planning", document | _left_out(found.left_out))
