@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.modelling.layouts.fitting import Coefficient
+from cotune.modelling.layouts.fitted_law import STRANGE, STRANGE_PACE, FittedLaw
+from cotune.modelling.layouts.fitting import Coefficient, LogPrior
 from cotune.modelling.layouts.memory import MEMORY
-from cotune.modelling.layouts.pooled import STRANGE, PooledSteps
 from cotune.modelling.layouts.predictor import LayoutLearner
 from cotune.modelling.layouts.seconds import COEFFICIENTS
 from cotune.modelling.layouts.setting import Setting
@@ -30,7 +30,6 @@ from live_layouts import ON_SLICES, SETTINGS, layout_rows
 HEAD = """# Coefficients of the laws of seconds and memory, each model's fitted to its own measured layouts alone:
 # nanotron on nodes of 8 H100, Hugging Face's ultra-scale playbook (Apache-2.0), by benchmarks/layout_coefficients.py.
 # shape: layers, hidden, heads, key-value heads, feed-forward, vocabulary, tokens of a sequence, tied, gated
-# stalls: bad nodes of a pool of so many, and seconds of an exchange
 """
 
 
@@ -61,9 +60,6 @@ def of_table(folder: Path) -> Iterator[str]:
         yield f"{group.name}:\n  shape: [{_shape(group.rows.setting)}]\n"
         yield from _values("seconds", seconds, COEFFICIENTS)
         yield from _values("memory", memory, MEMORY)
-        stalls = learner.stalls
-        bad = ", ".join(f"{value:.4g}" for value in np.exp(stalls.weights))
-        yield f"  stalls:\n    bad nodes: [{bad}]\n    seconds: {stalls.seconds:.4g}\n    pool: {stalls.pool}\n"
 
 
 def of_decoders(folder: Path, machines: str) -> Iterator[str]:
@@ -74,7 +70,8 @@ def of_decoders(folder: Path, machines: str) -> Iterator[str]:
         file = folder / f"layouts-{'slices' if gpu else 'nodes'}-{name}.json"
         rows = layout_rows(ON_SLICES[name] if gpu else SETTINGS[name].shape, file, gpu=gpu)
         yield f"{name}:\n  shape: [{_shape(rows.setting)}]\n"
-        yield from _values("seconds", PooledSteps.fit([rows], STRANGE).coefficients, COEFFICIENTS)
+        fitted = FittedLaw.fit(STRANGE, [rows], LogPrior.of(COEFFICIENTS), STRANGE_PACE)
+        yield from _values("seconds", fitted.coefficients(rows.setting.machine.name), COEFFICIENTS)
 
 
 def _shape(setting: Setting) -> str:

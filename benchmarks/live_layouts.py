@@ -40,7 +40,7 @@ import numpy as np
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.modelling.layout_jobs import LayoutLaw, layouts_of, setting_of
-from cotune.modelling.layouts.predictor import LayoutRows
+from cotune.modelling.layouts.layout import LayoutRows
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch

@@ -2,7 +2,7 @@
 
     layout_space   devices x workers x (tp, pp, shard, recompute, accumulate); a replica's batch follows from the recipe
     LayoutLaw      the counted law of seconds, its coefficients fitted to the job's own short runs, and the process of
-                   what it misses (`layouts/pooled.py`); several device types share coefficients
+                   what it misses (`layouts/fitted_law.py`); several device types share coefficients
 
 Devices of the table begin with what other models showed there. Of any other device nothing is known: its coefficients
 begin with what decoders showed on cores (`cpu`) or on slices of a GPU, each resource at a pace that its own runs say.
@@ -12,7 +12,7 @@ Memory is counted where a device's is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -20,15 +20,14 @@ import numpy.typing as npt
 
 from cotune.devices import known
 from cotune.modelling.layouts.choosing import compared, most_telling, next_to_measure
-from cotune.modelling.layouts.crashes import p_memory
+from cotune.modelling.layouts.fitted_law import GIBIBYTES, OWN_LOSS, SECONDS, STRANGE, STRANGE_PACE, FittedLaw
 from cotune.modelling.layouts.fitting import most_likely
-from cotune.modelling.layouts.layout import COLUMNS, LayoutLimits, Layouts, enumerate_layouts
-from cotune.modelling.layouts.memory import count_memory, log_memory
-from cotune.modelling.layouts.pooled import STRANGE, PooledSteps
-from cotune.modelling.layouts.predictor import MEMORY_LOSS, LayoutForecasts, LayoutRows
+from cotune.modelling.layouts.layout import COLUMNS, LayoutLimits, LayoutRows, Layouts, enumerate_layouts
+from cotune.modelling.layouts.memory import count_memory, log_memory, p_memory
+from cotune.modelling.layouts.predictor import LayoutForecasts
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.ranking import PART_WORDS, PARTS, largest_parts
-from cotune.modelling.layouts.residual import OF_SECONDS, features
+from cotune.modelling.layouts.residual import POINT_AXES, points_of
 from cotune.modelling.layouts.seconds import count_terms, step_parts
 from cotune.modelling.layouts.setting import DTENSOR, GIB, Machine, Setting, Transformer
 from cotune.modelling.memory.sources import read_architecture
@@ -37,7 +36,6 @@ from cotune.types import Cluster, Config, Floats, Ints, Job, LargeModel, Mask, S
 
 Names = npt.NDArray[np.object_]
 _AXES = ("workers", "accumulate", "tp", "pp", "shard", "recompute")
-_APART = 10.0  # how far layouts on unlike devices lie from each other: one says nothing of the other
 _ONE_NODE = 1 << 30  # where nothing is said of nodes
 _SHARDS = (0, 2, 3)  # torch has no ZeRO 1
 
@@ -134,7 +132,7 @@ class FittedLayouts:
         return f"the law of layouts, {len({config for config, _ in self.times})} of them measured, {before}"
 
     @cached_property
-    def _steps(self) -> PooledSteps:
+    def _steps(self) -> FittedLaw:
         return _fitted(self.model, self.times)
 
     def predict(self, configs: Configs) -> Floats:
@@ -147,14 +145,14 @@ class FittedLayouts:
         units = self.examples / np.maximum(configs.global_batch, 1)
         return np.asarray(np.exp(logs) * units), deviation
 
-    def _expected(self, steps: PooledSteps, layouts: Layouts, devices: Names) -> tuple[Floats, Floats]:
+    def _expected(self, steps: FittedLaw, layouts: Layouts, devices: Names) -> tuple[Floats, Floats]:
         logs, deviation = np.zeros(len(layouts)), np.zeros(len(layouts))
         for device in dict.fromkeys(devices.tolist()):
             rows = devices == device
             logs[rows], deviation[rows] = steps.expected(layouts.take(rows), setting_of(self.model, device))
         return logs, deviation
 
-    def _of_one(self, steps: PooledSteps, config: Config) -> tuple[float, float]:
+    def _of_one(self, steps: FittedLaw, config: Config) -> tuple[float, float]:
         one = Configs.of([config])
         logs, deviation = self._expected(steps, layouts_of(one), one.device)
         return float(logs[0]), float(deviation[0])
@@ -198,7 +196,7 @@ class FittedLayouts:
         own = [(config, gib) for config, gib in self.peaks if config.device == device]
         counted = count_memory(layouts_of(Configs.of([config for config, _ in own])), setting)
         prior = LayoutPriors.measured_elsewhere(setting.model).memory
-        return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, MEMORY_LOSS)
+        return most_likely(lambda at: log_memory(at, counted), np.array([g for _, g in own]), prior, GIBIBYTES.loss)
 
     def worth_measuring(self, configs: Configs, count: int, among: Mask | None = None) -> Ints:
         """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured.
@@ -206,7 +204,7 @@ class FittedLayouts:
         On a device that no table has, those that tell most of the others.
         """
         possible = configs.valid if among is None else configs.valid & among
-        if self._steps.doubt is not None:
+        if any(not setting_of(self.model, name).machine.overlaps for name, _ in self.model.devices):
             return self._telling(configs, count, possible)
         measured = Configs.of(list(dict.fromkeys(config for config, _ in self.times)))
         layouts = layouts_of(measured).and_then(layouts_of(configs))
@@ -215,10 +213,12 @@ class FittedLayouts:
         fits = self._p_memory(layouts, devices)
         fits[len(measured) :] *= possible
         three = np.repeat(seconds[:, None], 3, axis=1)
-        forecasts = LayoutForecasts(three, np.zeros((len(layouts), 3)), fits, fits, 1 / seconds)
+        forecasts = LayoutForecasts(three, np.zeros((len(layouts), 3)), fits, fits)
         _, kinds = np.unique(devices.astype(str), return_inverse=True)
-        per_node = setting_of(self.model, str(devices[0])).machine.per_node
-        points = np.column_stack([features(layouts, per_node, OF_SECONDS), _APART * kinds])
+        points = np.zeros((len(layouts), POINT_AXES))
+        for device in dict.fromkeys(devices.tolist()):
+            rows = devices == device
+            points[rows] = points_of(layouts.take(rows), setting_of(self.model, device))
         groups = layouts.gpus * (kinds.max(initial=0) + 1) + kinds
         tried = list(range(len(measured)))
         while len(tried) < len(measured) + count:
@@ -269,19 +269,19 @@ class FittedLayouts:
     def _parts(self, config: Config) -> tuple[dict[str, float], float]:
         """Return the seconds of each part of a step, scaled to what is expected of the whole."""
         one = Configs.of([config])
-        terms = count_terms(layouts_of(one), setting_of(self.model, config.device))
-        parts = step_parts(self._steps.coefficients, terms)
+        setting = setting_of(self.model, config.device)
+        terms = count_terms(layouts_of(one), setting)
+        parts = step_parts(self._steps.coefficients(setting.machine.name), terms)
         seconds = float(np.exp(self._of_one(self._steps, config)[0]))
         scale = seconds / float(parts.total[0])
         return {name: float(getattr(parts, name)[0]) * scale for name in PARTS}, seconds
 
 
 @cache
-def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> PooledSteps:
+def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> FittedLaw:
     """Return the law fitted to steps as measured; where every device is a table's, beginning with other models."""
-    devices = list(dict.fromkeys(config.device for config, _ in times)) or [name for name, _ in model.devices]
     rows = []
-    for device in devices:
+    for device, _ in model.devices:
         own = [(config, seconds) for config, seconds in times if config.device == device]
         seconds = np.array([seconds for _, seconds in own])
         layouts = layouts_of(Configs.of([config for config, _ in own]))
@@ -289,8 +289,9 @@ def _fitted(model: LargeModel, times: tuple[tuple[Config, float], ...]) -> Poole
     shape = rows[0].setting.model
     strange = [one.setting.machine.name for one in rows if not one.setting.machine.overlaps]
     if strange:
-        return PooledSteps.fit(rows, STRANGE, LayoutPriors.of_strange(shape, strange[0]).seconds)
-    return PooledSteps.fit(rows, prior=LayoutPriors.measured_elsewhere(shape).seconds)
+        return FittedLaw.fit(STRANGE, rows, LayoutPriors.of_strange(shape, strange[0]).seconds, STRANGE_PACE)
+    law = replace(SECONDS, loss=OWN_LOSS)
+    return FittedLaw.fit(law, rows, LayoutPriors.measured_elsewhere(shape).seconds)
 
 
 def _degrees(config: Config) -> tuple[Value, ...]:

@@ -148,11 +148,11 @@ class Kernel:
         """
         if len(reach) == 1:
             scaled = apart / reach[:, None, None]
-            return alone[:, None, None] ** 2 * _matern5(scaled), _matern3(scaled)
+            return alone[:, None, None] ** 2 * _matern5(scaled), matern3(scaled)
         distances, place = np.unique(apart, return_inverse=True)
         scaled = distances / reach[:, None]
         pairs = place.reshape(apart.shape)
-        return (alone[:, None] ** 2 * _matern5(scaled))[:, pairs], _matern3(scaled)[:, pairs]
+        return (alone[:, None] ** 2 * _matern5(scaled))[:, pairs], matern3(scaled)[:, pairs]
 
     def variance(self, coefficients: Coefficients, at: Floats, shares: TermShares) -> Floats:
         """Return the variance of configs before anything is measured, for each draw."""
@@ -169,7 +169,8 @@ def _outer(one: Floats, other: Floats) -> Floats:
     return np.asarray(one[:, :, None] * other[:, None, :])
 
 
-def _matern3(distance: Floats) -> Floats:
+def matern3(distance: Floats) -> Floats:
+    """Return the correlation of Matern's process of order 3/2 at a distance in units of its reach."""
     scaled = np.sqrt(3.0) * distance
     return np.asarray((1 + scaled) * np.exp(-scaled))
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from cotune.modelling.layouts.fitting import LogPrior
-from cotune.modelling.layouts.layout import ANYWHERE, Layouts, enumerate_layouts
+from cotune.modelling.layouts.layout import ANYWHERE, LayoutRows, Layouts, enumerate_layouts
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
-from cotune.modelling.layouts.predictor import LayoutRows
 from cotune.modelling.layouts.seconds import COEFFICIENTS, count_terms, log_seconds
 from cotune.modelling.layouts.setting import GIB, Machine, Setting, Transformer
 

@@ -5,39 +5,52 @@ from dataclasses import replace
 import numpy as np
 
 from cotune.modelling.layouts.choosing import choose, next_to_measure, scores
-from cotune.modelling.layouts.crashes import CRASH, TriedLayouts, crash_shares
-from cotune.modelling.layouts.pooled import PooledSteps
+from cotune.modelling.layouts.fitted_law import SECONDS, FittedLaw
+from cotune.modelling.layouts.fitting import LogPrior
+from cotune.modelling.layouts.layout import LayoutRows
 from cotune.modelling.layouts.predictor import LayoutLearner
-from cotune.modelling.layouts.residual import (
-    OF_SECONDS,
-    LearntFrom,
-    OtherModels,
-    ResidualConstants,
-    Residuals,
-    alike,
-    features,
-)
+from cotune.modelling.layouts.residual import POINT_AXES, Residuals, points_of
 from modelling.layouts.settings import H100, LARGE, SMALL, lawful_rows
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
-def test_a_process_with_own_rows_added_is_that_of_all_rows_at_once() -> None:
+def test_the_process_goes_through_its_rows_and_knows_nothing_far_away() -> None:
     rng = np.random.default_rng(0)
-    constants = ResidualConstants()
-    points, own, asked = (rng.normal(size=(count, 7)) for count in (12, 3, 5))
-    others = LearntFrom(points, rng.normal(size=12), rng.uniform(0.3, 1, 12), rng.integers(0, 2, 12))
-    mine = LearntFrom(own, rng.normal(size=3), rng.uniform(0.3, 1, 3))
-    mean, deviation = Residuals(OtherModels(others, constants), mine).expected(asked)
+    points, misses = rng.normal(size=(12, POINT_AXES)), rng.normal(0, 0.12, size=12)
+    process = Residuals(0.12, points[:8], misses[:8], np.ones(8)).and_then(
+        Residuals(0.12, points[8:], misses[8:], np.ones(4))
+    )
+    mean, variance = process.expected(points)
+    assert np.allclose(mean, misses, atol=0.03)
+    far, doubt = process.expected(points + 1000)
+    assert np.allclose(far, 0)
+    assert np.all(variance < doubt)
 
-    together, models = np.concatenate([points, own]), np.concatenate([others.models, [7, 7, 7]])
-    same = np.where(models[:, None] == models[None, :], 1.0, constants.other_model)
-    covariance = constants.amplitude**2 * alike(together, together) * same
-    covariance += np.diag(np.concatenate([others.noise(constants), mine.noise(constants)]))
-    shared = constants.amplitude**2 * alike(asked, together) * np.where(models == 7, 1.0, constants.other_model)
-    solved = np.linalg.solve(covariance, shared.T)
-    assert np.allclose(mean, solved.T @ np.concatenate([others.residuals, mine.residuals]))
-    assert np.allclose(deviation**2, constants.amplitude**2 - np.sum(shared * solved.T, axis=1))
+
+def test_rows_that_straggle_where_others_do_not_make_the_upper_tail_long() -> None:
+    rng = np.random.default_rng(0)
+    points = np.zeros((400, POINT_AXES))
+    points[:200, 0] = 50.0  # far from the others
+    misses = rng.normal(0, 0.03, size=400)
+    misses[200:] += 0.4 * (rng.random(200) < 0.2)
+    low, high = Residuals(0.12, points, misses, np.ones(400)).tails(points[[0, 399]])
+    assert np.all(low < 0)
+    assert high[1] > 3 * high[0] > 0
+
+
+def test_what_a_cluster_loses_that_no_law_counts_is_learnt_from_rows_of_another_model() -> None:
+    def waiting(rows: LayoutRows) -> LayoutRows:
+        pipelines = (rows.layouts.pp > 1) & (rows.layouts.gpus > H100.per_node)
+        return replace(rows, seconds=rows.seconds * np.where(pipelines, 1.1, 1.0))
+
+    rows = waiting(lawful_rows(LARGE))
+    spread = rows.ran & (rows.layouts.pp > 1) & (rows.layouts.gpus > H100.per_node)
+    errors = []
+    for other in (lawful_rows(SMALL), waiting(lawful_rows(SMALL))):
+        expected = LayoutLearner([other]).fit(rows.take(NOTHING)).predict(rows.layouts).seconds[:, 1]
+        errors.append(np.median(np.abs(expected / rows.seconds - 1)[spread]))
+    assert errors[1] < 0.7 * errors[0]
 
 
 def test_a_model_is_predicted_from_another_of_the_same_law() -> None:
@@ -74,7 +87,7 @@ def test_intervals_are_in_order_and_probabilities_are_such() -> None:
 def test_what_is_measured_next_was_not_tried_and_all_are_tried_in_the_end() -> None:
     rows = lawful_rows(SMALL, nodes=(1,))
     learner = LayoutLearner([])
-    points = features(rows.layouts, H100.per_node, OF_SECONDS)
+    points = points_of(rows.layouts, rows.setting)
     forecasts = learner.fit(rows.take(NOTHING)).predict(rows.layouts)
     tried: list[int] = []
     while (place := next_to_measure(forecasts, rows.layouts, points, np.array(tried, dtype=np.int64))) is not None:
@@ -95,20 +108,11 @@ def test_a_crashed_layout_is_never_chosen_and_nothing_is_where_nothing_should_ru
     assert choose(scores(rows, doomed, NOTHING), everywhere) is None
 
 
-def test_own_crashes_that_memory_does_not_explain_count_against_their_kind_alone() -> None:
-    nobody = TriedLayouts(NOTHING, NOTHING.astype(bool), np.zeros(0))
-    own = TriedLayouts(np.array([2, 2, 2]), np.array([False, False, False]), np.ones(3))
-    shares = crash_shares(own, nobody)
-    assert shares[2] > 0.5
-    assert shares[3] == CRASH.crash_share
-    explained = TriedLayouts(own.kinds, own.ran, np.zeros(3))
-    assert crash_shares(explained, nobody)[2] == CRASH.crash_share
-
-
-def test_a_pooled_fit_predicts_two_models_at_once() -> None:
+def test_one_fit_predicts_two_models_at_once() -> None:
     parts = [lawful_rows(SMALL, factor=1.4), lawful_rows(LARGE, factor=1.4)]
     ran = [rows.take(rows.ran) for rows in parts]
-    fitted = PooledSteps.fit([rows.take(np.arange(0, len(rows.layouts), 12)) for rows in ran])
+    few = [rows.take(np.arange(0, len(rows.layouts), 12)) for rows in ran]
+    fitted = FittedLaw.fit(SECONDS, few, LogPrior.of(SECONDS.coefficients))
     for rows in ran:
         predicted = fitted.predict(rows.layouts, rows.setting)
         assert np.median(np.abs(predicted[:, 1] / rows.seconds - 1)) < 0.03

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotune.modelling.layouts.predictor import LayoutLearner, LayoutRows
+from cotune.modelling.layouts.layout import LayoutRows
+from cotune.modelling.layouts.predictor import LayoutLearner
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.setting import Transformer
 from modelling.layouts.settings import LARGE, SMALL, lawful_rows

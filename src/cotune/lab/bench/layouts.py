@@ -16,7 +16,7 @@ import numpy as np
 from cotune.modelling.layouts.choosing import choose, next_to_measure, scores
 from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutLearner
 from cotune.modelling.layouts.priors import LayoutPriors
-from cotune.modelling.layouts.residual import OF_SECONDS, features
+from cotune.modelling.layouts.residual import points_of
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
 
@@ -101,7 +101,7 @@ def _left_out(group: LayoutGroup, others: Sequence[LayoutGroup], measure: int) -
     smallest = np.unique(group.nodes[rows.ran])[:2]
     candidates = np.flatnonzero(np.isin(group.nodes, smallest))
     near = rows.layouts.take(candidates)
-    points = features(near, rows.setting.machine.per_node, OF_SECONDS)
+    points = points_of(near, rows.setting)
     tried: list[int] = []
     predictor = learner.fit(rows.take(np.array(tried, dtype=np.int64)))
     for _ in range(measure):

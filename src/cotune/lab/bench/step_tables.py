@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from cotune.modelling.layouts.pooled import PooledSteps
+from cotune.modelling.layouts.fitted_law import SECONDS, FittedLaw
+from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Ints
 
@@ -70,7 +71,8 @@ def bench_steps(groups: Sequence[LayoutGroup], column: Column, *, measure: int, 
 def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, column: Column) -> list[StepRow]:
     starts = np.cumsum([0, *(len(part.lines) for part in parts)])
     masks = [np.isin(np.arange(start, end), places) for start, end in pairwise(starts)]
-    fitted = PooledSteps.fit([part.rows.take(mask) for part, mask in zip(parts, masks, strict=True) if mask.any()])
+    seen = [part.rows.take(mask) for part, mask in zip(parts, masks, strict=True)]
+    fitted = FittedLaw.fit(SECONDS, seen, LogPrior.of(SECONDS.coefficients))
     found = []
     for part, mask in zip(parts, masks, strict=True):
         left, scale = part.rows.take(~mask), column.per_second

@@ -2,6 +2,5 @@
 
 Transformer ─┐
 Machine ─────┼▶ Layouts (exact) ─▶ terms ─▶ law of seconds ─┐
-Framework ───┘                  └▶ bytes per stage ─────────┼▶ LayoutForecasts ─▶ next to measure, choice
-                                   crashes ─────────────────┘
+Framework ───┘                  └▶ bytes per stage ─────────┴▶ LayoutForecasts ─▶ next to measure, choice
 """

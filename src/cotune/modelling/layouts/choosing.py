@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.modelling.layouts.layout import Layouts
-from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutRows
-from cotune.modelling.layouts.residual import alike
+from cotune.modelling.layouts.layout import LayoutRows, Layouts
+from cotune.modelling.layouts.predictor import LayoutForecasts
+from cotune.modelling.layouts.residual import similarity
 from cotune.types import Floats, Ints, Mask
 
 
@@ -52,7 +52,7 @@ def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints) -> Floats:
 
 def expected_scores(layouts: Layouts, forecasts: LayoutForecasts) -> Floats:
     """Return the same where nothing was measured."""
-    expected = layouts.global_batch * forecasts.rate * forecasts.p_fits**CHOICE.caution
+    expected = layouts.global_batch / forecasts.seconds[:, 1] * forecasts.p_fits**CHOICE.caution
     return np.where(forecasts.p_fits >= CHOICE.floor, expected, 0.0)
 
 
@@ -74,12 +74,12 @@ def next_to_measure(
     left = np.setdiff1d(np.arange(len(layouts)), tried)
     if not len(left):
         return None
-    speed = layouts.global_batch * forecasts.rate / layouts.gpus
+    speed = layouts.global_batch / forecasts.seconds[:, 1] / layouts.gpus
     careful = forecasts.p_fits**CHOICE.measured_caution
     best = _best_of_group(speed * careful, layouts.gpus if groups is None else groups)
     worth = careful * np.minimum(speed / np.maximum(best, 1e-12), 1.0) ** CHOICE.measured_power
     if len(tried):
-        worth = worth * (1 - alike(points, points[tried]).max(axis=1))
+        worth = worth * (1 - similarity(points, points[tried]).max(axis=1))
     return int(left[np.argmax(worth[left])])
 
 

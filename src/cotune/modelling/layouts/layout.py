@@ -17,7 +17,7 @@ from math import isqrt
 import numpy as np
 
 from cotune.modelling.layouts.setting import Setting
-from cotune.types import Ints, Mask
+from cotune.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,23 @@ class Layouts:
     @property
     def global_batch(self) -> Ints:
         return self.dp * self.micro_batch * self.accumulate
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRows:
+    """Tried layouts of one model: seconds and GiB where they ran, nothing where they crashed (not a number)."""
+
+    setting: Setting
+    layouts: Layouts
+    seconds: Floats
+    gib: Floats
+
+    @property
+    def ran(self) -> Mask:
+        return np.isfinite(self.seconds)
+
+    def take(self, rows: Ints | Mask) -> LayoutRows:
+        return LayoutRows(self.setting, self.layouts.take(rows), self.seconds[rows], self.gib[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@
 P parameters of the stage, t = tp, b sequences of a micro-batch, s tokens, h hidden, f feed-forward, V vocabulary, m
 micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B). Attention that is not fused keeps 5 bytes
 of every score: s for each head and token.
+
+    p_memory = 1 / (1 + exp(-(ln limit - ln predicted) / width))
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotune.modelling.layouts.fitting import Coefficient
-from cotune.modelling.layouts.layout import Layouts
+from cotune.modelling.layouts.layout import Layouts, allowed
 from cotune.modelling.layouts.setting import GIB, Setting
 from cotune.types import Floats
 
@@ -33,6 +35,9 @@ MEMORY = (  # 1 is as counted
     Coefficient("gathered inputs", 0.5, 1.0),
     Coefficient("workspace", 0.3, 1.0),
 )
+
+_LIMIT = 0.97  # share of a device's memory that a program can use: a CUDA context takes 1 to 3 GB of 80
+_WIDTH = 0.06  # of the border between what fits and what does not, as a logarithm: fragments of the allocator
 
 
 def count_memory(layouts: Layouts, setting: Setting) -> Floats:
@@ -77,3 +82,15 @@ def _candidates(layouts: Layouts, setting: Setting) -> Floats:
 def log_memory(theta: Floats, counted: Floats) -> Floats:
     """Return the logarithm of the GiB that every layout takes on its fullest device."""
     return np.asarray(np.log((counted @ np.exp(theta)).max(axis=1)))
+
+
+def p_memory(log_gib: Floats, capacity_gib: float, deviation: Floats | float = 0.0) -> Floats:
+    """Return the probability that memory suffices, given the logarithm of the predicted GiB and its deviation."""
+    width = np.sqrt(_WIDTH**2 + (0.6 * deviation) ** 2)  # a logistic curve of this width is near a normal one
+    return np.asarray(1 / (1 + np.exp(-(np.log(_LIMIT * capacity_gib) - log_gib) / width)))
+
+
+def p_counted(theta: Floats, layouts: Layouts, setting: Setting) -> Floats:
+    """Return the probability that memory suffices as counted with these coefficients; 0 of what cannot be built."""
+    gib = log_memory(theta, count_memory(layouts, setting))
+    return np.asarray(p_memory(gib, setting.machine.gib) * allowed(layouts, setting))

@@ -10,7 +10,7 @@ known of one but that it has cores, or GPUs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -22,9 +22,8 @@ from cotune.modelling.layouts.fitting import Coefficient, LogPrior
 from cotune.modelling.layouts.memory import MEMORY
 from cotune.modelling.layouts.seconds import COEFFICIENTS
 from cotune.modelling.layouts.setting import Transformer
-from cotune.modelling.layouts.stalls import Stalls
 
-_SPREAD = 0.15  # of a coefficient between a model of another table and this one, as a deviation of its logarithm
+BETWEEN_MODELS = 0.15  # of a coefficient between a model of a table and another, as a deviation of its logarithm
 # the same between decoders on machines that no table has, beside the pace of each resource; of slices three were seen
 _STRANGE_SPREAD = {"cores.yaml": 0.3, "slices.yaml": 0.5}
 _TOLD = 1e-3  # how far a coefficient moves at least that rows say something of, as a logarithm
@@ -32,11 +31,10 @@ _TOLD = 1e-3  # how far a coefficient moves at least that rows say something of,
 
 @dataclass(frozen=True, slots=True)
 class LayoutPriors:
-    """Of the law of seconds, of memory and of stalls, and the models they come from."""
+    """Of the laws of seconds and of memory, and the models they come from."""
 
     seconds: LogPrior
     memory: LogPrior
-    stalls: Stalls = field(default_factory=Stalls.assumed)
     models: tuple[str, ...] = ()
 
     @classmethod
@@ -52,9 +50,8 @@ class LayoutPriors:
             return cls.physical()
         parts = list(others.values())
         return cls(
-            _average(COEFFICIENTS, [one["seconds"] for one in parts], _SPREAD),
-            _average(MEMORY, [one["memory"] for one in parts], _SPREAD),
-            Stalls.average([_stalls(one["stalls"]) for one in parts]),
+            _average(COEFFICIENTS, [one["seconds"] for one in parts], BETWEEN_MODELS),
+            _average(MEMORY, [one["memory"] for one in parts], BETWEEN_MODELS),
             tuple(others),
         )
 
@@ -69,11 +66,6 @@ class LayoutPriors:
 
 def _others(file: str, model: Transformer) -> dict[str, Any]:
     return {name: one for name, one in _fitted(file).items() if tuple(one["shape"]) != astuple(model)}
-
-
-def _stalls(fitted: Mapping[str, Any]) -> Stalls:
-    weights = np.log(fitted["bad nodes"])
-    return replace(Stalls.assumed(), weights=weights, seconds=fitted["seconds"], pool=fitted["pool"])
 
 
 def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]], spread: float) -> LogPrior:

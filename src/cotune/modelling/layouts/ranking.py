@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.modelling.layouts.choosing import CHOICE, expected_scores
-from cotune.modelling.layouts.crashes import p_counted
 from cotune.modelling.layouts.layout import Layout, Layouts
+from cotune.modelling.layouts.memory import p_counted
 from cotune.modelling.layouts.predictor import LayoutPredictor
 from cotune.modelling.layouts.seconds import count_terms, step_parts
 from cotune.types import Floats, Ints
@@ -48,7 +48,7 @@ def rank_layouts(predictor: LayoutPredictor, layouts: Layouts, top: int) -> list
     forecasts = predictor.predict(short)
     order = np.argsort(-expected_scores(short, forecasts), kind="stable")
     order = order[forecasts.p_fits[order] >= CHOICE.floor][:top]
-    parts = step_parts(predictor.seconds.theta, count_terms(short.take(order), predictor.setting))
+    parts = step_parts(predictor.seconds_coefficients, count_terms(short.take(order), predictor.setting))
     tokens = short.global_batch * float(predictor.setting.model.seq_len) / short.gpus
     return [
         RankedLayout(
@@ -70,8 +70,9 @@ def _three(values: Floats) -> tuple[float, float, float]:
 
 def _short_list(predictor: LayoutPredictor, layouts: Layouts) -> Ints:
     """Return the places of the layouts that the laws alone find fastest among those that should fit."""
-    law = step_parts(predictor.seconds.theta, count_terms(layouts, predictor.setting)).total / layouts.global_batch
-    fits = p_counted(predictor.memory.theta, layouts, predictor.setting) >= CHOICE.floor / 2
+    terms = count_terms(layouts, predictor.setting)
+    law = step_parts(predictor.seconds_coefficients, terms).total / layouts.global_batch
+    fits = p_counted(predictor.memory_coefficients, layouts, predictor.setting) >= CHOICE.floor / 2
     return np.asarray(np.argsort(np.where(fits, law, np.inf), kind="stable")[:_SHORT_LIST])
 
 

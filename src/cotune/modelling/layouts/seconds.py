@@ -18,7 +18,7 @@ Terms are seconds at published peaks; host terms and latencies are counts, their
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -36,7 +36,7 @@ DEVICE = (  # times slower than the peak; from published fractions of peak, not 
     Coefficient("collectives in a node", 1.5, 0.7),
     Coefficient("collectives across nodes", 2.5, 1.0),
 )
-MATRICES, ATTENTION, BYTES, _AGAIN = range(4)
+MATRICES, _ATTENTION, BYTES = range(3)
 COMPUTED = 4  # the first of them compute, the others are collectives
 SENDS = (Coefficient("activations sent on", 1.5, 1.0),)
 HOST = (  # seconds per layer, of an eager program
@@ -81,14 +81,11 @@ _LAUNCHES = ("launches", "launches computed again", "a micro-batch", "a step")
 _GROUPS = (DEVICE, SENDS, HOST, LATENCY, HOST_STAGE, GATHER, GRADIENTS, ONCE)
 COEFFICIENTS = sum(_GROUPS, ())
 _PLACES = np.cumsum([0, *map(len, _GROUPS)])
-
-
-def resources() -> Floats:
-    """Return what each coefficient is a pace of (rows): arithmetic, launches, latency or rate of the network."""
-    kinds = (_ARITHMETIC, _LAUNCHES, _LATENCY)
-    columns = [[float(one.name in kind) for kind in kinds] for one in COEFFICIENTS]
-    network = [1.0 - sum(row) - (one.name in _FRAMEWORK) for row, one in zip(columns, COEFFICIENTS, strict=True)]
-    return np.column_stack([columns, network])
+_ELSEWHERE = {*_ARITHMETIC, *_LAUNCHES, *_LATENCY, *_FRAMEWORK}
+_NETWORK = [one.name for one in COEFFICIENTS if one.name not in _ELSEWHERE]
+_KINDS = (_ARITHMETIC, _LAUNCHES, _LATENCY, _NETWORK, ("attention",))
+# which resource each coefficient (row) is a pace of, and the kernels of attention by themselves
+RESOURCES = np.array([[float(one.name in kind) for kind in _KINDS] for one in COEFFICIENTS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +107,6 @@ class LayoutTerms:
     once: Floats
     hidden: Floats  # the part of the last micro-batch that gradients are reduced behind
     overlaps: Floats  # 1 where device, host and network work at the same time
-
-    @classmethod
-    def joined(cls, parts: list[LayoutTerms]) -> LayoutTerms:
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +155,7 @@ def _layer(layouts: Layouts, setting: Setting) -> Floats:
     attention = 6 * tokens * model.seq_len * model.hidden / tp / machine.flops
     scores = 0 if setting.framework.fused_attention else _SCORE_BYTES * model.heads * model.seq_len
     moved = tokens * (54 * model.hidden + 30 * model.ffn + scores) / tp / machine.bandwidth
-    usual = [DEVICE[place].prior for place in (MATRICES, ATTENTION, BYTES)]
+    usual = [DEVICE[place].prior for place in (MATRICES, _ATTENTION, BYTES)]
     # forward once more, of forward and a backward of two, as fast as these usually are
     again = layouts.recompute / 3 * (usual[0] * matrices + usual[1] * attention + usual[2] * moved)
     gathered = 16 * tokens * model.hidden * (1 + layouts.recompute / 2)  # four gathers, four scatters, two bytes

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from cotune.errors import InvalidFile, NotFound
-from cotune.modelling.layouts.layout import Layout, Layouts
-from cotune.modelling.layouts.predictor import LayoutRows
+from cotune.modelling.layouts.layout import Layout, LayoutRows, Layouts
 from cotune.modelling.layouts.setting import FSDP, MEGATRON, NANOTRON, Machine, Setting, Transformer
 from cotune.types import Floats, Ints
 

@@ -14,8 +14,8 @@ from cotune.cli.options import Json
 from cotune.cli.output import emit_json, say, show, table
 from cotune.errors import Infeasible, NotFound, UsageError
 from cotune.modelling.layouts.exports import EXPORTS
-from cotune.modelling.layouts.layout import LayoutLimits, Layouts, enumerate_layouts
-from cotune.modelling.layouts.predictor import LayoutLearner, LayoutPredictor, LayoutRows
+from cotune.modelling.layouts.layout import LayoutLimits, LayoutRows, Layouts, enumerate_layouts
+from cotune.modelling.layouts.predictor import LayoutLearner, LayoutPredictor
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.ranking import PARTS, RankedLayout, rank_layouts, reason
 from cotune.modelling.layouts.setting import TORCHTITAN, Machine, Setting, Transformer
